@@ -1,0 +1,38 @@
+"""Time and ids as ports, so that protocol code has neither of its own."""
+
+import time
+import uuid
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Processing time."""
+
+    def now_ms(self) -> int:
+        """Returns milliseconds since the Unix epoch."""
+        ...
+
+
+class Ids(Protocol):
+    """Unique names."""
+
+    def new_id(self) -> str:
+        """Returns a name that was never returned before: 32 hexadecimal digits."""
+        ...
+
+
+class SystemClock:
+    """The wall clock of this machine."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class RandomIds:
+    """Random UUIDs."""
+
+    def new_id(self) -> str:
+        return uuid.uuid4().hex
+
+
+__all__ = ["Clock", "Ids", "RandomIds", "SystemClock"]

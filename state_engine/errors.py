@@ -1,0 +1,202 @@
+"""Every error of Lakestate, as one tree.
+
+```
+LakestateError
+├── JobDefinitionError            refused when the job is built; nothing ran
+│   ├── UnsupportedTypeError
+│   ├── DuplicateUidError
+│   ├── DuplicateStateError
+│   ├── UnsupportedUpstreamError
+│   └── UnsupportedTopologyError
+├── RestoreError                  refused when the job starts; nothing was written
+│   ├── KeyTypeChangedError
+│   ├── StateTypeChangedError
+│   ├── MaxParallelismChangedError
+│   ├── SourcesChangedError
+│   ├── SourceFileMissingError
+│   ├── UnknownOperatorError
+│   ├── NothingToRestoreError
+│   └── SinkRewindError
+├── StorageError
+│   ├── NotFoundError
+│   ├── AlreadyExistsError
+│   └── NotWritableError
+├── CorruptionError               durable bytes are not what they claim to be
+│   ├── DamagedManifestError
+│   ├── DamagedFileError
+│   ├── MissingFileError
+│   └── UnsupportedVersionError
+├── EpochError                    the epoch was not sealed; nothing advanced
+│   ├── UserFunctionError
+│   ├── OutputTypeError
+│   ├── InconsistentAttemptsError
+│   ├── MissingAckError
+│   └── StopRequestedError
+├── FencedError                   another driver owns the job
+├── SinkError
+└── SavepointError
+```
+
+Each message says what happened and to what; `action` says what the reader can do about it.
+"""
+
+
+class LakestateError(Exception):
+    """Base of all errors of Lakestate.
+
+    Args:
+        message: What happened, and to what.
+        action: What the operator or author should do now.
+    """
+
+    def __init__(self, message: str, *, action: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.action = action
+
+    def __str__(self) -> str:
+        return f"{self.message} What to do: {self.action}" if self.action else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.action)
+
+
+def _rebuild(kind: type[LakestateError], message: str, action: str) -> LakestateError:
+    return kind(message, action=action)
+
+
+class JobDefinitionError(LakestateError):
+    """The job was refused when it was built; nothing ran."""
+
+
+class UnsupportedTypeError(JobDefinitionError):
+    """A type that state, keys or outputs cannot have."""
+
+
+class DuplicateUidError(JobDefinitionError):
+    """Two operators, or two sinks, carry one uid."""
+
+
+class DuplicateStateError(JobDefinitionError):
+    """One state name is used with two types or two kinds of state in one operator."""
+
+
+class UnsupportedUpstreamError(JobDefinitionError):
+    """The Spark plan in front of the job holds state or randomness that is not ours to restore."""
+
+
+class UnsupportedTopologyError(JobDefinitionError):
+    """The graph has a shape that one epoch cannot run."""
+
+
+class RestoreError(LakestateError):
+    """A start was refused; nothing was written."""
+
+
+class KeyTypeChangedError(RestoreError):
+    """The key of an operator has other columns or types than its state was written with."""
+
+
+class StateTypeChangedError(RestoreError):
+    """A state has another type than it was written with."""
+
+
+class MaxParallelismChangedError(RestoreError):
+    """Another number of key groups than the state was written with."""
+
+
+class SourcesChangedError(RestoreError):
+    """Kind, path, order or options of the sources differ from those of the manifest."""
+
+
+class SourceFileMissingError(RestoreError):
+    """Input that the job still has to read, or must recognise, is gone."""
+
+
+class UnknownOperatorError(RestoreError):
+    """State of an operator that the job no longer has."""
+
+
+class NothingToRestoreError(RestoreError):
+    """The named savepoint, checkpoint or epoch does not exist."""
+
+
+class SinkRewindError(RestoreError):
+    """A sink cannot be taken back to the restored epoch."""
+
+
+class StorageError(LakestateError):
+    """Bytes could not be read or written."""
+
+
+class NotFoundError(StorageError):
+    """No object lies at this path."""
+
+
+class AlreadyExistsError(StorageError):
+    """An object lies at this path already."""
+
+
+class NotWritableError(StorageError):
+    """The state root cannot be written."""
+
+
+class CorruptionError(LakestateError):
+    """Durable bytes are not what they claim to be."""
+
+
+class DamagedManifestError(CorruptionError):
+    """An epoch manifest fails its checksum or breaks the chain."""
+
+
+class DamagedFileError(CorruptionError):
+    """A state or output file fails its length or checksum."""
+
+
+class MissingFileError(CorruptionError):
+    """A file that a manifest names is gone."""
+
+
+class UnsupportedVersionError(CorruptionError):
+    """A file was written in a format version that this release cannot read."""
+
+
+class EpochError(LakestateError):
+    """An epoch was not sealed; no position advanced."""
+
+
+class UserFunctionError(EpochError):
+    """The author's function raised; operator, key and record are named."""
+
+
+class OutputTypeError(EpochError):
+    """A function returned something that its declared output type does not admit."""
+
+
+class InconsistentAttemptsError(EpochError):
+    """Downstream subtasks read different attempts of one upstream subtask."""
+
+
+class MissingAckError(EpochError):
+    """A subtask sent no barrier."""
+
+
+class StopRequestedError(EpochError):
+    """The job is stopping; the batch was refused before any work."""
+
+
+class FencedError(LakestateError):
+    """Another driver owns the job."""
+
+
+class SinkError(LakestateError):
+    """Sealed output could not be committed to its sink."""
+
+
+class SavepointError(LakestateError):
+    """A savepoint could not be taken, read or disposed."""
+
+
+__all__ = sorted(
+    name for name, value in globals().items() if isinstance(value, type) and issubclass(value, LakestateError)
+)

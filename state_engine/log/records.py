@@ -1,0 +1,317 @@
+"""What one epoch leaves behind, as records: handles, acks, barriers and the manifest.
+
+Pure data (msgspec structs). How they are laid out in bytes is `docs/formats/`; the manifest's envelope is
+`log/manifest.py`, the change file's is `log/change_file.py`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+StateKind = Literal["keyed", "operator", "broadcast", "timer"]
+StateShape = Literal["value", "list", "map", "reducing", "aggregating"]
+ManifestKind = Literal["claim", "epoch", "idle", "closing", "restore"]
+Codec = Literal["zstd", "lz4", "none"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all durable records: immutable, and a field that we do not know is an error."""
+
+
+class Column(Record):
+    """One column by name and Spark DDL type, such as `("tailnum", "string")`."""
+
+    name: str
+    type: str
+
+
+class StateSchema(Record):
+    """Identity and types of one state: (uid, kind, name) names it, `schema_id` is the digest of all fields.
+
+    Types are Spark DDL in canonical spelling (`bigint`, `struct<a:int,b:string>`). `namespace` is null for the void
+    namespace, `user_key` is set for map state only. `value` is the element type of a list, the accumulator type of
+    an aggregating state.
+    """
+
+    schema_id: str
+    uid: str
+    kind: StateKind
+    name: str
+    shape: StateShape
+    key: tuple[Column, ...] = ()
+    namespace: str | None = None
+    user_key: str | None = None
+    value: str
+
+
+class Section(Record):
+    """Rows of one state and a run of key groups inside a change file: a complete Arrow IPC stream.
+
+    `first` and `last` are key groups, both inclusive.
+    """
+
+    schema_id: str
+    name: str
+    first: int
+    last: int
+    offset: int
+    length: int
+    rows: int
+
+
+class StateHandle(Record):
+    """Pointer to durable bytes. `path` is relative to the job's root; `checksum` is `xxh3:` and 32 hex digits."""
+
+    path: str
+    length: int
+    checksum: str
+    rows: int
+    codec: str
+    sections: tuple[Section, ...] = ()
+
+
+class OutputFile(Record):
+    """Staged output of one subtask for one output of its operator.
+
+    `path` is relative to the job's root, or to the sink table's root when `in_table` is true. `first` orders files
+    of one epoch by subtask. `statistics` is Delta's own JSON (`numRecords` at least).
+    """
+
+    output: str
+    path: str
+    in_table: bool = False
+    length: int
+    checksum: str
+    rows: int
+    statistics: str = ""
+
+
+class Failure(Record):
+    """An author's function failed; it travels as data, so that every subtask still ends its epoch."""
+
+    kind: Literal["user_function", "output_type", "state_type", "poison", "engine"]
+    uid: str
+    subtask: int
+    message: str
+    action: str = ""
+    key: str = ""
+    record: str = ""
+    traceback: str = ""
+
+
+class StateStatistics(Record):
+    """Size of one state in one subtask, as of the epoch's predecessor."""
+
+    name: str
+    rows: int
+    keys: int
+
+
+class Ack(Record):
+    """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far."""
+
+    uid: str
+    subtask: int
+    attempt: str
+    records_in: int
+    records_out: int
+    changes: StateHandle | None = None
+    outputs: tuple[OutputFile, ...] = ()
+    schemas: tuple[StateSchema, ...] = ()
+    statistics: tuple[StateStatistics, ...] = ()
+    earliest_timer: int | None = None
+    failure: Failure | None = None
+    timings_ms: dict[str, float] = {}
+
+
+class Seen(Record):
+    """A downstream subtask has read this attempt of an upstream subtask."""
+
+    uid: str
+    subtask: int
+    attempt: str
+    by_uid: str
+    by_subtask: int
+
+
+class Barrier(Record):
+    """The mark behind the last record of an epoch from one upstream subtask to one downstream subtask.
+
+    `acks` and `seen` are carried to downstream subtask 0 (and to the driver) only: everything that the driver has to
+    learn about the operators in front.
+    """
+
+    uid: str
+    subtask: int
+    attempt: str
+    acks: tuple[Ack, ...] = ()
+    seen: tuple[Seen, ...] = ()
+
+
+class SourceFile(Record):
+    """One entry of a file source's log."""
+
+    path: str
+    timestamp: int
+
+
+class SourcePosition(Record):
+    """Where one source of the job stands: Spark's own offset line, verbatim, and the epoch's new files."""
+
+    offset: str
+    new_files: tuple[SourceFile, ...] = ()
+
+
+class SourceFingerprint(Record):
+    """What must not change under a source position. `options` are those that decide what is read."""
+
+    kind: str
+    path: str
+    options: dict[str, str] = {}
+
+
+class OperatorEpoch(Record):
+    """One operator in one epoch. Acks are in subtask order."""
+
+    parallelism: int
+    max_parallelism: int
+    acks: tuple[Ack, ...] = ()
+
+
+class BaseReference(Record):
+    """Names a base file: the published fold that this chain starts from."""
+
+    path: str
+    checksum: str
+    generation: int
+    epoch: int
+    checkpoint_id: int
+
+
+class Origin(Record):
+    """What a generation started from: a manifest of another generation (or job)."""
+
+    job: str
+    generation: int
+    epoch: int
+    manifest: str
+    savepoint_id: str | None = None
+
+
+class Successor(Record):
+    """In a closing manifest: the generation that goes on, and all that is needed to begin it."""
+
+    generation: int
+    origin: Origin
+    parallelism: int | None = None
+
+
+class Span(Record):
+    """One step of a lineage: epochs `first` to `last` of a generation; `last` is null while it is open."""
+
+    generation: int
+    first: int
+    last: int | None = None
+
+
+class Manifest(Record):
+    """One sealed epoch.
+
+    `predecessor` is the hash of the manifest before it in the lineage (empty for the very first). `operators` holds
+    every operator of the job, also where the epoch brought no data. `schemas` accumulates. `sources` is where the
+    sources stand *after* this epoch. `checkpoint_id` says that the coordinator's barrier fell on this epoch.
+    """
+
+    job: str
+    generation: int
+    epoch: int
+    kind: ManifestKind
+    incarnation: str
+    incarnation_number: int
+    predecessor: str
+    processing_time: int
+    lineage: tuple[Span, ...]
+    watermarks: dict[str, int] = {}
+    fingerprints: tuple[SourceFingerprint, ...] = ()
+    source_metadata: str = ""
+    sources: tuple[SourcePosition, ...] = ()
+    operators: dict[str, OperatorEpoch] = {}
+    schemas: tuple[StateSchema, ...] = ()
+    keys: dict[str, tuple[Column, ...]] = {}
+    inlined: dict[str, bytes] = {}
+    base: BaseReference | None = None
+    checkpoint_id: int | None = None
+    origin: Origin | None = None
+    successor: Successor | None = None
+
+
+class StateFile(Record):
+    """One Parquet file of a state table, sorted by key group. `path` is relative to the job's root.
+
+    `first` and `last` are the key groups in it, both inclusive; `row_groups` lists (first, last, rows) per row group.
+    """
+
+    schema_id: str
+    path: str
+    length: int
+    checksum: str
+    rows: int
+    first: int
+    last: int
+    generation: int
+    max_parallelism: int
+    codec: str
+    row_groups: tuple[tuple[int, int, int], ...] = ()
+
+
+class TableVersion(Record):
+    """Where a state table stood when the base was published (for time travel; a base does not rely on it)."""
+
+    path: str
+    version: int
+
+
+class Base(Record):
+    """A published fold: all files that make up the state at (generation, epoch), and the sources' files so far.
+
+    `manifest` is the hash of the manifest of that epoch.
+    """
+
+    job: str
+    generation: int
+    epoch: int
+    checkpoint_id: int
+    manifest: str
+    full: bool
+    files: tuple[StateFile, ...]
+    tables: tuple[TableVersion, ...] = ()
+    source_files: tuple[tuple[SourceFile, ...], ...] = ()
+    schemas: tuple[StateSchema, ...] = ()
+
+
+class Pin(Record):
+    """A native savepoint: one sealed epoch, its base, and the manifests since; all paths relative to the job's root.
+
+    `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
+    file that a restore reads, with its length.
+    """
+
+    savepoint_id: str
+    job: str
+    generation: int
+    epoch: int
+    manifest: str
+    base: BaseReference | None
+    manifests: tuple[tuple[str, str], ...]
+    handles: tuple[tuple[str, int], ...]
+    created_at: int
+    trigger: str = "user"
+    label: str = ""
+    note: str = ""
+    bytes: int = 0
+    rows: int = 0
+
+
+__all__ = sorted(
+    name for name, value in globals().items() if isinstance(value, type) and issubclass(value, msgspec.Struct)
+)
