@@ -1,0 +1,177 @@
+"""Barriers and acks (E5, E6): alignment in a downstream subtask, and the driver's decision.
+
+Rule R of the architecture: every upstream subtask ends its output with one barrier per downstream subtask, and the driver seals
+only if all downstream subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack
+reaches the driver only inside barriers, through the subtasks that have read its output.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.log.records import Ack, Barrier, Failure, Seen
+
+
+class Alignment:
+    """Collects the upstream barriers of one downstream subtask in one epoch (E5).
+
+    Nothing is dropped: a second attempt of one upstream subtask is kept and appears in `seen`, so that the driver can
+    refuse the epoch. The same barrier twice is one barrier. An operator without upstream is aligned from the start.
+
+    Args:
+        uid: Operator of the downstream subtask.
+        subtask: Its number.
+        upstream: The operator that feeds it, or None if a source does.
+    """
+
+    def __init__(self, uid: str, subtask: int, upstream: OperatorPlan | None) -> None:
+        self.uid = uid
+        self.subtask = subtask
+        self._upstream = upstream
+        self._attempts: dict[tuple[int, str], None] = {}
+        self._acks: dict[tuple[str, int, str], Ack] = {}
+        self._carried_seen: dict[Seen, None] = {}
+
+    def add(self, barrier: Barrier) -> None:
+        """Takes one barrier.
+
+        Raises:
+            ValueError: It is not from the upstream operator; the routing is broken.
+        """
+        if self._upstream is None or barrier.uid != self._upstream.uid:
+            raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
+        self._attempts[barrier.subtask, barrier.attempt] = None
+        self._acks.update({(ack.uid, ack.subtask, ack.attempt): ack for ack in barrier.acks})
+        self._carried_seen.update(dict.fromkeys(barrier.seen))
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Upstream subtasks without a barrier, ascending."""
+        present = {subtask for subtask, _ in self._attempts}
+        expected = self._upstream.parallelism if self._upstream else 0
+        return tuple(n for n in range(expected) if n not in present)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether there is a barrier of every upstream subtask."""
+        return not self.missing
+
+    @property
+    def seen(self) -> tuple[Seen, ...]:
+        """What this subtask has read: every attempt of every upstream subtask, in order."""
+        if self._upstream is None:
+            return ()
+        return tuple(
+            Seen(uid=self._upstream.uid, subtask=subtask, attempt=attempt, by_uid=self.uid, by_subtask=self.subtask)
+            for subtask, attempt in sorted(self._attempts)
+        )
+
+    def barriers(self, ack: Ack, downstream: int = 1) -> tuple[Barrier, ...]:
+        """Returns the barriers that end this subtask's own output, one per downstream subtask.
+
+        The first one, to downstream subtask 0 or to the driver, is full: it carries this subtask's ack, what it has
+        seen, and all that reached it from the operators in front. The others only name the attempt.
+
+        Args:
+            ack: What this attempt did.
+            downstream: Parallelism of the next operator; 1 behind the last operator, where the driver listens.
+        """
+        full = Barrier(
+            uid=self.uid,
+            subtask=self.subtask,
+            attempt=ack.attempt,
+            acks=(*self._acks.values(), ack),
+            seen=(*self._carried_seen, *self.seen),
+        )
+        slim = Barrier(uid=self.uid, subtask=self.subtask, attempt=ack.attempt)
+        return (full, *(slim for _ in range(downstream - 1)))
+
+
+class Answer(Enum):
+    """What the driver decides about one attempt at an epoch (E6)."""
+
+    SUCCESS = "there is exactly one consistent set of acks"
+    INCONSISTENT = "two attempts of one subtask were read; the epoch runs again as a whole"
+    MISSING = "a subtask sent no barrier; the epoch runs again as a whole"
+    FAILURE = "a subtask reports a failure as data"
+
+
+class Acknowledged(NamedTuple):
+    """The driver's decision. `acks` holds each operator's acks in subtask order, with SUCCESS only."""
+
+    answer: Answer
+    acks: dict[str, tuple[Ack, ...]]
+    reason: str = ""
+    failure: Failure | None = None
+
+
+Attempts = dict[tuple[str, int], set[str]]
+
+
+def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
+    """Decides whether the barriers of the last operator prove one consistent set of acks (E6).
+
+    Args:
+        plan: The plan that the tasks were given.
+        barriers: All full barriers that reached the driver, in any order; repetitions of one barrier are fine.
+    """
+    acks = {(ack.uid, ack.subtask, ack.attempt): ack for barrier in barriers for ack in barrier.acks}
+    if failure := first_failure(plan, acks.values()):
+        return Acknowledged(Answer.FAILURE, {}, failure.message, failure)
+    attempts: Attempts = {}
+    for uid, subtask, attempt in acks:
+        attempts.setdefault((uid, subtask), set()).add(attempt)
+    for barrier in barriers:
+        attempts.setdefault((barrier.uid, barrier.subtask), set()).add(barrier.attempt)
+    seen = {seen for barrier in barriers for seen in barrier.seen}
+    for one in seen:
+        attempts.setdefault((one.uid, one.subtask), set()).add(one.attempt)
+    if reason := _inconsistency(plan, attempts):
+        return Acknowledged(Answer.INCONSISTENT, {}, reason)
+    if reason := _absence(plan, {key[:2] for key in acks}, seen):
+        return Acknowledged(Answer.MISSING, {}, reason)
+    by_subtask = {(uid, subtask): ack for (uid, subtask, _), ack in acks.items()}
+    return Acknowledged(
+        Answer.SUCCESS,
+        {op.uid: tuple(by_subtask[op.uid, n] for n in range(op.parallelism)) for op in plan.operators},
+    )
+
+
+def first_failure(plan: EpochPlan, acks: Iterable[Ack]) -> Failure | None:
+    """Returns the failure nearest to the source; `poison` (a consequence of another one) only if there is no other."""
+    order = {op.uid: n for n, op in enumerate(plan.operators)}
+    failures = [ack.failure for ack in acks if ack.failure is not None]
+    return min(
+        failures,
+        key=lambda failure: (failure.kind == "poison", order.get(failure.uid, len(order)), failure.subtask),
+        default=None,
+    )
+
+
+def _inconsistency(plan: EpochPlan, attempts: Attempts) -> str:
+    """Names a subtask that was read in two attempts, or that the plan does not have."""
+    parallelism = {op.uid: op.parallelism for op in plan.operators}
+    for (uid, subtask), names in sorted(attempts.items()):
+        if subtask >= parallelism.get(uid, 0):
+            return f"Subtask {subtask} of operator {uid!r} is not part of the plan of epoch {plan.epoch}."
+        if len(names) > 1:
+            return f"Attempts {', '.join(sorted(names))} of subtask {subtask} of operator {uid!r} were both read."
+    return ""
+
+
+def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen]) -> str:
+    """Names a subtask without an ack, or one that did not read all of its upstream."""
+    read = {(one.by_uid, one.by_subtask, one.uid, one.subtask) for one in seen}
+    parallelism = {op.uid: op.parallelism for op in plan.operators}
+    for op in plan.operators:
+        for n in range(op.parallelism):
+            if (op.uid, n) not in acked:
+                return f"There is no ack of subtask {n} of operator {op.uid!r}."
+            for up in range(parallelism[op.upstream] if op.upstream else 0):
+                if (op.uid, n, op.upstream, up) not in read:
+                    return f"Subtask {n} of operator {op.uid!r} holds no barrier of {op.upstream!r}, subtask {up}."
+    return ""
+
+
+__all__ = ["Acknowledged", "Alignment", "Answer", "acknowledge", "first_failure"]

@@ -1,0 +1,161 @@
+"""The ports of the protocol: everything that it needs from the world, and nothing else.
+
+Production gives it storage, Spark and threads; the simulator gives it memory, crashes and delayed writes. The
+protocol itself (`start.py`, `driver.py`) has no I/O, clock, randomness or threads of its own.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
+
+
+class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator of the job, upstream first: its parallelism in this epoch and the uid that feeds it."""
+
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    upstream: str | None = None
+
+
+class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """E1: all that a task has to know about its epoch; the same for every subtask and every attempt."""
+
+    job: str
+    root: str
+    generation: int
+    epoch: int
+    incarnation: str
+    predecessor: str
+    predecessor_epoch: int
+    predecessor_generation: int
+    processing_time: int
+    operators: tuple[OperatorPlan, ...]
+    watermarks: dict[str, int] = {}
+    retry: int = 0
+
+
+class SourceState(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the sources stand after the epoch, as Spark's offset log says."""
+
+    metadata: str = ""
+    positions: tuple[SourcePosition, ...] = ()
+    fingerprints: tuple[SourceFingerprint, ...] = ()
+
+
+class Log(Protocol):
+    """The chain of manifests (`storage.manifest_log.ManifestLog`)."""
+
+    def generations(self) -> list[int]: ...
+
+    def newest(self, generation: int) -> StoredManifest | None: ...
+
+    def read(self, generation: int, epoch: int) -> StoredManifest: ...
+
+    def put(self, manifest: Manifest) -> StoredManifest:
+        """Puts a manifest if its number is free.
+
+        Raises:
+            AlreadyExistsError: The number is taken.
+            StorageError: The outcome is unknown; the caller reads back.
+        """
+        ...
+
+
+class Tasks(Protocol):
+    """E2 to E5: routes the epoch's records and runs every subtask of every operator."""
+
+    def run(self, plan: EpochPlan) -> Sequence[Barrier]:
+        """Returns the full barriers of the last operator's subtasks, with what they carry from the operators in front.
+
+        Raises:
+            EpochError: The engine gave up; nothing is known of this try. The driver tries again with the same plan and
+                a higher `retry`. Any other exception ends the epoch.
+        """
+        ...
+
+
+class Sinks(Protocol):
+    """E7, and the way back of a restore: all sinks of the job behind one port.
+
+    Sinks outlive drivers, so they keep the last fence: once rewound for a generation they ignore commits of older
+    generations, and once they hold an epoch they ignore commits of older epochs. A driver that was declared dead may
+    still be on its way to either. Whether a sink that cannot go back is kept as it is, is the sinks' own setting.
+    """
+
+    def commit(self, sealed: StoredManifest) -> None:
+        """Commits what a sealed epoch staged; idempotent by (job, generation, epoch).
+
+        Announces `E7_SINK_COMMITTED` after each sink.
+
+        Raises:
+            SinkError: Nothing was committed, or the outcome is unknown; calling again is safe.
+        """
+        ...
+
+    def rewind(self, target: StoredManifest, generation: int) -> None:
+        """Takes every sink back to what it held after `target`; idempotent by the new generation.
+
+        Changes nothing if the sinks were taken back for `generation`, or hold output of it, already.
+
+        Raises:
+            SinkRewindError: A sink cannot go back.
+        """
+        ...
+
+    def check_rewind(self, target: StoredManifest) -> None:
+        """Raises SinkRewindError if `rewind` could not succeed; changes nothing."""
+        ...
+
+
+class Publisher(Protocol):
+    """E9 and the part of S3 that concerns checkpoints. Announces the crash points of E9."""
+
+    def begin(self, sealed: StoredManifest) -> None:
+        """Starts publishing the checkpoint that fell on this epoch; returns at once."""
+        ...
+
+    def completed(self) -> BaseReference | None:
+        """Returns the newest base that became visible since the generation began, for later manifests to adopt."""
+        ...
+
+    def finish(self, head: StoredManifest) -> BaseReference | None:
+        """Completes a publish that a dead driver left behind, if the chain of `head` owes one.
+
+        Returns the newest visible base in the lineage of `head`, or None if there is none.
+        """
+        ...
+
+
+class Barriers(Protocol):
+    """Says on which epochs the coordinator's barrier falls."""
+
+    def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
+        """Returns the id of the checkpoint to take with this epoch, or None."""
+        ...
+
+
+class Crash(Protocol):
+    """Named places at which a test, or the demo, ends the process."""
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        """Is told that this place is passed in this epoch."""
+        ...
+
+
+__all__ = [
+    "Barriers",
+    "Crash",
+    "EpochPlan",
+    "Log",
+    "OperatorPlan",
+    "Publisher",
+    "Sinks",
+    "SourceState",
+    "Tasks",
+]

@@ -1,0 +1,65 @@
+"""What a start is asked for, and what it hands to the epoch driver."""
+
+import msgspec
+
+from state_engine.epoch.ports import OperatorPlan
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import BaseReference, Column, SourceFingerprint, StateSchema
+
+
+class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
+    """One stateful operator as the job declares it today.
+
+    `schemas` holds the states that are known before any task has run; the others are checked when they first appear in
+    an ack.
+    """
+
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    keys: tuple[Column, ...]
+    upstream: str | None = None
+    schemas: tuple[StateSchema, ...] = ()
+
+
+class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The sealed epoch that a new generation shall start from; of this job, or of another one (a fork)."""
+
+    stored: StoredManifest
+    savepoint_id: str | None = None
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a job.
+
+    Args:
+        operators: Upstream first.
+        fingerprints: The sources as they are declared today, in order.
+        parallelism: Overrides that of every operator, up to its max parallelism.
+        restore: Without it the job goes on from its newest sealed epoch.
+        allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
+    """
+
+    job: str
+    root: str
+    operators: tuple[OperatorShape, ...]
+    fingerprints: tuple[SourceFingerprint, ...] = ()
+    parallelism: int | None = None
+    restore: RestoreTarget | None = None
+    allow_non_restored_state: bool = False
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a claimed job stands: the result of S1 to S3, all that S4, S5 and the epoch driver need.
+
+    `stored` is this incarnation's own claim (or the first manifest of the generation that it began). `base` is the newest
+    base in its lineage; the next manifest adopts it.
+    """
+
+    root: str
+    stored: StoredManifest
+    operators: tuple[OperatorPlan, ...]
+    base: BaseReference | None = None
+
+
+__all__ = ["Head", "OperatorShape", "RestoreTarget", "StartRequest"]
