@@ -1,0 +1,88 @@
+# Lakestate. `make help` lists the verbs. Each verb sets itself up; a second run has nothing to set up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# A stamp's name carries a checksum of what it stands for, so that a stamp is right or absent.
+digest = $(shell cat $(1) 2>/dev/null | cksum | cut -d' ' -f1)
+BOOTSTRAP_FILES := requirements-bootstrap.txt
+LOCK_FILES := $(BOOTSTRAP_FILES) requirements.lock
+PROJECT_FILES := $(LOCK_FILES) pyproject.toml
+JAR_PLACE := $(shell printf '%s' '$(HOME)|$(XDG_CACHE_HOME)|$(LAKESTATE_JARS)|$(LAKESTATE_JARS_CACHE)' | cksum | cut -d' ' -f1)
+UV_STAMP := $(VENV)/.stamp-uv-$(call digest,$(BOOTSTRAP_FILES))
+DEPENDENCIES_STAMP := $(VENV)/.stamp-dependencies-$(call digest,$(LOCK_FILES))
+PROJECT_STAMP := $(VENV)/.stamp-project-$(call digest,$(PROJECT_FILES))
+JARS_STAMP := $(VENV)/.stamp-jars-$(call digest,$(LOCK_FILES))-$(JAR_PLACE)
+
+# These verbs never start a JVM, so a machine without Java may run them.
+PREFLIGHT := $(if $(filter check format lint types lock dist,$(MAKECMDGOALS)),--no-java)
+TYPED := state_engine platform/lakestate $(wildcard benchmarks)
+
+.PHONY: help setup environment demo test check lint types imports format lock dist bench clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(JARS_STAMP) ## virtual environment in .venv, locked packages, Delta's jars
+	@echo "Lakestate is set up in $(VENV)."
+
+demo: $(JARS_STAMP) ## the demonstration (ARGS="--help" for its options)
+	@$(BIN)/lakestate demo $(ARGS)
+
+test: $(JARS_STAMP) ## all tests (ARGS="-k name" to choose)
+	$(BIN)/pytest $(ARGS)
+
+check: lint types imports ## lint, format, types, import rules, tests without a JVM
+	$(BIN)/pytest -m "not spark" -q $(ARGS)
+
+lint: $(PROJECT_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(PROJECT_STAMP)
+	$(BIN)/mypy $(TYPED)
+
+imports: $(PROJECT_STAMP)
+	@$(BIN)/lint-imports
+
+format: $(PROJECT_STAMP) ## format the code and sort its imports
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(UV_STAMP) ## resolve requirements.lock anew (ARGS=--upgrade for newer versions)
+	$(UV) pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS)
+
+dist: $(PROJECT_STAMP) ## wheel and source archive in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+bench: $(JARS_STAMP) ## benchmarks (ARGS="--help" for the list)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment, caches and built files
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(UV_STAMP): scripts/preflight.py
+	@$(PYTHON) scripts/preflight.py $(PREFLIGHT)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bootstrap.txt
+	@rm -f $(VENV)/.stamp-uv-* && touch $@
+
+$(DEPENDENCIES_STAMP): $(UV_STAMP)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	@rm -f $(VENV)/.stamp-dependencies-* && touch $@
+
+$(PROJECT_STAMP): $(DEPENDENCIES_STAMP)
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@rm -f $(VENV)/.stamp-project-* && touch $@
+
+$(JARS_STAMP): $(PROJECT_STAMP)
+	@$(PYTHON) scripts/preflight.py
+	$(BIN)/python -m state_engine.spark.jars
+	@rm -f $(VENV)/.stamp-jars-* && touch $@
