@@ -1,0 +1,1 @@
+"""Dagster assets: checkpoints, savepoints, restored state (import name: `lakestate.assets`)."""

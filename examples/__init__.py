@@ -1,0 +1,1 @@
+"""Jobs to copy (import name: `lakestate.examples`)."""

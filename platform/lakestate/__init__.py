@@ -1,0 +1,1 @@
+"""Lakestate: run, watch and operate streaming jobs whose state lives in Delta."""

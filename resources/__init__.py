@@ -1,0 +1,1 @@
+"""Dagster resources: Spark session, state store, job control (import name: `lakestate.resources`)."""
