@@ -1,0 +1,260 @@
+"""Delta's jars: resolved once, kept in a cache, handed to Spark as files.
+
+`spark.jars.packages` would ask Ivy at every start and costs 4 s each time; `spark.jars` with the files of Delta's own
+groups does not. So a child process lets Delta's pip helper resolve once, and what it found is kept under
+
+    <cache>/<coordinate>/*.jar
+    <cache>/<coordinate>/complete.json    names, sizes and SHA-256, written last
+
+A folder is built under a unique name and renamed into place: a download that stopped half-way is never taken for a
+finished one, and two processes that resolve at once do not meet. `LAKESTATE_JARS` names a folder of jars for machines
+without a network.
+
+`python -m state_engine.spark.jars` fills the cache ahead of time.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+from state_engine.errors import LakestateError
+
+SCALA = "2.13"
+MARKER = "complete.json"
+MARKER_VERSION = 1
+OWN_GROUPS = ("io.delta_", "io.unitycatalog_")
+"""What Delta needs beyond the jars that pyspark ships, as Ivy's file names begin."""
+
+Resolver = Callable[[Path], list[Path]]
+"""Downloads Delta and what it depends on below the given empty folder, and returns the jars."""
+
+
+class JarsUnavailableError(LakestateError):
+    """Delta's jars are neither at hand nor to be had."""
+
+
+def coordinate() -> str:
+    """Returns the Maven coordinate of the Delta release that fits the installed `pyspark` and `delta-spark`."""
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{spark}_{SCALA}:{version('delta-spark')}"
+
+
+def cache_folder() -> Path:
+    """Returns where the jars are kept: `LAKESTATE_JARS_CACHE`, otherwise below the user's cache folder."""
+    if named := os.environ.get("LAKESTATE_JARS_CACHE"):
+        return Path(named).expanduser()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "lakestate" / "jars"
+
+
+def delta_jars(folder: Path | None = None, *, resolve: Resolver | None = None) -> list[Path]:
+    """Returns the jars that Spark needs for Delta, resolving them if the cache does not hold them.
+
+    A JVM starts only when something has to be resolved. A cached jar that is damaged is fetched again.
+
+    Args:
+        folder: A folder of jars to use as it is, for machines without a network. Defaults to `LAKESTATE_JARS`.
+        resolve: How to get the jars; for tests.
+
+    Raises:
+        JarsUnavailableError: The folder lacks a jar, a jar is damaged, or nothing could be downloaded.
+    """
+    if folder is None and (named := os.environ.get("LAKESTATE_JARS")):
+        folder = Path(named).expanduser()
+    if folder is not None:
+        return _from_folder(folder)
+    cached = cache_folder() / coordinate().replace(":", "_")
+    if (found := _complete(cached)) is not None:
+        return found
+    return _fill(cached, resolve or _resolve_with_ivy)
+
+
+def _from_folder(folder: Path) -> list[Path]:
+    _, artifact, release = coordinate().split(":")
+    wanted = [f"{artifact}-{release}.jar", f"delta-storage-{release}.jar"]
+    action = (
+        f"Copy the folder that `python -m state_engine.spark.jars` prints on a machine with a network, "
+        f"or name another one with LAKESTATE_JARS; it must hold {' and '.join(wanted)}."
+    )
+    jars = sorted(folder.glob("*.jar"))
+    missing = [name for name in wanted if not any(jar.name in (name, f"io.delta_{name}") for jar in jars)]
+    if missing:
+        raise JarsUnavailableError(f"The folder of jars {folder} does not hold {' and '.join(missing)}.", action=action)
+    if (folder / MARKER).exists() and _complete(folder) is None:
+        raise JarsUnavailableError(f"Jars in {folder} are not those that its {MARKER} lists.", action=action)
+    for jar in jars:
+        if not zipfile.is_zipfile(jar):
+            raise JarsUnavailableError(f"The jar {jar} is damaged.", action=action)
+    return jars
+
+
+def _complete(folder: Path) -> list[Path] | None:
+    """Returns the jars that the marker lists, or None if one of them or the marker is not as it should be."""
+    try:
+        marker = json.loads((folder / MARKER).read_bytes())
+        if marker["version"] != MARKER_VERSION:
+            return None
+        jars = []
+        for listed in marker["jars"]:
+            jar = folder / listed["name"]
+            if jar.stat().st_size != listed["size"] or _sha256(jar) != listed["sha256"]:
+                return None
+            jars.append(jar)
+        return jars
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _fill(cached: Path, resolve: Resolver) -> list[Path]:
+    """Resolves into a folder of our own, then takes it, or that of somebody faster, as the cache."""
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".resolving-", dir=cached.parent))
+        try:
+            kept = [jar for jar in resolve(work / "ivy") if jar.name.startswith(OWN_GROUPS)]
+            if not kept:
+                raise JarsUnavailableError(f"Resolving {coordinate()} gave no jar of Delta's.", action=_NETWORK_ACTION)
+            ready = work / "jars"
+            ready.mkdir()
+            _write_folder(ready, kept)
+            jars = _put_in_place(ready, cached)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise JarsUnavailableError(
+            f"The jar cache {cached.parent} cannot be written: {error}.",
+            action="Name a folder that can be written, on a disk with room, with LAKESTATE_JARS_CACHE.",
+        ) from error
+    if jars is None:
+        raise JarsUnavailableError(
+            f"The jars in {cached} are damaged right after they were written.",
+            action="Check the disk, or name another folder with LAKESTATE_JARS_CACHE.",
+        )
+    return jars
+
+
+def _put_in_place(ready: Path, cached: Path) -> list[Path] | None:
+    """Renames the finished folder to its place, unless a finished one stands there by now."""
+    while (found := _complete(cached)) is None:
+        try:
+            ready.rename(cached)
+        except OSError:
+            if not cached.exists():
+                raise
+            _set_aside(cached, ready.parent)
+            continue
+        return _complete(cached)
+    return found
+
+
+def _set_aside(cached: Path, work: Path) -> None:
+    """Moves an unfinished or damaged folder out of the way; somebody else may do the same."""
+    try:
+        cached.rename(work / f"damaged-{uuid.uuid4().hex}")
+    except FileNotFoundError:
+        return
+
+
+def _write_folder(folder: Path, jars: Iterable[Path]) -> None:
+    listed = []
+    for jar in sorted(jars, key=lambda jar: jar.name):
+        copy = folder / jar.name
+        shutil.copyfile(jar, copy)
+        _sync(copy)
+        listed.append({"name": copy.name, "size": copy.stat().st_size, "sha256": _sha256(copy)})
+    marker = {"version": MARKER_VERSION, "coordinate": coordinate(), "jars": listed}
+    unfinished = folder / f"{MARKER}.part"
+    unfinished.write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+    _sync(unfinished)
+    unfinished.rename(folder / MARKER)
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The download, in a process of its own: a JVM keeps the class path of its first session.
+
+_NETWORK_ACTION = (
+    "Check the network (and the proxy settings of Java), or copy the jars from a machine that has them and name "
+    "their folder with LAKESTATE_JARS."
+)
+
+_CHILD = """
+import sys
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").appName("lakestate-jars")
+for key, value in (
+    ("spark.jars.ivy", sys.argv[1]),
+    ("spark.ui.enabled", "false"),
+    ("spark.driver.host", "127.0.0.1"),
+    ("spark.driver.bindAddress", "127.0.0.1"),
+):
+    builder = builder.config(key, value)
+configure_spark_with_delta_pip(builder).getOrCreate().stop()
+"""
+
+
+def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
+    action = _NETWORK_ACTION
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(ivy)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        message = f"{coordinate()} was not resolved within {timeout_s:.0f} s."
+        raise JarsUnavailableError(message, action=action) from error
+    if done.returncode != 0:
+        if "JAVA_HOME is not set" in done.stderr or "java: not found" in done.stderr:
+            action = "Install Java 17 or 21 and set JAVA_HOME if it is not the first `java` on PATH."
+        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(done.stderr)}", action=action)
+    return sorted((ivy / "jars").glob("*.jar"))
+
+
+def _reason(log: str) -> str:
+    """Picks the lines that say why out of Ivy's and Spark's report."""
+    marks = ("not found", "UnknownHost", "unresolved dependency", "Connection", "timed out", "Server access", "Error:")
+    lines = [line.strip(" \t:") for line in log.splitlines()]
+    telling = [line for line in lines if any(mark in line for mark in marks)] or [line for line in lines if line][-3:]
+    return "; ".join(dict.fromkeys(telling[:4])) or "no output"
+
+
+def main() -> int:
+    """Fills the cache and prints its folder; the entry of `python -m state_engine.spark.jars`."""
+    try:
+        jars = delta_jars()
+    except JarsUnavailableError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(jars[0].parent)
+    return 0
+
+
+__all__ = ["JarsUnavailableError", "cache_folder", "coordinate", "delta_jars"]
+
+if __name__ == "__main__":
+    sys.exit(main())
