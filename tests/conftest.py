@@ -1,0 +1,32 @@
+"""Fixtures that every test may use."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One local session for the whole run; tests that use it are marked `spark`."""
+    from state_engine.spark.session import local_session
+
+    session = local_session("lakestate-tests")
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuses a test that uses the session without its mark: `make check` would start a JVM."""
+    unmarked = [
+        item.nodeid
+        for item in items
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None
+    ]
+    if unmarked:
+        raise pytest.UsageError(
+            "these tests use the fixture `spark` and need @pytest.mark.spark: " + ", ".join(unmarked)
+        )

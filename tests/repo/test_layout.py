@@ -1,0 +1,118 @@
+"""The shape of the checkout: what tools cannot hold by themselves."""
+
+import re
+import subprocess
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+LINKED = ("assets", "resources", "examples")
+LONGEST_FILE = 500
+LONGEST_ROOM_README = 20
+GENERATED = {"requirements.lock", "requirements-bootstrap.txt"}
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[Path]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    files = [ROOT / name for name in listed.split("\0") if name]
+    return [file for file in files if file.is_file()]
+
+
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def test_platform_is_not_a_package() -> None:
+    offender = ROOT / "platform" / "__init__.py"
+    assert not offender.exists(), (
+        f"{offender} shadows the standard library's `platform` under `python -m`, with PYTHONPATH=. and in Spark's "
+        "Python workers. platform/ is a source root: delete the file (docs/adr/0001-import-names.md)."
+    )
+
+
+@pytest.mark.parametrize("name", ["state_engine", "platform/lakestate", *LINKED])
+def test_the_root_folders_are_packages(name: str) -> None:
+    assert (ROOT / name / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_lakestate_reaches_the_root_folders_by_relative_links(name: str) -> None:
+    link = ROOT / "platform" / "lakestate" / name
+    assert link.is_symlink(), (
+        f"{link} is not a link; on Windows set `git config core.symlinks true` and check out again"
+    )
+    assert link.readlink() == Path("..", "..", name)
+
+
+@pytest.mark.parametrize("name", ["state_engine", "lakestate"])
+def test_packages_are_typed(name: str) -> None:
+    folder = ROOT / name if name == "state_engine" else ROOT / "platform" / name
+    assert (folder / "py.typed").is_file()
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    import state_engine
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert state_engine.__version__ == project["version"] == version("lakestate")
+
+
+def test_the_lock_satisfies_the_project() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [
+        *pyproject["project"]["dependencies"],
+        *(line for lines in pyproject["project"]["optional-dependencies"].values() for line in lines),
+        *pyproject["dependency-groups"]["dev"],
+        *pyproject["build-system"]["requires"],
+    ]
+    locked: dict[str, list[str]] = {}
+    for name, release in re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
+        locked.setdefault(name, []).append(release)
+    for requirement in map(Requirement, wanted):
+        releases = locked.get(requirement.name, [])
+        assert releases, f"{requirement.name} is not in requirements.lock: run `make lock`"
+        assert all(requirement.specifier.contains(release) for release in releases), f"{requirement}: run `make lock`"
+
+
+def test_no_tracked_file_names_a_registry(tracked: list[Path]) -> None:
+    hosts = [
+        ".".join(parts)
+        for parts in (
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            ("pypi", "python", "org"),
+            ("repo1", "maven", "org"),
+            ("repo", "maven", "apache", "org"),
+            ("maven", "org"),
+            ("repos", "spark-packages", "org"),
+            ("registry", "npmjs", "org"),
+            ("proxy", "golang", "org"),
+            ("anaconda", "org"),
+        )
+    ]
+    pattern = re.compile("|".join(rf"\b{re.escape(host)}\b" for host in hosts))
+    found = [str(file.relative_to(ROOT)) for file in tracked if pattern.search(text_of(file))]
+    assert not found, f"the registry is the installer's setting, not the project's; named in {found}"
+
+
+def test_no_tracked_file_is_too_long(tracked: list[Path]) -> None:
+    lengths = {str(file.relative_to(ROOT)): len(text_of(file).splitlines()) for file in tracked}
+    long = {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE and name not in GENERATED}
+    assert not long, f"at most {LONGEST_FILE} lines: split {long}"
+
+
+def test_room_readmes_are_short(tracked: list[Path]) -> None:
+    rooms = ("state_engine", "platform", "assets", "resources")
+    readmes = [file for file in tracked if file.name == "README.md" and file.relative_to(ROOT).parts[0] in rooms]
+    lengths = {str(file.relative_to(ROOT)): len(text_of(file).splitlines()) for file in readmes}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_ROOM_README}
