@@ -67,7 +67,8 @@ def collect_lists(state: pa.Table, key: Sequence[str]) -> pa.Table:
         connection.register("state", state)
         columns = ", ".join(f'"{name}"' for name in key)
         query = f"SELECT {columns}, list(value ORDER BY position, seq) AS value FROM state GROUP BY ALL"
-        return connection.sql(query).to_arrow_table()
+        collected: pa.Table = connection.sql(query).to_arrow_table()
+        return collected
 
 
 __all__ = ["Difference", "collect_lists", "compare"]

@@ -36,14 +36,14 @@ ORDER = ("event_time", "carrier", "flight", "origin")
 
 _ARROW = pa.schema(
     [
-        ("event_time", pa.timestamp("us", tz="UTC")),
-        ("carrier", pa.string()),
-        ("flight", pa.int32()),
-        ("tailnum", pa.string()),
-        ("origin", pa.string()),
-        ("dest", pa.string()),
-        ("dep_time", pa.int32()),
-        ("arr_delay", pa.float64()),
+        pa.field("event_time", pa.timestamp("us", tz="UTC")),
+        pa.field("carrier", pa.string()),
+        pa.field("flight", pa.int32()),
+        pa.field("tailnum", pa.string()),
+        pa.field("origin", pa.string()),
+        pa.field("dest", pa.string()),
+        pa.field("dep_time", pa.int32()),
+        pa.field("arr_delay", pa.float64()),
     ]
 )
 _FIRST_MODIFIED_S = 1_388_534_400  # 2014-01-01: any fixed instant will do, but the file source wants a growing one
@@ -76,7 +76,8 @@ def order_flights(flights: pa.Table) -> pa.Table:
     """
     minutes = pc.multiply(flights["minute"].cast(pa.int64()), 60_000_000).cast(pa.duration("us"))
     event_time = pc.add(flights["time_hour"].cast(pa.timestamp("us", tz="UTC")), minutes)
-    stream = pa.table({"event_time": event_time, **{name: flights[name] for name in _ARROW.names[1:]}}).cast(_ARROW)
+    columns = [event_time, *(flights[name] for name in _ARROW.names[1:])]
+    stream = pa.Table.from_arrays(columns, names=_ARROW.names).cast(_ARROW)
     ties = stream.group_by(list(ORDER)).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
     if ties.num_rows:
         raise ValueError(

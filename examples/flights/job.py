@@ -109,16 +109,16 @@ class Aircraft(KeyedProcessFunction):
 class Record(NamedTuple):
     """The accumulator of a carrier."""
 
-    legs: int
-    late_legs: int
-    worst_late_streak: int
+    legs: int = 0
+    late_legs: int = 0
+    worst_late_streak: int = 0
 
 
 class CarrierRecord(AggregateFunction):
     """Adds up legs, given as (late, late_streak)."""
 
     def create_accumulator(self) -> Any:
-        return Record(0, 0, 0)
+        return Record()
 
     def add(self, value: tuple[bool, int], accumulator: Any) -> Any:
         late, streak = value
@@ -145,8 +145,8 @@ class Carriers(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         late = value.arr_delay is not None and value.arr_delay > LATE_MINUTES
         self.record.add((late, value.late_streak))
-        legs, late_legs, worst = self.record.get()
-        yield value.event_time, value.carrier, value.flight, value.origin, legs, late_legs, worst
+        record = self.record.get() or Record()
+        yield value.event_time, value.carrier, value.flight, value.origin, *record
 
 
 def build(spark: SparkSession, root: str, options: Mapping[str, str]) -> StreamJob:

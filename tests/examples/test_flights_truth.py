@@ -14,14 +14,14 @@ from lakestate.examples.flights.truth import Truth, compute_truth
 START = datetime.datetime(2013, 1, 1, 12, tzinfo=datetime.UTC)
 STREAM = pa.schema(
     [
-        ("event_time", pa.timestamp("us", tz="UTC")),
-        ("carrier", pa.string()),
-        ("flight", pa.int32()),
-        ("tailnum", pa.string()),
-        ("origin", pa.string()),
-        ("dest", pa.string()),
-        ("dep_time", pa.int32()),
-        ("arr_delay", pa.float64()),
+        pa.field("event_time", pa.timestamp("us", tz="UTC")),
+        pa.field("carrier", pa.string()),
+        pa.field("flight", pa.int32()),
+        pa.field("tailnum", pa.string()),
+        pa.field("origin", pa.string()),
+        pa.field("dest", pa.string()),
+        pa.field("dep_time", pa.int32()),
+        pa.field("arr_delay", pa.float64()),
     ]
 )
 
@@ -42,9 +42,13 @@ def truth_of(flights: list[Flight], folder: Path, per_file: int = 3) -> Truth:
     return compute_truth(folder)
 
 
+def in_order(table: pa.Table) -> pa.Table:
+    """The rows in the order of the stream."""
+    return table.sort_by([(key, "ascending") for key in data.ORDER])
+
+
 def column(table: pa.Table, name: str) -> list[Any]:
-    """A column in the order of the stream."""
-    return list(table.sort_by([(key, "ascending") for key in data.ORDER])[name].to_pylist())
+    return list(in_order(table)[name].to_pylist())
 
 
 def state(truth: Truth, uid: str, name: str) -> dict[Any, Any]:
@@ -167,10 +171,9 @@ def test_the_first_flights_agree_with_the_obvious_computation(all_flights: pa.Ta
     flights = all_flights.slice(0, 4_000).to_pylist()
     truth = truth_of(flights, tmp_path, per_file=1_500)
     legs, carriers, states = slowly(flights)
-    order = [(key, "ascending") for key in data.ORDER]
     assert truth.records == 4_000
-    assert truth.outputs["legs"].sort_by(order).to_pylist() == legs
-    assert truth.outputs["carriers"].sort_by(order).to_pylist() == carriers
+    assert in_order(truth.outputs["legs"]).to_pylist() == legs
+    assert in_order(truth.outputs["carriers"]).to_pylist() == carriers
     assert truth.outputs["no_tailnum"].num_rows == sum(f["tailnum"] is None for f in flights) > 0
     for (uid, name), table in truth.states.items():
         assert state(truth, uid, name) == states[name], name
