@@ -107,7 +107,7 @@ def check_disk(
         return None
     return Problem(
         f"3 GB of free disk; {folder} has {free / 1024**3:.1f} GB",
-        "Free some space, or clone to another disk (Spark alone takes 0.5 GB, all packages about 2 GB).",
+        "Free some space, or clone to another disk (all packages together take about 2.7 GB).",
     )
 
 

@@ -214,7 +214,6 @@ configure_spark_with_delta_pip(builder).getOrCreate().stop()
 
 
 def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
-    action = _NETWORK_ACTION
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CHILD, str(ivy)],
@@ -227,11 +226,12 @@ def _resolve_with_ivy(ivy: Path, timeout_s: float = 1800) -> list[Path]:
         )
     except subprocess.TimeoutExpired as error:
         message = f"{coordinate()} was not resolved within {timeout_s:.0f} s."
-        raise JarsUnavailableError(message, action=action) from error
+        raise JarsUnavailableError(message, action=_NETWORK_ACTION) from error
     if done.returncode != 0:
-        if "JAVA_HOME is not set" in done.stderr or "java: not found" in done.stderr:
+        if "JAVA_GATEWAY_EXITED" in done.stderr and "resolving dependencies" not in done.stderr:
             action = "Install Java 17 or 21 and set JAVA_HOME if it is not the first `java` on PATH."
-        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(done.stderr)}", action=action)
+            raise JarsUnavailableError(f"{coordinate()} was not resolved: Java did not start.", action=action)
+        raise JarsUnavailableError(f"{coordinate()} was not resolved: {_reason(done.stderr)}", action=_NETWORK_ACTION)
     return sorted((ivy / "jars").glob("*.jar"))
 
 

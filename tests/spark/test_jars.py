@@ -211,10 +211,19 @@ def test_the_reason_is_picked_out_of_the_report(log: str, reason: str) -> None:
     assert jars._reason(log) == reason
 
 
-def test_a_download_that_cannot_start_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "_CHILD", "import sys; sys.exit('JAVA_HOME is not set')")
-    with pytest.raises(JarsUnavailableError, match="Install Java 17 or 21"):
+def test_a_download_without_java_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    with pytest.raises(JarsUnavailableError, match="Java did not start") as caught:
         jars._resolve_with_ivy(tmp_path)
+    assert "Install Java 17 or 21" in caught.value.action
+
+
+def test_a_download_without_network_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = ":: resolving dependencies ::\n\tio.delta#delta: not found\n[JAVA_GATEWAY_EXITED]"
+    monkeypatch.setattr(jars, "_CHILD", f"import sys; sys.exit({log!r})")
+    with pytest.raises(JarsUnavailableError, match="io.delta#delta: not found") as caught:
+        jars._resolve_with_ivy(tmp_path)
+    assert "LAKESTATE_JARS" in caught.value.action
 
 
 def test_a_download_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
