@@ -221,7 +221,7 @@ def test_a_download_without_java_names_the_remedy(tmp_path: Path, monkeypatch: p
 def test_a_download_without_network_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = ":: resolving dependencies ::\n\tio.delta#delta: not found\n[JAVA_GATEWAY_EXITED]"
     monkeypatch.setattr(jars, "_CHILD", f"import sys; sys.exit({log!r})")
-    with pytest.raises(JarsUnavailableError, match="io.delta#delta: not found") as caught:
+    with pytest.raises(JarsUnavailableError, match=r"io\.delta#delta: not found") as caught:
         jars._resolve_with_ivy(tmp_path)
     assert "LAKESTATE_JARS" in caught.value.action
 
