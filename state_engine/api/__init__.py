@@ -1,0 +1,62 @@
+"""What the author of a job holds: functions, states, descriptors, types, rows and output tags."""
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import (
+    AggregateFunction,
+    Function,
+    KeyedProcessFunction,
+    KeyedStateStore,
+    ProcessFunction,
+    ReduceFunction,
+    RuntimeContext,
+    TimerService,
+)
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.row import Row
+from state_engine.api.state import (
+    AggregatingState,
+    AppendingState,
+    ListState,
+    MapState,
+    MergingState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from state_engine.api.types import TypeInformation, Types
+
+__all__ = [
+    "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "Function",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "OutputTag",
+    "ProcessFunction",
+    "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "Row",
+    "RuntimeContext",
+    "State",
+    "StateDescriptor",
+    "TimerService",
+    "TypeInformation",
+    "Types",
+    "ValueState",
+    "ValueStateDescriptor",
+]

@@ -1,0 +1,180 @@
+"""Functions that an author writes, by PyFlink's names (`pyflink.datastream.functions`).
+
+What differs from PyFlink: `open()` may run many times and in several workers, fields of a function object are not
+state, and a function may return a list instead of yielding.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+
+if TYPE_CHECKING:
+    from state_engine.api.descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+
+
+class KeyedStateStore(ABC):
+    """Gives the states of the operator; the same object for the same name."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: "ValueStateDescriptor") -> ValueState[Any]:
+        """Returns the value state of this name."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: "ListStateDescriptor") -> ListState[Any]:
+        """Returns the list state of this name."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: "MapStateDescriptor") -> MapState[Any, Any]:
+        """Returns the map state of this name."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: "ReducingStateDescriptor") -> ReducingState[Any]:
+        """Returns the reducing state of this name."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: "AggregatingStateDescriptor") -> AggregatingState[Any, Any]:
+        """Returns the aggregating state of this name."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """What a function may know about where it runs, and the way to its states."""
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """Returns the operator's uid."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Returns the operator's parallelism in this epoch."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Returns the number of key groups."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """Returns the subtask's number, from 0."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """Returns how often this epoch was tried before: 0 for the first attempt."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """Returns the uid with the subtask's number, as `uid (2/4)`."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Returns a parameter that the job was started with."""
+
+
+class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implement either
+    """Base of all functions."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called before the first record of an instance, which may be more than once in the life of a job."""
+
+    def close(self) -> None:
+        """Called when an instance is no longer used."""
+
+
+class ReduceFunction(Function):
+    """Combines two values into one of the same type."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Returns the combination of the two."""
+
+
+class AggregateFunction(Function):
+    """Aggregates values over an accumulator; input, accumulator and result may differ in type."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """Returns a new accumulator."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Adds a value and returns the accumulator, the same or a new one."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """Returns the result of an accumulator."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Merges two accumulators (session windows)."""
+
+
+class TimerService(ABC):
+    """Time, as the epoch sees it."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Returns the epoch's one processing time, in ms since the Unix epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Returns the operator's watermark at the start of the epoch, in ms; -2^63 before the first."""
+
+
+class ProcessFunction(Function):
+    """Processes records one by one, without keys."""
+
+    class Context(ABC):
+        """What a record comes with."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Returns the time service."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Returns the record's event time in ms, or None without one."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: "ProcessFunction.Context") -> Iterable[Any] | None:
+        """Processes one record; yields or returns output rows, and `(tag, row)` for side outputs."""
+
+
+class KeyedProcessFunction(Function):
+    """Processes records one by one, with the state of their key."""
+
+    class Context(ABC):
+        """What a record comes with."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """Returns the key: the value of a single key column, or a tuple of several."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Returns the time service."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Returns the record's event time in ms, or None without one."""
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
+        """Processes one record; yields or returns output rows, and `(tag, row)` for side outputs."""
+
+
+__all__ = [
+    "AggregateFunction",
+    "Function",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "ProcessFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "TimerService",
+]

@@ -1,0 +1,226 @@
+"""Type information: what a key, a state or an output holds, in the words of PyFlink, Spark DDL or Python.
+
+A `TypeInformation` is a small tree. Its canonical spelling is Spark DDL (`bigint`, `struct<a:int,b:string>`), which is
+also what durable formats record; `serialization` maps it to Arrow and Delta. Two types are equal when they are stored
+alike, whatever Python object carries them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from state_engine.errors import UnsupportedTypeError
+
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+ATOMS = INTEGERS | {"boolean", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz"}
+KEY_ATOMS = INTEGERS | {"boolean", "string", "binary", "date", "timestamp", "timestamp_ntz"}
+
+
+@dataclass(frozen=True)
+class TypeInformation:
+    """Base of all types; PyFlink's class of the same name."""
+
+    def ddl(self) -> str:
+        """Returns the canonical Spark DDL of this type."""
+        raise UnsupportedTypeError(f"{type(self).__name__} has no stored form.", action="Use one of Types.*.")
+
+    def __str__(self) -> str:
+        return self.ddl()
+
+
+@dataclass(frozen=True)
+class AtomicType(TypeInformation):
+    """A type without parts; `name` is one of `ATOMS`."""
+
+    name: str
+
+    def ddl(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class DecimalType(TypeInformation):
+    """An exact number of at most `precision` digits, `scale` of them behind the point."""
+
+    precision: int = 38
+    scale: int = 18
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
+            raise UnsupportedTypeError(
+                f"decimal({self.precision},{self.scale}) does not exist.", action="Use 1 to 38 digits, scale within them."
+            )
+
+    def ddl(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True)
+class ListType(TypeInformation):
+    """A Python list of one element type."""
+
+    element: TypeInformation
+
+    def ddl(self) -> str:
+        return f"array<{self.element.ddl()}>"
+
+
+@dataclass(frozen=True)
+class MapType(TypeInformation):
+    """A Python dict."""
+
+    key: TypeInformation
+    value: TypeInformation
+
+    def ddl(self) -> str:
+        return f"map<{self.key.ddl()},{self.value.ddl()}>"
+
+
+@dataclass(frozen=True)
+class StructType(TypeInformation):
+    """Named fields. `carrier` is the Python class that holds them: None (a row), `tuple`, or a dataclass."""
+
+    names: tuple[str, ...]
+    types: tuple[TypeInformation, ...]
+    carrier: type | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.types):
+            raise UnsupportedTypeError(
+                f"{len(self.names)} field names for {len(self.types)} types.", action="Name each field once."
+            )
+        folded = [name.lower() for name in self.names]
+        twice = sorted({name for name in folded if folded.count(name) > 1})
+        if twice or not all(self.names):
+            raise UnsupportedTypeError(
+                f"Field names {list(self.names)} are empty or not unique (Spark ignores case).",
+                action="Rename " + ", ".join(twice or ["the empty ones"]) + ".",
+            )
+
+    def ddl(self) -> str:
+        return "struct<" + ",".join(f"{quote(n)}:{t.ddl()}" for n, t in zip(self.names, self.types, strict=True)) + ">"
+
+
+def quote(name: str) -> str:
+    """Returns a field name as DDL spells it: bare when it is a plain identifier, else in back-ticks."""
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+class Types:
+    """The type information of PyFlink's `Types`, by the same names.
+
+    Not here, because nothing can restore them from typed columns: `PICKLED_BYTE_ARRAY`, `JAVA`. Where PyFlink says
+    INSTANT or SQL_TIMESTAMP, the value is an aware UTC `datetime` (`timestamp`) or a naive one (`timestamp_ntz`).
+    """
+
+    @staticmethod
+    def STRING() -> TypeInformation:
+        return AtomicType("string")
+
+    @staticmethod
+    def BYTE() -> TypeInformation:
+        return AtomicType("tinyint")
+
+    @staticmethod
+    def BOOLEAN() -> TypeInformation:
+        return AtomicType("boolean")
+
+    @staticmethod
+    def SHORT() -> TypeInformation:
+        return AtomicType("smallint")
+
+    @staticmethod
+    def INT() -> TypeInformation:
+        return AtomicType("int")
+
+    @staticmethod
+    def LONG() -> TypeInformation:
+        return AtomicType("bigint")
+
+    @staticmethod
+    def FLOAT() -> TypeInformation:
+        return AtomicType("float")
+
+    @staticmethod
+    def DOUBLE() -> TypeInformation:
+        return AtomicType("double")
+
+    @staticmethod
+    def CHAR() -> TypeInformation:
+        return AtomicType("string")
+
+    @staticmethod
+    def BIG_INT() -> TypeInformation:
+        return DecimalType(38, 0)
+
+    @staticmethod
+    def BIG_DEC(precision: int = 38, scale: int = 18) -> TypeInformation:
+        return DecimalType(precision, scale)
+
+    @staticmethod
+    def SQL_DATE() -> TypeInformation:
+        return AtomicType("date")
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeInformation:
+        return AtomicType("timestamp_ntz")
+
+    @staticmethod
+    def INSTANT() -> TypeInformation:
+        return AtomicType("timestamp")
+
+    @staticmethod
+    def ROW(field_types: Sequence[Any]) -> TypeInformation:
+        return StructType(tuple(f"f{i}" for i in range(len(field_types))), _all(field_types))
+
+    @staticmethod
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[Any]) -> TypeInformation:
+        return StructType(tuple(field_names), _all(field_types))
+
+    @staticmethod
+    def TUPLE(field_types: Sequence[Any]) -> TypeInformation:
+        return StructType(tuple(f"f{i}" for i in range(len(field_types))), _all(field_types), carrier=tuple)
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation:
+        element = _one(element_type)
+        return AtomicType("binary") if element == AtomicType("tinyint") else ListType(element)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: Any) -> TypeInformation:
+        return ListType(_one(element_type))
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: Any) -> TypeInformation:
+        return ListType(_one(element_type))
+
+    @staticmethod
+    def LIST(element_type: Any) -> TypeInformation:
+        return ListType(_one(element_type))
+
+    @staticmethod
+    def MAP(key_type: Any, value_type: Any) -> TypeInformation:
+        return MapType(_one(key_type), _one(value_type))
+
+
+def _one(hint: Any) -> TypeInformation:
+    from state_engine.api.type_hints import type_information  # the two modules spell each other's types
+
+    return type_information(hint)
+
+
+def _all(hints: Sequence[Any]) -> tuple[TypeInformation, ...]:
+    return tuple(_one(hint) for hint in hints)
+
+
+__all__ = [
+    "AtomicType",
+    "DecimalType",
+    "ListType",
+    "MapType",
+    "StructType",
+    "TypeInformation",
+    "Types",
+    "quote",
+]

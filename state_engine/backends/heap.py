@@ -1,0 +1,248 @@
+"""The heap backend: the keyed state of one subtask as Python dicts, columnar at its edges.
+
+It is a cache: it stands for one manifest (its token), is caught up by log rows, and can be thrown away at any time.
+The token is invalid (None) while the cache is being changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import ReduceFunction
+from state_engine.backends.keys import KeyCodec, KeyContext, join_entries, split_entries
+from state_engine.backends.schemas import same_types, state_schema
+from state_engine.backends.states import (
+    HeapAggregatingState,
+    HeapCopyingValueState,
+    HeapListState,
+    HeapMapState,
+    HeapReducingState,
+    HeapValueState,
+)
+from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
+from state_engine.errors import DuplicateStateError, StateTypeChangedError
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log import ops as log
+from state_engine.log.records import StateSchema, StateStatistics
+
+StateRows = Callable[[StateSchema], Iterable[pa.Table]]
+
+
+class HeapKeyedStateBackend:
+    """All keyed states of one operator for one key-group range.
+
+    Args:
+        uid: The operator.
+        codec: Its keys.
+        key_groups: The range that this backend owns.
+        context: The current key, shared with the operator.
+    """
+
+    def __init__(self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext) -> None:
+        self.uid = uid
+        self.codec = codec
+        self.key_groups = key_groups
+        self.context = context
+        self.token: str | None = None
+        self._tables: dict[str, HeapTable] = {}
+        self._states: dict[str, Any] = {}
+        self._schemas: dict[str, StateSchema] = {}
+        self._restored: dict[str, StateSchema] = {}
+        self._load: StateRows = lambda _: ()
+
+    def attach(self, restored: Iterable[StateSchema], load: StateRows) -> None:
+        """Says where states that no function has asked for yet can be loaded from, as of the token.
+
+        Args:
+            restored: Schemas that the log knows.
+            load: Gives the log rows of one state for this backend's key groups, oldest first.
+        """
+        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind == "keyed"}
+        self._load = load
+
+    def state(self, descriptor: StateDescriptor) -> Any:
+        """Returns the state of this name, made (and loaded) on the first call.
+
+        Raises:
+            DuplicateStateError: The name was used for another type in this operator.
+            StateTypeChangedError: The log has it with another type.
+        """
+        schema = state_schema(self.uid, self.codec.columns, descriptor)
+        known = self._schemas.get(descriptor.name)
+        if known is not None:
+            if known.schema_id != schema.schema_id:
+                raise DuplicateStateError(
+                    f"Operator {self.uid!r} uses the state name {descriptor.name!r} as {known.shape} of {known.value} "
+                    f"and as {schema.shape} of {schema.value}.",
+                    action="Give the two states two names.",
+                )
+            return self._states[descriptor.name]
+        restored = self._restored.get(descriptor.name)
+        if restored is not None and not same_types(restored, schema):
+            raise state_type_changed(restored, schema)
+        table = _table(descriptor)
+        if restored is not None:
+            for rows in self._load(restored):
+                self._apply(table, rows)
+        self._tables[descriptor.name] = table
+        self._schemas[descriptor.name] = schema
+        made = self._states[descriptor.name] = self._facade(descriptor, table)
+        return made
+
+    def _facade(self, descriptor: StateDescriptor, table: HeapTable) -> Any:
+        context = self.context
+        match descriptor:
+            case ListStateDescriptor():
+                return HeapListState(table, context)
+            case MapStateDescriptor():
+                return HeapMapState(table, context)
+            case ReducingStateDescriptor():
+                given = descriptor.get_reduce_function()
+                return HeapReducingState(table, context, given.reduce if isinstance(given, ReduceFunction) else given)
+            case AggregatingStateDescriptor():
+                return HeapAggregatingState(table, context, descriptor.get_agg_function())
+            case ValueStateDescriptor():
+                return (HeapValueState if table.copy is None else HeapCopyingValueState)(table, context)
+        raise TypeError(f"{descriptor!r} describes no keyed state")
+
+    @property
+    def schemas(self) -> tuple[StateSchema, ...]:
+        """Schemas of the states that were asked for."""
+        return tuple(self._schemas.values())
+
+    def statistics(self) -> tuple[StateStatistics, ...]:
+        """Sizes of the states as of the token."""
+        return tuple(StateStatistics(name=n, rows=t.rows, keys=len(t.base)) for n, t in self._tables.items())
+
+    @property
+    def rows(self) -> int:
+        """Live rows over all states."""
+        return sum(table.rows for table in self._tables.values())
+
+    def freeze(self, known_key_groups: dict[Any, int], processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
+        """Turns the overlay of the epoch into change sets, sorted by key group, and keeps it pending.
+
+        Args:
+            known_key_groups: Key groups of the epoch's keys, as far as the records brought them.
+            processing_time: The epoch's, in ms: `last_access` of every row.
+
+        Raises:
+            StateValueError: A value does not fit its state's type; the overlay is as it was.
+        """
+        changes = []
+        seq = 0
+        for name, table in self._tables.items():
+            try:
+                rows = table.freeze()
+            except StateValueError as error:
+                error.add_note(f"state {name!r}")
+                raise
+            if rows is not None:
+                schema = self._schemas[name]
+                changes.append((schema, self._log_table(schema, rows, known_key_groups, processing_time, seq)))
+                seq += len(rows.entries)
+        self._bind()
+        return changes
+
+    def _log_table(
+        self, schema: StateSchema, rows: LogRows, known: dict[Any, int], processing_time: int, seq: int
+    ) -> pa.Table:
+        keys, namespaces = split_entries(rows.entries)
+        key_arrays = self.codec.write(keys)
+        groups = self.codec.key_groups(keys, key_arrays, known)
+        order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
+        count = len(keys)
+        columns: list[Any] = [pa.array(groups[order])]
+        indices = pa.array(order)
+        columns.extend(array.take(indices) for array in key_arrays)
+        columns.append(
+            pa.nulls(count, pa.string()) if namespaces is None else pa.array(namespaces, pa.string()).take(indices)
+        )
+        if rows.user_keys is not None:
+            columns.append(rows.user_keys.take(indices))
+        columns.append(rows.values.take(indices))
+        columns.append(pa.array(rows.ops[order]))
+        columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
+        columns.append(pa.array(np.full(count, processing_time, dtype=np.int64)))
+        return pa.table(columns, schema=log.log_schema(schema))
+
+    def settle(self) -> None:
+        """Moves the pending changes into the base: the manifest that names them is sealed."""
+        for table in self._tables.values():
+            table.settle()
+        self._bind()
+
+    def forget(self) -> None:
+        """Drops overlay and pending changes: the attempt failed, or another one was sealed."""
+        for table in self._tables.values():
+            table.forget()
+        self._bind()
+
+    def apply(self, name: str, rows: pa.Table) -> None:
+        """Applies log rows of one state, in order. A state that nobody asked for is loaded when somebody does."""
+        table = self._tables.get(name)
+        if table is not None:
+            self._apply(table, rows)
+
+    def _apply(self, table: HeapTable, rows: pa.Table) -> None:
+        for piece in _between_resets(rows):
+            if isinstance(piece, int):
+                group_of = self.codec.key_group
+                table.drop_entries(lambda entry, g=piece: group_of(split_entries([entry])[0][0]) == g)
+                continue
+            keys = self.codec.read([piece.column(c.name) for c in self.codec.columns])
+            namespaces = piece.column(log.NAMESPACE)
+            entries = keys if namespaces.null_count == len(namespaces) else join_entries(keys, namespaces.to_pylist())
+            user_keys = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
+            table.apply(entries, piece.column(log.OP).to_numpy(), piece.column(log.VALUE), user_keys)
+
+    def _bind(self) -> None:
+        for state in self._states.values():
+            state.bind()
+
+
+def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
+    """Cuts rows at `reset_group` rows, which are given as the key group's number."""
+    ops = rows.column(log.OP).to_numpy()
+    start = 0
+    for index in np.flatnonzero(ops == log.Op.RESET_GROUP).tolist():
+        if index > start:
+            yield rows.slice(start, index - start)
+        yield rows.column(log.KEY_GROUP)[index].as_py()
+        start = index + 1
+    if start < rows.num_rows:
+        yield rows.slice(start)
+
+
+def _table(descriptor: StateDescriptor) -> HeapTable:
+    if isinstance(descriptor, ListStateDescriptor):
+        return ListTable(descriptor.type_info)
+    if isinstance(descriptor, MapStateDescriptor):
+        return MapTable(descriptor.key_type_info, descriptor.type_info)
+    return ValueTable(descriptor.type_info)
+
+
+def state_type_changed(old: StateSchema, new: StateSchema) -> StateTypeChangedError:
+    """Returns the error that says how a state differs from what the log has."""
+
+    def spell(schema: StateSchema) -> str:
+        key = f"map of {schema.user_key} to " if schema.user_key else f"{schema.shape} of "
+        return key + schema.value
+
+    return StateTypeChangedError(
+        f"State {new.name!r} of operator {new.uid!r} is a {spell(new)} in the code and a {spell(old)} in the log.",
+        action="Give the new state another name, or restore with the type that it was written with.",
+    )
+
+
+__all__ = ["HeapKeyedStateBackend", "StateRows", "state_type_changed"]

@@ -1,0 +1,71 @@
+"""From a descriptor to the schema that the log records."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from state_engine.errors import UnsupportedTypeError
+from state_engine.log.records import StateSchema, StateShape
+from state_engine.serialization.column import Column
+from state_engine.serialization.mutability import is_hashable
+
+_SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
+    (ListStateDescriptor, "list"),
+    (MapStateDescriptor, "map"),
+    (ReducingStateDescriptor, "reducing"),
+    (AggregatingStateDescriptor, "aggregating"),
+]
+
+
+def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -> StateSchema:
+    """Returns the schema of a keyed state; `schema_id` is a digest of all its other fields.
+
+    Raises:
+        UnsupportedTypeError: A user key of map state that cannot be looked up.
+    """
+    shape: StateShape = next((s for kind, s in _SHAPES if isinstance(descriptor, kind)), "value")
+    user_key = None
+    if isinstance(descriptor, MapStateDescriptor):
+        if not is_hashable(descriptor.key_type_info):
+            raise UnsupportedTypeError(
+                f"Map state {descriptor.name!r} of operator {uid!r} has user keys of type {descriptor.key_type_info}.",
+                action="Use atomic types, decimals, or rows of these as user keys.",
+            )
+        user_key = descriptor.key_type_info.ddl()
+    fields: dict[str, Any] = {
+        "uid": uid,
+        "kind": "keyed",
+        "name": descriptor.name,
+        "shape": shape,
+        "key": tuple(key),
+        "user_key": user_key,
+        "value": descriptor.type_info.ddl(),
+    }
+    digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
+    return StateSchema(schema_id=digest[:16], **fields)
+
+
+def same_types(one: StateSchema, other: StateSchema) -> bool:
+    """Says whether rows written with one schema can be read with the other.
+
+    A value state may become a reducing or aggregating one: all three are a value per key.
+    """
+    shapes = {one.shape, other.shape}
+    alike = len(shapes) == 1 or shapes <= {"value", "reducing", "aggregating"}
+    return alike and (one.user_key, one.value, [c.type for c in one.key]) == (
+        other.user_key,
+        other.value,
+        [c.type for c in other.key],
+    )
+
+
+__all__ = ["same_types", "state_schema"]

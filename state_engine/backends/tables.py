@@ -1,0 +1,318 @@
+"""Heap tables: one state of one key-group range, as a base that stands for a manifest and an overlay of one epoch.
+
+Reads go through the overlay to the base, writes go to the overlay. `freeze` turns the overlay into log rows and keeps
+it pending; `settle` moves it into the base once the manifest that names those rows is known to be sealed; `forget`
+drops it. Values that come back from Arrow as another Python value than went in (an int in a double) are read back, so
+that a warm cache and a fresh load never differ.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.types import TypeInformation
+from state_engine.log.ops import Op
+from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
+from state_engine.serialization.mutability import copier, is_exact
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
+
+
+class StateValueError(Exception):
+    """A function put a value into a state that its declared type does not admit.
+
+    Attributes:
+        entry: The entry key it was put under.
+        cause: What is wrong with the value.
+    """
+
+    def __init__(self, entry: Any, cause: ValueTypeError) -> None:
+        super().__init__(str(cause))
+        self.entry = entry
+        self.cause = cause
+
+
+class LogRows:
+    """Rows of one state's log, before they are sorted: entries, ops and (for maps) user keys and values."""
+
+    __slots__ = ("entries", "ops", "user_keys", "values")
+
+    def __init__(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None) -> None:
+        self.entries = entries
+        self.ops = ops
+        self.values = values
+        self.user_keys = user_keys
+
+
+class HeapTable(ABC):
+    """Base of the three shapes of table. `rows` counts live rows of the base as its log would have them."""
+
+    def __init__(self, value: TypeInformation) -> None:
+        self.base: dict[Any, Any] = {}
+        self.overlay: dict[Any, Any] = {}
+        self.rows = 0
+        self.copy = copier(value)
+        self._read = reader(value)
+        self._write = writer(value)
+        self._exact = is_exact(value)
+
+    def forget(self) -> None:
+        """Drops the overlay and whatever is pending."""
+        self.overlay = {}
+        self._drop_pending()
+
+    @abstractmethod
+    def freeze(self) -> LogRows | None:
+        """Returns the overlay as log rows and starts an empty one; None when nothing changed."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Moves what is pending into the base."""
+
+    @abstractmethod
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        """Applies log rows, in order, to the base. Entries of `RESET_GROUP` rows were handled by the caller."""
+
+    @abstractmethod
+    def _drop_pending(self) -> None: ...
+
+    @staticmethod
+    def _written(write: Writer, values: list[Any], entries: list[Any]) -> Any:
+        try:
+            return write(values)
+        except ValueTypeError as error:
+            raise StateValueError(entries[error.index], error) from None
+
+    def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
+        """Removes all entries for which `belongs` is true (a reset of key groups)."""
+        for entry in [e for e in self.base if belongs(e)]:
+            self._remove(entry)
+
+    def _remove(self, entry: Any) -> None:
+        self.base.pop(entry, None)
+        self.rows = len(self.base)
+
+
+class ValueTable(HeapTable):
+    """Entry to value; None in the overlay is a delete, since no value state can hold None."""
+
+    def __init__(self, value: TypeInformation) -> None:
+        super().__init__(value)
+        self._pending: tuple[dict[Any, Any], Any] | None = None
+
+    def freeze(self) -> LogRows | None:
+        overlay = self.overlay
+        if not overlay:
+            return None
+        array = self._written(self._write, list(overlay.values()), list(overlay))
+        self.overlay, self._pending = {}, (overlay, array)
+        ops = np.full(len(overlay), Op.PUT, dtype=np.int8)
+        if array.null_count:
+            ops[array.is_null().to_numpy(zero_copy_only=False)] = Op.DELETE
+        return LogRows(list(overlay), ops, array)
+
+    def settle(self) -> None:
+        if self._pending is None:
+            return
+        overlay, array = self._pending
+        self._pending = None
+        if not self._exact:
+            overlay = dict(zip(overlay, self._read(array), strict=True))
+        self.base.update(overlay)
+        if array.null_count:
+            for entry in [e for e, v in overlay.items() if v is None]:
+                del self.base[entry]
+        self.rows = len(self.base)
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        read = self._read(values)
+        if (ops == Op.PUT).all():
+            self.base.update(zip(entries, read, strict=True))
+        else:
+            for entry, op, value in zip(entries, ops.tolist(), read, strict=True):
+                if op == Op.PUT:
+                    self.base[entry] = value
+                else:
+                    self.base.pop(entry, None)
+        self.rows = len(self.base)
+
+    def _drop_pending(self) -> None:
+        self._pending = None
+
+
+class ListDelta:
+    """What an epoch did to one list: cleared it first or not, and appended."""
+
+    __slots__ = ("appended", "cleared")
+
+    def __init__(self) -> None:
+        self.cleared = False
+        self.appended: list[Any] = []
+
+
+class ListTable(HeapTable):
+    """Entry to list."""
+
+    def __init__(self, value: TypeInformation) -> None:
+        super().__init__(value)
+        self._pending: tuple[dict[Any, ListDelta], Any] | None = None
+
+    def freeze(self) -> LogRows | None:
+        overlay = self.overlay
+        if not overlay:
+            return None
+        entries: list[Any] = []
+        ops: list[int] = []
+        values: list[Any] = []
+        for entry, delta in overlay.items():
+            if delta.cleared:
+                entries.append(entry)
+                ops.append(Op.CLEAR)
+                values.append(None)
+            entries.extend([entry] * len(delta.appended))
+            ops.extend([Op.APPEND] * len(delta.appended))
+            values.extend(delta.appended)
+        array = self._written(self._write, values, entries)
+        self.overlay, self._pending = {}, (overlay, array)
+        return LogRows(entries, np.array(ops, dtype=np.int8), array)
+
+    def settle(self) -> None:
+        if self._pending is None:
+            return
+        overlay, array = self._pending
+        self._pending = None
+        read = iter(()) if self._exact else iter(self._read(array))
+        for entry, delta in overlay.items():
+            appended = delta.appended
+            if delta.cleared:
+                self._remove(entry)
+            if not self._exact:
+                if delta.cleared:
+                    next(read)
+                appended = [next(read) for _ in appended]
+            self._extend(entry, appended)
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        for entry, op, value in zip(entries, ops.tolist(), self._read(values), strict=True):
+            if op == Op.APPEND:
+                self._extend(entry, [value])
+            else:
+                self._remove(entry)
+
+    def _extend(self, entry: Any, appended: list[Any]) -> None:
+        if appended:
+            self.base.setdefault(entry, []).extend(appended)
+            self.rows += len(appended)
+
+    def _remove(self, entry: Any) -> None:
+        self.rows -= len(self.base.pop(entry, ()))
+
+    def _drop_pending(self) -> None:
+        self._pending = None
+
+
+class MapDelta:
+    """What an epoch did to one map: cleared it first or not, then put or `DELETED` entries."""
+
+    __slots__ = ("cleared", "entries")
+
+    def __init__(self) -> None:
+        self.cleared = False
+        self.entries: dict[Any, Any] = {}
+
+
+class MapTable(HeapTable):
+    """Entry to dict of user keys."""
+
+    def __init__(self, user_key: TypeInformation, value: TypeInformation) -> None:
+        super().__init__(value)
+        self._read_key = reader(user_key)
+        self._write_key = writer(user_key)
+        self._exact = self._exact and is_exact(user_key)
+        self._pending: tuple[dict[Any, MapDelta], Any, Any] | None = None
+
+    def freeze(self) -> LogRows | None:
+        overlay = self.overlay
+        if not overlay:
+            return None
+        entries: list[Any] = []
+        ops: list[int] = []
+        user_keys: list[Any] = []
+        values: list[Any] = []
+        for entry, delta in overlay.items():
+            if delta.cleared:
+                entries.append(entry)
+                ops.append(Op.CLEAR)
+                user_keys.append(None)
+                values.append(None)
+            entries.extend([entry] * len(delta.entries))
+            user_keys.extend(delta.entries)
+            for value in delta.entries.values():
+                deleted = value is DELETED
+                ops.append(Op.DELETE if deleted else Op.PUT)
+                values.append(None if deleted else value)
+        keys_array = self._written(self._write_key, user_keys, entries)
+        array = self._written(self._write, values, entries)
+        self.overlay, self._pending = {}, (overlay, keys_array, array)
+        return LogRows(entries, np.array(ops, dtype=np.int8), array, keys_array)
+
+    def settle(self) -> None:
+        if self._pending is None:
+            return
+        overlay, keys_array, array = self._pending
+        self._pending = None
+        exact = self._exact
+        read = iter(()) if exact else iter(zip(self._read_key(keys_array), self._read(array), strict=True))
+        for entry, delta in overlay.items():
+            if delta.cleared:
+                self._remove(entry)
+                if not exact:
+                    next(read)
+            for user_key, value in delta.entries.items():
+                put_key, put_value = (user_key, value) if exact else next(read)
+                self._put(entry, put_key, DELETED if value is DELETED else put_value)
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        rows = zip(entries, ops.tolist(), self._read_key(user_keys), self._read(values), strict=True)
+        for entry, op, user_key, value in rows:
+            if op == Op.CLEAR:
+                self._remove(entry)
+            else:
+                self._put(entry, user_key, value if op == Op.PUT else DELETED)
+
+    def _put(self, entry: Any, user_key: Any, value: Any) -> None:
+        if value is DELETED:
+            inner = self.base.get(entry)
+            if inner is not None and inner.pop(user_key, MISSING) is not MISSING:
+                self.rows -= 1
+                if not inner:
+                    del self.base[entry]
+            return
+        inner = self.base.setdefault(entry, {})
+        before = len(inner)
+        inner[user_key] = value
+        self.rows += len(inner) - before
+
+    def _remove(self, entry: Any) -> None:
+        self.rows -= len(self.base.pop(entry, ()))
+
+    def _drop_pending(self) -> None:
+        self._pending = None
+
+
+__all__ = [
+    "DELETED",
+    "MISSING",
+    "HeapTable",
+    "ListDelta",
+    "ListTable",
+    "LogRows",
+    "MapDelta",
+    "MapTable",
+    "StateValueError",
+    "ValueTable",
+]

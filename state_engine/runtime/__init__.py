@@ -1,0 +1,1 @@
+"""Operators at run time: life cycle, key context, outputs."""

@@ -1,0 +1,133 @@
+"""Contexts that an operator hands to its function."""
+
+from collections.abc import Callable
+from typing import Any
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext, TimerService
+from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.backends.keys import KeyContext
+from state_engine.errors import JobDefinitionError
+
+NO_WATERMARK = -(1 << 63)
+
+
+class EpochTime(TimerService):
+    """Time as the epoch's plan fixed it."""
+
+    def __init__(self) -> None:
+        self.processing_time = 0
+        self.watermark = NO_WATERMARK
+
+    def current_processing_time(self) -> int:
+        return self.processing_time
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+
+class OperatorRuntimeContext(RuntimeContext):
+    """Where an instance runs, and its states.
+
+    Args:
+        uid: The operator.
+        subtask: Its number.
+        parallelism: The operator's parallelism.
+        max_parallelism: Number of key groups.
+        parameters: The job's parameters.
+        states: Gives the state of a descriptor; None for a function without keys.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        subtask: int,
+        parallelism: int,
+        max_parallelism: int,
+        parameters: dict[str, str],
+        states: Callable[[StateDescriptor], Any] | None,
+    ) -> None:
+        self._uid = uid
+        self._subtask = subtask
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._parameters = parameters
+        self._states = states
+        self.attempt = 0
+
+    def get_task_name(self) -> str:
+        return self._uid
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._subtask
+
+    def get_attempt_number(self) -> int:
+        return self.attempt
+
+    def get_task_name_with_subtasks(self) -> str:
+        return f"{self._uid} ({self._subtask + 1}/{self._parallelism})"
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._parameters.get(key, default_value)
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._state(state_descriptor, ValueStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._state(state_descriptor, ListStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._state(state_descriptor, MapStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._state(state_descriptor, ReducingStateDescriptor)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._state(state_descriptor, AggregatingStateDescriptor)  # type: ignore[no-any-return]
+
+    def _state(self, descriptor: StateDescriptor, wanted: type[StateDescriptor]) -> Any:
+        if not isinstance(descriptor, wanted):
+            raise JobDefinitionError(
+                f"Operator {self._uid!r} asked for a state with {descriptor!r}.", action=f"Give a {wanted.__name__}."
+            )
+        if self._states is None:
+            raise JobDefinitionError(
+                f"Operator {self._uid!r} asked for the keyed state {descriptor.name!r}, but its stream has no key.",
+                action="Put key_by(...) in front and use a KeyedProcessFunction.",
+            )
+        return self._states(descriptor)
+
+
+class RecordContext(KeyedProcessFunction.Context, ProcessFunction.Context):
+    """What comes with a record; one object for all records of an instance."""
+
+    __slots__ = ("_keys", "_time")
+
+    def __init__(self, keys: KeyContext, time: EpochTime) -> None:
+        self._keys = keys
+        self._time = time
+
+    def get_current_key(self) -> Any:
+        return self._keys.current_key()
+
+    def timer_service(self) -> TimerService:
+        return self._time
+
+    def timestamp(self) -> int | None:
+        return None
+
+
+__all__ = ["NO_WATERMARK", "EpochTime", "OperatorRuntimeContext", "RecordContext"]

@@ -1,0 +1,70 @@
+"""From what a function returned to Arrow columns of the declared types."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.types import StructType
+from state_engine.serialization.convert import ValueTypeError, write_columns, writer
+from state_engine.serialization.types import to_arrow
+
+MAIN = "main"
+
+
+class OutputValueError(Exception):
+    """A function returned a row that its declared output does not admit.
+
+    Attributes:
+        output: `main` or the tag id.
+        row: The row, as text.
+    """
+
+    def __init__(self, output: str, row: object, why: str) -> None:
+        super().__init__(why)
+        self.output = output
+        self.row = repr(row)
+
+
+class OutputWriter:
+    """Makes record batches of one output's rows."""
+
+    def __init__(self, output: str, struct: StructType) -> None:
+        self.output = output
+        self.schema: pa.Schema = pa.schema(list(to_arrow(struct)))
+        self._struct = struct
+        self._writers = [writer(t) for t in struct.types]
+
+    def write(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        """Returns the rows as one batch.
+
+        Raises:
+            OutputValueError: Naming field and value.
+        """
+        try:
+            arrays = write_columns(rows, self._struct, self._writers)
+        except ValueTypeError as error:
+            where = f"field {error.path!r}: " if error.path else ""
+            raise OutputValueError(self.output, rows[error.index], where + str(error)) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
+    """Separates `(tag, row)` pairs from rows of the main output, in order."""
+    first = {type(row[0]) for row in rows if type(row) is tuple and row}
+    if OutputTag not in first:
+        return rows, {}
+    main: list[Any] = []
+    tagged: dict[str, list[Any]] = {}
+    for row in rows:
+        if type(row) is tuple and row and type(row[0]) is OutputTag:
+            if len(row) != 2:
+                raise OutputValueError(row[0].tag_id, row, "a side output is a pair of tag and row")
+            tagged.setdefault(row[0].tag_id, []).append(row[1])
+        else:
+            main.append(row)
+    return main, tagged
+
+
+__all__ = ["MAIN", "OutputValueError", "OutputWriter", "split_by_tag"]
