@@ -1,0 +1,102 @@
+"""The envelope of every JSON document: format, version and checksum around a body whose bytes are hashed as written.
+
+```
+{"format":"lakestate.manifest","version":1,"checksum":"sha256:<64 hex>","body":{…}}
+```
+
+The bytes are canonical: fields in this order, no white space outside the body, nothing behind the last brace. A
+document that differs in a single byte is refused. See `docs/formats/manifest.md`.
+"""
+
+import hashlib
+from typing import TypeVar
+
+import msgspec
+
+from state_engine.errors import CorruptionError, UnsupportedVersionError
+
+VERSION = 1
+
+RecordType = TypeVar("RecordType", bound=msgspec.Struct)
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    version: int
+    checksum: str
+    body: msgspec.Raw
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Envelope)
+
+
+def seal(name: str, record: msgspec.Struct) -> tuple[bytes, str]:
+    """Encodes a record.
+
+    Args:
+        name: Name of the format, such as `lakestate.manifest`.
+        record: The body.
+
+    Returns:
+        The document and the hash of its body: 64 hex digits of SHA-256.
+    """
+    body = _encoder.encode(record)
+    digest = hashlib.sha256(body).hexdigest()
+    return _assemble(name, VERSION, f"sha256:{digest}", body), digest
+
+
+def unseal(
+    name: str, kind: type[RecordType], data: bytes, damaged: type[CorruptionError], *, path: str = ""
+) -> tuple[RecordType, str]:
+    """Decodes and verifies a document.
+
+    Args:
+        name: Name of the format that is expected.
+        kind: Type of the body.
+        data: The document.
+        damaged: Error for bytes that are not what was written.
+        path: Where the bytes came from, for messages.
+
+    Returns:
+        The record and the hash of its body.
+
+    Raises:
+        UnsupportedVersionError: the version, or a field of the body, is unknown to this release.
+        CorruptionError: of the type `damaged`.
+    """
+    where = path or f"The {name} document"
+    remedy = "Bring the file back from a backup, or restore an older checkpoint or savepoint."
+    try:
+        envelope = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise damaged(f"{where} is not a {name} document: {error}.", action=remedy) from error
+    if envelope.format != name:
+        raise damaged(f"{where} is a {envelope.format!r} document, expected {name!r}.", action=remedy)
+    if envelope.version != VERSION:
+        raise UnsupportedVersionError(
+            f"{where} has version {envelope.version} of {name}; this release reads version {VERSION}.",
+            action="Use the release that wrote it, or a newer one.",
+        )
+    body = bytes(envelope.body)
+    digest = hashlib.sha256(body).hexdigest()
+    if data != _assemble(name, VERSION, f"sha256:{digest}", body):
+        raise damaged(
+            f"{where} fails its checksum: {envelope.checksum} is claimed, sha256:{digest} found.", action=remedy
+        )
+    try:
+        return msgspec.json.decode(body, type=kind), digest
+    except msgspec.DecodeError as error:  # the checksum fits, so these bytes are what their writer meant
+        raise UnsupportedVersionError(
+            f"{where} was written by another release: version {VERSION} of {name} as this release knows it does not "
+            f"allow it ({error}).",
+            action="Use the release that wrote it, or a newer one.",
+        ) from error
+
+
+def _assemble(name: str, version: int, checksum: str, body: bytes) -> bytes:
+    head = f'{{"format":"{name}","version":{version},"checksum":"{checksum}","body":'
+    return head.encode() + body + b"}"
+
+
+__all__ = ["VERSION", "seal", "unseal"]

@@ -1,0 +1,101 @@
+"""Names of all files of a job, relative to its root. Numbers are padded, so that names sort as numbers do.
+
+The names of uids, attempts and outputs are checked where they are declared (`storage.port.check_name`).
+"""
+
+import re
+
+EPOCHS = "_epochs"
+CHECKPOINTS = "_checkpoints"
+SAVEPOINTS = "_savepoints"
+SPARK = "_spark"
+OPERATOR = "_operator"
+
+_GENERATION = re.compile(r"g(\d{6,})")
+_MANIFEST = re.compile(r"_epochs/g(\d{6,})/e(\d{10,})\.json")
+
+
+def generation_folder(generation: int) -> str:
+    """Returns the folder of a generation: its manifests, and below them change files and bases."""
+    return f"{EPOCHS}/g{generation:06d}"
+
+
+def manifest_path(generation: int, epoch: int) -> str:
+    """Returns `_epochs/g000001/e0000000042.json`."""
+    return f"{generation_folder(generation)}/e{epoch:010d}.json"
+
+
+def changes_folder(generation: int) -> str:
+    """Returns the folder of the change files and staged outputs of a generation."""
+    return f"{generation_folder(generation)}/changes"
+
+
+def change_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str) -> str:
+    """Returns the path of one attempt's change file."""
+    return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{attempt}.arrow"
+
+
+def output_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str, output: str) -> str:
+    """Returns the path of one attempt's staged output for a sink that is not a Delta table."""
+    return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{attempt}-{output}.parquet"
+
+
+def base_path(generation: int, epoch: int, base_id: str) -> str:
+    """Returns the path of a base: the list of the files that hold the fold up to an epoch."""
+    return f"{generation_folder(generation)}/bases/e{epoch:010d}-{base_id}.json"
+
+
+def savepoint_folder(savepoint_id: str) -> str:
+    """Returns the folder of a savepoint."""
+    return f"{SAVEPOINTS}/{savepoint_id}"
+
+
+def pin_path(savepoint_id: str) -> str:
+    """Returns the path of the pin of a native savepoint."""
+    return f"{savepoint_folder(savepoint_id)}/pin.json"
+
+
+def table_path(uid: str, state: str) -> str:
+    """Returns the Delta table of a keyed state or of timers."""
+    return f"{uid}/{state}"
+
+
+def operator_table_path(uid: str, state: str) -> str:
+    """Returns the Delta table of an operator or broadcast state."""
+    return f"{OPERATOR}/{uid}/{state}"
+
+
+def parse_manifest_path(path: str) -> tuple[int, int] | None:
+    """Returns (generation, epoch) of a manifest's path, None for any other path."""
+    match = _MANIFEST.fullmatch(path)
+    if match is None:
+        return None
+    generation, epoch = int(match[1]), int(match[2])
+    return (generation, epoch) if manifest_path(generation, epoch) == path else None
+
+
+def parse_generation_folder(name: str) -> int | None:
+    """Returns the generation of a folder's name such as `g000001`, None for any other name."""
+    match = _GENERATION.fullmatch(name)
+    return int(match[1]) if match is not None and name == f"g{int(match[1]):06d}" else None
+
+
+__all__ = [
+    "CHECKPOINTS",
+    "EPOCHS",
+    "OPERATOR",
+    "SAVEPOINTS",
+    "SPARK",
+    "base_path",
+    "change_path",
+    "changes_folder",
+    "generation_folder",
+    "manifest_path",
+    "operator_table_path",
+    "output_path",
+    "parse_generation_folder",
+    "parse_manifest_path",
+    "pin_path",
+    "savepoint_folder",
+    "table_path",
+]
