@@ -1,0 +1,1 @@
+"""Durable bytes: the storage port and its implementations, the manifest log, Delta tables and Parquet files."""

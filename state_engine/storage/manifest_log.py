@@ -1,0 +1,183 @@
+"""The chain of sealed manifests of one job, as read from and written to a storage."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from state_engine.errors import CorruptionError, DamagedManifestError, MissingFileError, NotFoundError
+from state_engine.log.lineage import Place, contains, predecessor_of
+from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
+from state_engine.log.paths import (
+    EPOCHS,
+    generation_folder,
+    manifest_path,
+    parse_generation_folder,
+    parse_manifest_path,
+)
+from state_engine.log.records import Manifest
+from state_engine.storage.port import CheckpointStorage
+
+CACHED_MANIFESTS = 1024
+
+
+class ManifestLog:
+    """Reads, verifies and seals the manifests of one job.
+
+    Sealed manifests never change, so decoded ones are kept (least recently used first out) and a chain that was
+    followed once costs no I/O again. Whether a manifest exists is always asked of the storage. No retries, no locks;
+    not for several threads at once.
+
+    Args:
+        storage: The storage of the job.
+        job: Its name; a manifest of another job under this root is damage.
+        open_job: Opens the storage of another job, for chains that cross into the job which this one was forked
+            from. Without it such a chain is refused.
+    """
+
+    def __init__(
+        self,
+        storage: CheckpointStorage,
+        job: str,
+        *,
+        open_job: Callable[[str], CheckpointStorage] | None = None,
+        cached: int = CACHED_MANIFESTS,
+    ) -> None:
+        self._storage = storage
+        self._job = job
+        self._open_job = open_job
+        self._cached = cached
+        self._cache: OrderedDict[str, StoredManifest] = OrderedDict()
+        self._others: dict[str, ManifestLog] = {}
+
+    def generations(self) -> list[int]:
+        """Returns the generations that have a folder, in ascending order."""
+        numbers = (parse_generation_folder(name) for name in self._storage.folders(EPOCHS))
+        return sorted(number for number in numbers if number is not None)
+
+    def epochs(self, generation: int) -> list[int]:
+        """Returns the numbers of the sealed epochs of a generation in ascending order; one listing, no reads."""
+        listed = self._storage.list(generation_folder(generation), recursive=False)
+        places = (parse_manifest_path(info.path) for info in listed)
+        return sorted(place[1] for place in places if place is not None)
+
+    def newest(self, generation: int) -> StoredManifest | None:
+        """Returns the manifest with the highest epoch of the generation: one listing and one read.
+
+        Raises:
+            CorruptionError: that manifest is damaged. An older one is never returned in its place.
+        """
+        epochs = self.epochs(generation)
+        return self.read(generation, epochs[-1]) if epochs else None
+
+    def read(self, generation: int, epoch: int) -> StoredManifest:
+        """Returns one manifest, its own checksum verified, but not its place in the chain.
+
+        Raises:
+            NotFoundError: the epoch is not sealed, or its manifest was deleted.
+            DamagedManifestError: the bytes are damaged, or they are the manifest of another epoch.
+            UnsupportedVersionError: another release wrote it.
+        """
+        path = manifest_path(generation, epoch)
+        data = None if path in self._cache else self._storage.get(path)
+        if data is None:
+            self._cache.move_to_end(path)
+            return self._cache[path]
+        stored = decode_manifest(data, path=path)
+        found = stored.manifest
+        if (found.job, found.generation, found.epoch) != (self._job, generation, epoch):
+            raise DamagedManifestError(
+                f"{path} holds epoch {found.epoch} of generation {found.generation} of job {found.job!r}, not its own.",
+                action="Somebody copied or renamed manifests; restore the folder from a backup.",
+            )
+        self._remember(path, stored)
+        return stored
+
+    def put(self, manifest: Manifest) -> StoredManifest:
+        """Seals an epoch, if its number is free. This is the commit (E6).
+
+        Raises:
+            AlreadyExistsError: the number is taken.
+            StorageError: the outcome is unknown; read back and compare the incarnation.
+        """
+        data, digest = encode_manifest(manifest)
+        path = manifest_path(manifest.generation, manifest.epoch)
+        self._storage.put_if_absent(path, data)
+        stored = StoredManifest(manifest, digest)
+        self._remember(path, stored)
+        return stored
+
+    def chain(self, head: StoredManifest, *, down_to_base: bool = True) -> list[StoredManifest]:
+        """Follows predecessors back from `head` and verifies each by its hash.
+
+        Args:
+            head: The newest manifest wanted; it is the last of the result.
+            down_to_base: End behind the epoch of the base that `head` names: the base's own manifest is not read.
+                Without a base, or when false, the chain goes back to the very first epoch.
+
+        Returns:
+            Manifests with consecutive epochs, oldest first, across generations (and jobs, with `open_job`). None
+            when the base stands at the epoch of `head` itself.
+
+        Raises:
+            MissingFileError: a manifest in the middle is gone.
+            DamagedManifestError: a hash does not match, or the base is not on the lineage of `head`.
+        """
+        base = head.manifest.base if down_to_base else None
+        if base is not None and not contains(head.manifest.lineage, base.generation, base.epoch):
+            raise DamagedManifestError(
+                f"{self._path_of(head)} names the base of epoch {base.epoch} in generation {base.generation}, "
+                "which is not on its lineage.",
+                action="Restore an older checkpoint or savepoint; this manifest was not written by a sound driver.",
+            )
+        if base is not None and base.epoch >= head.manifest.epoch:
+            return []
+        newest_first = [head]
+        while (place := predecessor_of(newest_first[-1].manifest)) is not None:
+            if base is not None and place.epoch <= base.epoch:
+                break
+            newest_first.append(self._follow(newest_first[-1], place))
+        return newest_first[::-1]
+
+    def _follow(self, successor: StoredManifest, place: Place) -> StoredManifest:
+        """Reads the predecessor of `successor` and checks that it is the one that was meant."""
+        expected = successor.manifest.predecessor
+        where = (
+            f"epoch {place.epoch} ({manifest_path(place.generation, place.epoch)} of job {place.job!r}), "
+            f"the predecessor of epoch {successor.manifest.epoch} ({self._path_of(successor)})"
+        )
+        remedy = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
+        try:
+            found = self._log_of(place.job).read(place.generation, place.epoch)
+        except NotFoundError as error:
+            raise MissingFileError(f"The manifest of {where}, is gone.", action=remedy) from error
+        except CorruptionError as error:
+            raise type(error)(f"The chain breaks at {where}: {error.message}", action=error.action or remedy) from error
+        if found.hash != expected:
+            raise DamagedManifestError(
+                f"The chain breaks at {where}: its hash is {found.hash}, expected {expected}.", action=remedy
+            )
+        return found
+
+    def _log_of(self, job: str) -> "ManifestLog":
+        if job == self._job:
+            return self
+        if self._open_job is None:
+            raise MissingFileError(
+                f"The chain of job {self._job!r} goes on in job {job!r}, which was not opened.",
+                action=f"Give the storage of {job!r}, or restore from a canonical savepoint, which needs no other job.",
+            )
+        if job not in self._others:
+            self._others[job] = ManifestLog(self._open_job(job), job, open_job=self._open_job, cached=self._cached)
+        return self._others[job]
+
+    def _remember(self, path: str, stored: StoredManifest) -> None:
+        self._cache[path] = stored
+        self._cache.move_to_end(path)
+        while len(self._cache) > self._cached:
+            self._cache.popitem(last=False)
+
+    @staticmethod
+    def _path_of(stored: StoredManifest) -> str:
+        return manifest_path(stored.manifest.generation, stored.manifest.epoch)
+
+
+__all__ = ["CACHED_MANIFESTS", "ManifestLog"]

@@ -1,0 +1,123 @@
+"""Checkpoint storage on an object store (S3, Google Cloud Storage, Azure, …) by `obstore`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore import exceptions
+
+from state_engine.clock import Ids, RandomIds
+from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
+from state_engine.storage.port import Data, ObjectInfo, check_path, check_prefix
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+
+class ObjectStorage:
+    """Objects below the prefix of `store`. Every put has mode `create`, so both puts are atomic.
+
+    The store must honour conditional puts (`If-None-Match: *`): S3, GCS, Azure, MinIO and R2 do. obstore retries
+    inside one call, so a put may find the object that its own first attempt made: `AlreadyExistsError` therefore
+    does not prove that *another* writer was there, and callers compare contents. obstore's store on local disks
+    does not fsync; use `LocalStorage` there.
+
+    Args:
+        store: An obstore store whose prefix is the job's root.
+        url: What messages call it.
+    """
+
+    def __init__(self, store: "ObjectStore", *, url: str, ids: Ids | None = None) -> None:
+        self._store = store
+        self._url = url
+        self._ids = ids or RandomIds()
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def get(self, path: str) -> bytes:
+        with self._errors(path):
+            return bytes(obstore.get(self._store, check_path(path)).bytes())
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        # a range that is empty or begins behind the end is an error of the protocol; the port says "no bytes"
+        with self._errors(path):
+            if length <= 0 or offset >= int(obstore.head(self._store, check_path(path))["size"]):
+                return b""
+            return bytes(obstore.get_range(self._store, path, start=offset, length=length))
+
+    def put_exclusive(self, path: str, *buffers: Data) -> None:
+        self.put_if_absent(path, b"".join(memoryview(buffer).cast("B") for buffer in buffers))
+
+    def put_if_absent(self, path: str, data: Data) -> None:
+        with self._errors(path):
+            obstore.put(self._store, check_path(path), bytes(data), mode="create", use_multipart=False)
+
+    def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
+        folder = check_prefix(prefix) or None
+        with self._errors(prefix):
+            if recursive:
+                found = [meta for page in obstore.list(self._store, folder, chunk_size=1000) for meta in page]
+            else:
+                found = list(obstore.list_with_delimiter(self._store, folder)["objects"])
+        infos = (ObjectInfo(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found)
+        return sorted(infos)
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        with self._errors(prefix):
+            prefixes = obstore.list_with_delimiter(self._store, check_prefix(prefix) or None)["common_prefixes"]
+        return sorted(found.rstrip("/").rpartition("/")[2] for found in prefixes)
+
+    def exists(self, path: str) -> bool:
+        try:
+            with self._errors(path):
+                obstore.head(self._store, check_path(path))
+        except NotFoundError:
+            return False
+        return True
+
+    def delete(self, path: str) -> None:
+        try:
+            with self._errors(path):
+                obstore.delete(self._store, check_path(path))
+        except NotFoundError:
+            return
+
+    def check_writable(self) -> None:
+        probe = f"writable-{self._ids.new_id()}"
+        try:
+            self.put_if_absent(probe, b"lakestate")
+            self.delete(probe)
+        except NotWritableError:
+            raise
+        except StorageError as error:
+            raise NotWritableError(
+                f"The state root {self._url} cannot be written: {error.message}",
+                action="Check that the bucket exists, and the credentials and the region in the environment.",
+            ) from error
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Turns obstore's errors into ours."""
+        where = f"{path!r} in {self._url}"
+        try:
+            yield
+        except exceptions.AlreadyExistsError as error:
+            raise AlreadyExistsError(f"There is an object at {where} already.") from error
+        except FileNotFoundError as error:
+            raise NotFoundError(f"There is no object at {where}.") from error
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise NotWritableError(
+                f"The object store refused access to {where}: {error}.",
+                action="Give these credentials read, write and delete permission to the bucket.",
+            ) from error
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            raise StorageError(
+                f"The object store failed at {where}: {error}.",
+                action="Check the bucket and the connection; a put may or may not have happened.",
+            ) from error
+
+
+__all__ = ["ObjectStorage"]

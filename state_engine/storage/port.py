@@ -1,0 +1,158 @@
+"""The port through which all durable bytes of a job pass, except the commits of Delta tables."""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from state_engine.errors import JobDefinitionError, StorageError
+
+Data = bytes | bytearray | memoryview | pa.Buffer
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class ObjectInfo(NamedTuple):
+    """One object of a listing: its path relative to the job's root, length in bytes, time of last change in ms."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+class CheckpointStorage(Protocol):
+    """Immutable objects under the root of one job.
+
+    Paths are relative to the root, separated by `/`, without empty, `.` or `..` segments. An object is written once
+    and then only read or deleted: no method replaces bytes. After an error of a put other than `AlreadyExistsError`
+    the outcome is unknown; the caller reads back and compares. No method retries, and none takes a lock.
+
+    Errors: `NotFoundError`, `AlreadyExistsError`, `NotWritableError`, and `StorageError` for everything else.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where the job's root is; the absolute path on a local disk."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """Returns the whole object; `NotFoundError` when there is none."""
+        ...
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Returns `length` bytes from `offset`; fewer when the object ends before, none when it ends at `offset`."""
+        ...
+
+    def put_exclusive(self, path: str, *buffers: Data) -> None:
+        """Creates the object from the concatenated buffers; durable on return.
+
+        The name itself is created exclusively: `AlreadyExistsError` when it is taken. A reader may see a part of the
+        object while it is written, so nobody may know the name before this returns. Does *not* remove what it
+        wrote when it fails.
+        """
+        ...
+
+    def put_if_absent(self, path: str, data: Data) -> None:
+        """Creates the object atomically: all of it or nothing is ever seen under the name; durable on return.
+
+        Of several concurrent calls exactly one returns; the others raise `AlreadyExistsError`.
+        """
+        ...
+
+    def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
+        """Returns the objects below the folder `prefix` (`""` is the root), sorted by path; none when it is absent.
+
+        Not recursive: only those directly in the folder. Objects that are still being put are not listed.
+        """
+        ...
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Returns the sorted names of the folders directly in `prefix`. Empty folders may or may not be listed."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tells whether an object lies at this path."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Removes the object; an absent one is fine. Not necessarily durable on return."""
+        ...
+
+    def check_writable(self) -> None:
+        """Creates and removes a small object; `NotWritableError` with a remedy when that fails."""
+        ...
+
+
+def check_name(what: str, name: str) -> str:
+    """Returns `name` if it may stand in a path, such as a job's name or an operator's uid.
+
+    Raises:
+        JobDefinitionError: it has other characters than letters, digits, `.`, `_`, `-`, begins with a sign, or is
+            longer than 128 characters.
+    """
+    if not _NAME.fullmatch(name):
+        raise JobDefinitionError(
+            f"The {what} {name!r} cannot be used in paths.",
+            action="Use 1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit.",
+        )
+    return name
+
+
+def check_path(path: str) -> str:
+    """Returns `path` if it is relative, normal and stays below the root; raises `StorageError` otherwise."""
+    segments = path.split("/")
+    if any(segment in ("", ".", "..") or "\\" in segment or "\0" in segment for segment in segments):
+        raise StorageError(
+            f"The path {path!r} is not a normal path below the job's root.",
+            action="Use relative paths without '.', '..', backslashes and empty segments.",
+        )
+    return path
+
+
+def check_prefix(prefix: str) -> str:
+    """Returns the folder `prefix` without a slash at its end; `""` is the root."""
+    stripped = prefix[:-1] if prefix.endswith("/") else prefix
+    return check_path(stripped) if stripped else ""
+
+
+def open_storage(root: str, job: str) -> CheckpointStorage:
+    """Opens the storage of one job.
+
+    Args:
+        root: `memory://name`, a path or `file://` URL of a directory, or the URL of a bucket and prefix as obstore
+            takes it (`s3://`, `gs://`, `az://`, `abfss://`, `http(s)://`).
+        job: Name of the job; the folder below the root.
+    """
+    # imported here, since the implementations import this port, and local jobs do not pay for loading obstore
+    from state_engine.storage.local import LocalStorage
+    from state_engine.storage.memory import MemoryStorage
+
+    check_name("job name", job)
+    scheme, _, rest = root.partition("://")
+    if "://" not in root:
+        return LocalStorage(os.path.join(os.path.abspath(root), job))
+    if scheme == "memory":
+        return MemoryStorage.open(f"{rest.strip('/')}/{job}")
+    if scheme == "file":
+        return LocalStorage(os.path.join(os.path.abspath(unquote(urlsplit(root).path)), job))
+    return _open_bucket(f"{root.rstrip('/')}/{job}")
+
+
+def _open_bucket(url: str) -> CheckpointStorage:
+    from obstore.store import from_url
+
+    from state_engine.storage.object_store import ObjectStorage
+
+    try:
+        return ObjectStorage(from_url(url), url=url)
+    except Exception as error:  # obstore raises several unrelated types for a bad address
+        raise StorageError(
+            f"The state root {url!r} cannot be opened: {error}.",
+            action="Use a directory, file://, memory://, s3://, gs:// or az:// address.",
+        ) from error
+
+
+__all__ = ["CheckpointStorage", "Data", "ObjectInfo", "check_name", "check_path", "check_prefix", "open_storage"]
