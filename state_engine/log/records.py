@@ -8,24 +8,15 @@ from typing import Literal
 
 import msgspec
 
+from state_engine.serialization.column import Column, Record
+
 StateKind = Literal["keyed", "operator", "broadcast", "timer"]
 StateShape = Literal["value", "list", "map", "reducing", "aggregating"]
 ManifestKind = Literal["claim", "epoch", "idle", "closing", "restore"]
 Codec = Literal["zstd", "lz4", "none"]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all durable records: immutable, and a field that we do not know is an error."""
-
-
-class Column(Record):
-    """One column by name and Spark DDL type, such as `("tailnum", "string")`."""
-
-    name: str
-    type: str
-
-
-class StateSchema(Record):
+class StateSchema(Record, frozen=True, kw_only=True):
     """Identity and types of one state: (uid, kind, name) names it, `schema_id` is the digest of all fields.
 
     Types are Spark DDL in canonical spelling (`bigint`, `struct<a:int,b:string>`). `namespace` is null for the void
@@ -44,10 +35,10 @@ class StateSchema(Record):
     value: str
 
 
-class Section(Record):
+class Section(Record, frozen=True, kw_only=True):
     """Rows of one state and a run of key groups inside a change file: a complete Arrow IPC stream.
 
-    `first` and `last` are key groups, both inclusive.
+    `first` and `last` are key groups, both inclusive. `checksum` is `xxh3:` and 32 hex digits over the section's bytes.
     """
 
     schema_id: str
@@ -57,9 +48,10 @@ class Section(Record):
     offset: int
     length: int
     rows: int
+    checksum: str = ""
 
 
-class StateHandle(Record):
+class StateHandle(Record, frozen=True, kw_only=True):
     """Pointer to durable bytes. `path` is relative to the job's root; `checksum` is `xxh3:` and 32 hex digits."""
 
     path: str
@@ -70,7 +62,7 @@ class StateHandle(Record):
     sections: tuple[Section, ...] = ()
 
 
-class OutputFile(Record):
+class OutputFile(Record, frozen=True, kw_only=True):
     """Staged output of one subtask for one output of its operator.
 
     `path` is relative to the job's root, or to the sink table's root when `in_table` is true. `first` orders files
@@ -86,7 +78,7 @@ class OutputFile(Record):
     statistics: str = ""
 
 
-class Failure(Record):
+class Failure(Record, frozen=True, kw_only=True):
     """An author's function failed; it travels as data, so that every subtask still ends its epoch."""
 
     kind: Literal["user_function", "output_type", "state_type", "poison", "engine"]
@@ -99,7 +91,7 @@ class Failure(Record):
     traceback: str = ""
 
 
-class StateStatistics(Record):
+class StateStatistics(Record, frozen=True, kw_only=True):
     """Size of one state in one subtask, as of the epoch's predecessor."""
 
     name: str
@@ -107,7 +99,7 @@ class StateStatistics(Record):
     keys: int
 
 
-class Ack(Record):
+class Ack(Record, frozen=True, kw_only=True):
     """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far."""
 
     uid: str
@@ -124,7 +116,7 @@ class Ack(Record):
     timings_ms: dict[str, float] = {}
 
 
-class Seen(Record):
+class Seen(Record, frozen=True, kw_only=True):
     """A downstream subtask has read this attempt of an upstream subtask."""
 
     uid: str
@@ -134,7 +126,7 @@ class Seen(Record):
     by_subtask: int
 
 
-class Barrier(Record):
+class Barrier(Record, frozen=True, kw_only=True):
     """The mark behind the last record of an epoch from one upstream subtask to one downstream subtask.
 
     `acks` and `seen` are carried to downstream subtask 0 (and to the driver) only: everything that the driver has to
@@ -148,21 +140,21 @@ class Barrier(Record):
     seen: tuple[Seen, ...] = ()
 
 
-class SourceFile(Record):
+class SourceFile(Record, frozen=True, kw_only=True):
     """One entry of a file source's log."""
 
     path: str
     timestamp: int
 
 
-class SourcePosition(Record):
+class SourcePosition(Record, frozen=True, kw_only=True):
     """Where one source of the job stands: Spark's own offset line, verbatim, and the epoch's new files."""
 
     offset: str
     new_files: tuple[SourceFile, ...] = ()
 
 
-class SourceFingerprint(Record):
+class SourceFingerprint(Record, frozen=True, kw_only=True):
     """What must not change under a source position. `options` are those that decide what is read."""
 
     kind: str
@@ -170,7 +162,7 @@ class SourceFingerprint(Record):
     options: dict[str, str] = {}
 
 
-class OperatorEpoch(Record):
+class OperatorEpoch(Record, frozen=True, kw_only=True):
     """One operator in one epoch. Acks are in subtask order."""
 
     parallelism: int
@@ -178,7 +170,7 @@ class OperatorEpoch(Record):
     acks: tuple[Ack, ...] = ()
 
 
-class BaseReference(Record):
+class BaseReference(Record, frozen=True, kw_only=True):
     """Names a base file: the published fold that this chain starts from."""
 
     path: str
@@ -188,7 +180,7 @@ class BaseReference(Record):
     checkpoint_id: int
 
 
-class Origin(Record):
+class Origin(Record, frozen=True, kw_only=True):
     """What a generation started from: a manifest of another generation (or job)."""
 
     job: str
@@ -198,7 +190,7 @@ class Origin(Record):
     savepoint_id: str | None = None
 
 
-class Successor(Record):
+class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it."""
 
     generation: int
@@ -206,7 +198,7 @@ class Successor(Record):
     parallelism: int | None = None
 
 
-class Span(Record):
+class Span(Record, frozen=True, kw_only=True):
     """One step of a lineage: epochs `first` to `last` of a generation; `last` is null while it is open."""
 
     generation: int
@@ -214,7 +206,7 @@ class Span(Record):
     last: int | None = None
 
 
-class Manifest(Record):
+class Manifest(Record, frozen=True, kw_only=True):
     """One sealed epoch.
 
     `predecessor` is the hash of the manifest before it in the lineage (empty for the very first). `operators` holds
@@ -245,7 +237,7 @@ class Manifest(Record):
     successor: Successor | None = None
 
 
-class StateFile(Record):
+class StateFile(Record, frozen=True, kw_only=True):
     """One Parquet file of a state table, sorted by key group. `path` is relative to the job's root.
 
     `first` and `last` are the key groups in it, both inclusive; `row_groups` lists (first, last, rows) per row group.
@@ -264,14 +256,14 @@ class StateFile(Record):
     row_groups: tuple[tuple[int, int, int], ...] = ()
 
 
-class TableVersion(Record):
+class TableVersion(Record, frozen=True, kw_only=True):
     """Where a state table stood when the base was published (for time travel; a base does not rely on it)."""
 
     path: str
     version: int
 
 
-class Base(Record):
+class Base(Record, frozen=True, kw_only=True):
     """A published fold: all files that make up the state at (generation, epoch), and the sources' files so far.
 
     `manifest` is the hash of the manifest of that epoch.
@@ -289,7 +281,7 @@ class Base(Record):
     schemas: tuple[StateSchema, ...] = ()
 
 
-class Pin(Record):
+class Pin(Record, frozen=True, kw_only=True):
     """A native savepoint: one sealed epoch, its base, and the manifests since; all paths relative to the job's root.
 
     `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
