@@ -1,8 +1,8 @@
 """Barriers and acks (E5, E6): alignment in a downstream subtask, and the driver's decision.
 
-Rule R of the architecture: every upstream subtask ends its output with one barrier per downstream subtask, and the driver seals
-only if all downstream subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack
-reaches the driver only inside barriers, through the subtasks that have read its output.
+Every upstream subtask ends its output with one barrier per downstream subtask, and the driver seals only if all
+downstream subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack reaches the
+driver only inside barriers, through the subtasks that have read its output.
 """
 
 from collections.abc import Iterable, Sequence

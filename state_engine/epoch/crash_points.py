@@ -20,7 +20,7 @@ class CrashPoint(Enum):
         meaning: What has happened, and what has not.
     """
 
-    S1_HEAD_FOUND = ("driver", "the newest sealed epoch is known and the job fits it; nothing was written")
+    S1_HEAD_FOUND = ("driver", "the newest sealed epoch is known; nothing was written")
     S2_BEFORE_CLOSING = ("driver", "a new generation is wanted; the old one is still open")
     S2_CLOSED = ("driver", "the closing manifest is sealed; sinks still hold what was abandoned")
     S3_REWOUND = ("driver", "sinks are back at the target; the new generation has no manifest yet")

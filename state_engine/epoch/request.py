@@ -4,7 +4,8 @@ import msgspec
 
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import BaseReference, Column, SourceFingerprint, StateSchema
+from state_engine.log.records import BaseReference, SourceFingerprint, StateSchema
+from state_engine.serialization.column import Column
 
 
 class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +53,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Where a claimed job stands: the result of S1 to S3, all that S4, S5 and the epoch driver need.
 
-    `stored` is this incarnation's own claim (or the first manifest of the generation that it began). `base` is the newest
-    base in its lineage; the next manifest adopts it.
+    `stored` is this incarnation's own claim (or the first manifest of the generation that it began). `base` is the
+    newest base in its lineage; the next manifest adopts it.
     """
 
     root: str

@@ -1,0 +1,138 @@
+"""Manifests without data: what a claim, a closing or the first manifest of a generation takes over. Pure."""
+
+from msgspec.structs import replace
+
+from state_engine.epoch.compatibility import merge_schemas
+from state_engine.epoch.ports import OperatorPlan
+from state_engine.epoch.request import StartRequest
+from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import (
+    BaseReference,
+    Manifest,
+    ManifestKind,
+    OperatorEpoch,
+    Origin,
+    SourcePosition,
+    Span,
+    Successor,
+)
+
+
+def still(manifest: Manifest) -> Manifest:
+    """Strips a manifest of what belongs to its epoch alone, and would count twice if it were carried on.
+
+    Positions, watermarks, schemas, keys and base stay; acks, inlined changes, new source files and marks of the epoch
+    go. Operators that the job no longer has stay too: their state is still there when they come back.
+    """
+    return replace(
+        manifest,
+        sources=tuple(SourcePosition(offset=position.offset) for position in manifest.sources),
+        operators={uid: replace(operator, acks=()) for uid, operator in manifest.operators.items()},
+        inlined={},
+        checkpoint_id=None,
+        origin=None,
+        successor=None,
+    )
+
+
+def carried(previous: StoredManifest, kind: ManifestKind, *, incarnation: str, number: int, now_ms: int) -> Manifest:
+    """Returns the manifest behind `previous` that brings no data. Processing time never goes back."""
+    manifest = previous.manifest
+    return replace(
+        still(manifest),
+        epoch=manifest.epoch + 1,
+        kind=kind,
+        incarnation=incarnation,
+        incarnation_number=number,
+        predecessor=previous.hash,
+        processing_time=max(now_ms, manifest.processing_time),
+    )
+
+
+def first(request: StartRequest, *, incarnation: str, now_ms: int) -> Manifest:
+    """Returns the very first manifest of a job: generation 1, epoch 1, no predecessor, no positions."""
+    manifest = Manifest(
+        job=request.job,
+        generation=1,
+        epoch=1,
+        kind="claim",
+        incarnation=incarnation,
+        incarnation_number=1,
+        predecessor="",
+        processing_time=now_ms,
+        lineage=(Span(generation=1, first=1),),
+    )
+    return declared(manifest, request, planned(request))
+
+
+def restored(
+    target: StoredManifest, origin: Origin, generation: int, job: str, *, incarnation: str, number: int, now_ms: int
+) -> Manifest:
+    """Returns the first manifest of a generation that starts from `target`.
+
+    A fork from another job has a lineage of its own and no base yet: readers follow predecessor and `origin` into the
+    other job's root for what lies before.
+    """
+    manifest = carried(target, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
+    if origin.job == job:
+        lineage, base = fork_lineage(manifest.lineage, target.manifest.epoch, generation), manifest.base
+    else:
+        lineage, base = (Span(generation=generation, first=manifest.epoch),), None
+    return replace(manifest, job=job, generation=generation, lineage=lineage, base=base, origin=origin)
+
+
+def declared(manifest: Manifest, request: StartRequest, operators: tuple[OperatorPlan, ...]) -> Manifest:
+    """Adds to a claim what the job declares today; the job was found compatible."""
+    plans = {
+        plan.uid: OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
+        for plan in operators
+    }
+    return replace(
+        manifest,
+        fingerprints=request.fingerprints,
+        operators=plans | {uid: left for uid, left in manifest.operators.items() if uid not in plans},
+        schemas=merge_schemas(manifest.schemas, (schema for op in request.operators for schema in op.schemas)),
+        keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},
+    )
+
+
+def planned(request: StartRequest, successor: Successor | None = None) -> tuple[OperatorPlan, ...]:
+    """Returns the operators with the parallelism of this start: the request's, else the restore's, else their own."""
+    wanted = request.parallelism or (successor.parallelism if successor else None)
+    return tuple(
+        OperatorPlan(
+            uid=shape.uid,
+            parallelism=min(wanted or shape.parallelism, shape.max_parallelism),
+            max_parallelism=shape.max_parallelism,
+            upstream=shape.upstream,
+        )
+        for shape in request.operators
+    )
+
+
+def newer_base(
+    lineage: tuple[Span, ...], current: BaseReference | None, found: BaseReference | None
+) -> BaseReference | None:
+    """Returns `found` if it lies on this lineage and is newer than `current`; else `current`.
+
+    A base of abandoned epochs is never adopted, whoever offers it.
+    """
+    if found is None or not contains(lineage, found.generation, found.epoch):
+        return current
+    return found if current is None or found.epoch > current.epoch else current
+
+
+def origin_of(target: StoredManifest, savepoint_id: str | None) -> Origin:
+    """Returns the reference by which a generation names what it started from."""
+    manifest = target.manifest
+    return Origin(
+        job=manifest.job,
+        generation=manifest.generation,
+        epoch=manifest.epoch,
+        manifest=target.hash,
+        savepoint_id=savepoint_id,
+    )
+
+
+__all__ = ["carried", "declared", "first", "newer_base", "origin_of", "planned", "restored", "still"]

@@ -1,0 +1,145 @@
+"""May this job go on from that manifest? Asked in S1, before anything is written.
+
+Pure functions. Each refusal is a named error that says what differs and what to do; after it the store is byte for byte
+what it was.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from state_engine.epoch.request import StartRequest
+from state_engine.errors import (
+    KeyTypeChangedError,
+    MaxParallelismChangedError,
+    SourcesChangedError,
+    StateTypeChangedError,
+    UnknownOperatorError,
+)
+from state_engine.log.records import Manifest, SourceFingerprint, StateSchema
+from state_engine.serialization.column import Column
+
+
+def check(request: StartRequest, target: Manifest) -> None:
+    """Raises the `RestoreError` that says why the job cannot go on from this manifest, if there is a reason."""
+    check_operators(request, target)
+    check_max_parallelism(request, target)
+    check_keys(request, target)
+    merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas))
+    check_sources(request, target)
+
+
+def check_operators(request: StartRequest, target: Manifest) -> None:
+    """Every operator that has state must still be there, unless its state may stay behind.
+
+    Raises:
+        UnknownOperatorError: It names the states, and the uid that may be meant.
+    """
+    if request.allow_non_restored_state:
+        return
+    uids = [shape.uid for shape in request.operators]
+    for uid in sorted({schema.uid for schema in target.schemas} - set(uids)):
+        states = ", ".join(sorted(schema.name for schema in target.schemas if schema.uid == uid))
+        new = [known for known in uids if known not in target.operators]
+        candidates = difflib.get_close_matches(uid, new, cutoff=0.0) or ["none"]
+        raise UnknownOperatorError(
+            f"Epoch {target.epoch} holds state of operator {uid!r} ({states}), which the job no longer has.",
+            action=f"Give its uid back to the operator (new in the job: {', '.join(candidates)}), or allow "
+            "non-restored state to leave it in the log.",
+        )
+
+
+def check_max_parallelism(request: StartRequest, target: Manifest) -> None:
+    """Key groups are counted once and for all.
+
+    Raises:
+        MaxParallelismChangedError: An operator has another number of key groups.
+    """
+    for shape in request.operators:
+        known = target.operators.get(shape.uid)
+        if known is not None and known.max_parallelism != shape.max_parallelism:
+            raise MaxParallelismChangedError(
+                f"Operator {shape.uid!r} has max parallelism {shape.max_parallelism}; its state was written with "
+                f"{known.max_parallelism}.",
+                action=f"Set max_parallelism={known.max_parallelism}, or re-key the state.",
+            )
+
+
+def check_keys(request: StartRequest, target: Manifest) -> None:
+    """A key of another type hashes to other key groups.
+
+    Raises:
+        KeyTypeChangedError: Columns, their order or types differ.
+    """
+    for shape in request.operators:
+        known = target.keys.get(shape.uid)
+        if known is not None and known != shape.keys:
+            raise KeyTypeChangedError(
+                f"Operator {shape.uid!r} is keyed by ({_columns(shape.keys)}); its state was written by "
+                f"({_columns(known)}).",
+                action="Restore the key columns, or re-key the state.",
+            )
+
+
+def check_sources(request: StartRequest, target: Manifest) -> None:
+    """Source positions mean something only for the sources that they were taken from.
+
+    Before the first position a job may change its sources: nothing was read.
+
+    Raises:
+        SourcesChangedError: It says which source differs and in what.
+    """
+    if not target.sources or request.fingerprints == target.fingerprints:
+        return
+    raise SourcesChangedError(
+        f"The sources differ from those of epoch {target.epoch}: "
+        + "; ".join(_source_differences(target.fingerprints, request.fingerprints)),
+        action="Restore the sources as they were, or start under another job name.",
+    )
+
+
+def merge_schemas(known: Iterable[StateSchema], found: Iterable[StateSchema]) -> tuple[StateSchema, ...]:
+    """Adds the schemas that are new; (uid, kind, name) identifies a state. Sorted by that identity.
+
+    Raises:
+        StateTypeChangedError: A state is known with another schema.
+    """
+    merged = {(schema.uid, schema.kind, schema.name): schema for schema in known}
+    for schema in found:
+        before = merged.setdefault((schema.uid, schema.kind, schema.name), schema)
+        if before.schema_id != schema.schema_id:
+            differences = "; ".join(_schema_differences(before, schema)) or "only its schema id"
+            raise StateTypeChangedError(
+                f"State {schema.name!r} ({schema.kind}) of operator {schema.uid!r} changed: {differences}.",
+                action="Declare it as it was, give the new state another name, or migrate it.",
+            )
+    return tuple(merged[identity] for identity in sorted(merged))
+
+
+def _columns(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+def _schema_differences(before: StateSchema, now: StateSchema) -> list[str]:
+    fields = {
+        "shape": (before.shape, now.shape),
+        "key": (_columns(before.key), _columns(now.key)),
+        "namespace": (before.namespace, now.namespace),
+        "user key": (before.user_key, now.user_key),
+        "value": (before.value, now.value),
+    }
+    return [f"{field} was {old}, is {new}" for field, (old, new) in fields.items() if old != new]
+
+
+def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> list[str]:
+    if len(before) != len(now):
+        return [f"there were {len(before)} and are {len(now)}"]
+    found = []
+    for number, (old, new) in enumerate(zip(before, now, strict=True)):
+        pairs = {"kind": (old.kind, new.kind), "path": (old.path, new.path)}
+        for option in sorted(old.options.keys() | new.options.keys()):
+            pairs[f"option {option}"] = (old.options.get(option, "not set"), new.options.get(option, "not set"))
+        found += [f"source {number}: {what} was {a}, is {b}" for what, (a, b) in pairs.items() if a != b]
+    return found
+
+
+__all__ = ["check", "check_keys", "check_max_parallelism", "check_operators", "check_sources", "merge_schemas"]

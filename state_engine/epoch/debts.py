@@ -1,0 +1,53 @@
+"""What sealed epochs still owe to sinks (S3, E7)."""
+
+from state_engine.epoch.ports import Log, Sinks
+from state_engine.errors import DamagedManifestError, NotFoundError, SinkError
+from state_engine.log.lineage import predecessor_of
+from state_engine.log.manifest import StoredManifest
+
+
+def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
+    """Returns the one epoch in the chain of `head` whose sink commit may be missing, or None.
+
+    Only the newest epoch with output can owe: no epoch is sealed before the one in front of it has paid. Claims and
+    closings have no output and may pile up behind it. The first manifest of a generation owes nothing: what its target
+    owed was paid before it was sealed.
+
+    Raises:
+        DamagedManifestError: The chain is broken.
+    """
+    while head.manifest.kind in ("claim", "closing"):
+        manifest = head.manifest
+        if (place := predecessor_of(manifest)) is None:
+            return None
+        try:
+            before = log.read(place.generation, place.epoch)
+        except NotFoundError:
+            if manifest.base is not None and manifest.base.epoch >= place.epoch:
+                return None  # a published epoch was removed by retention, which waits for its sinks
+            raise
+        if before.hash != manifest.predecessor:
+            raise DamagedManifestError(
+                f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} names another "
+                f"predecessor than epoch {before.manifest.epoch}.",
+                action="Restore a savepoint from before this epoch, and find out who wrote to the job's root.",
+            )
+        head = before
+    return None if head.manifest.kind == "restore" else head
+
+
+def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
+    """Commits the output of a sealed epoch, trying again after errors; the commit is idempotent.
+
+    Raises:
+        SinkError: Every try failed; the epoch stays sealed and owes its output.
+    """
+    for left in reversed(range(attempts)):
+        try:
+            return sinks.commit(sealed)
+        except SinkError:
+            if not left:
+                raise
+
+
+__all__ = ["commit", "owed"]

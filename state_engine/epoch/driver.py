@@ -1,0 +1,236 @@
+"""E1, E6 to E9: the driver's part of one epoch. E2 to E5 happen behind the `Tasks` port.
+
+```
+ E1 plan ──> tasks run (E2–E5) ──> acknowledge ──> E6 put ──> E7 sinks ──> E9 publish begins ──> E8 return
+               ^                       │ two attempts read, an ack missing, the engine gave up
+               └───── retry + 1 ───────┘
+```
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from msgspec.structs import replace
+
+from state_engine.clock import Clock
+from state_engine.epoch import carry, debts
+from state_engine.epoch.acks import Answer, acknowledge
+from state_engine.epoch.compatibility import merge_schemas
+from state_engine.epoch.crash_points import CrashPoint, NoCrash
+from state_engine.epoch.failures import error_of, is_final
+from state_engine.epoch.ports import Barriers, Crash, EpochPlan, Log, Publisher, Sinks, SourceState, Tasks
+from state_engine.epoch.request import Head
+from state_engine.epoch.seal import seal
+from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError, StorageError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Ack, Manifest, ManifestKind, OperatorEpoch
+
+Acks = dict[str, tuple[Ack, ...]]
+
+
+class EpochDriver:
+    """Seals epoch after epoch for one incarnation.
+
+    Args:
+        head: What `StartUp.run` returned: the incarnation's own claim, whose debts are paid.
+        log: The job's chain of manifests.
+        sinks: All sinks of the job.
+        publisher: Publishes checkpoints in the background.
+        barriers: Says which epochs carry a checkpoint.
+        clock: Processing time.
+        crash: Is told every named place.
+        lock: The epoch lock, held during an epoch: batches and idle epochs never overlap.
+        max_attempts: How often one epoch is run before its error is raised.
+        put_attempts: How often one manifest is put while the storage gives no answer.
+        sink_attempts: How often a sink commit is tried.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        log: Log,
+        sinks: Sinks,
+        publisher: Publisher,
+        barriers: Barriers,
+        clock: Clock,
+        crash: Crash | None = None,
+        *,
+        lock: AbstractContextManager[Any] | None = None,
+        max_attempts: int = 4,
+        put_attempts: int = 5,
+        sink_attempts: int = 3,
+    ) -> None:
+        self._root = head.root
+        self._operators = head.operators
+        self._base = head.base
+        self._head = head.stored
+        self._log = log
+        self._sinks = sinks
+        self._publisher = publisher
+        self._barriers = barriers
+        self._clock = clock
+        self._crash: Crash = crash or NoCrash()
+        self._lock = lock or nullcontext()
+        self._max_attempts = max_attempts
+        self._put_attempts = put_attempts
+        self._sink_attempts = sink_attempts
+        self._debt: StoredManifest | None = None
+        self._ended: LakestateError | None = None
+        self._stopping = False
+
+    @property
+    def head(self) -> StoredManifest:
+        """The newest manifest that this incarnation has sealed."""
+        return self._head
+
+    def request_stop(self) -> None:
+        """Refuses every later epoch before it does any work; the one that runs is finished. May be called anywhere."""
+        self._stopping = True
+
+    def run_epoch(self, tasks: Tasks, sources: SourceState) -> StoredManifest:
+        """Runs and seals one micro-batch; returns normally only after a verified seal and all sink commits (E8).
+
+        Args:
+            tasks: Runs the batch's records through the operators.
+            sources: Where the sources stand once this batch is sealed.
+
+        Returns:
+            The sealed manifest.
+
+        Raises:
+            StopRequestedError: The job is stopping; nothing was done.
+            UserFunctionError, OutputTypeError, StateTypeChangedError: The author's function; nothing was sealed.
+            EpochError: Every attempt failed; nothing was sealed.
+            FencedError: Another driver owns the job; nothing was sealed. This driver is of no more use.
+            StorageError: Nobody knows whether the epoch was sealed. This driver is of no more use; start again.
+            SinkError: The epoch is sealed, its output not yet committed; the next start, or epoch, commits it.
+        """
+        return self._run("epoch", tasks, sources)
+
+    def run_idle(self, tasks: Tasks) -> StoredManifest:
+        """Runs and seals an epoch without input: same positions, same code (timers, TTL, notifications, drain).
+
+        Raises as `run_epoch` does.
+        """
+        held = carry.still(self._head.manifest)
+        return self._run("idle", tasks, SourceState(metadata=held.source_metadata, positions=held.sources))
+
+    def _run(self, kind: ManifestKind, tasks: Tasks, sources: SourceState) -> StoredManifest:
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            self._refuse_if_stopping()
+            self._pay()
+            plan = self._plan()
+            checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time)
+            self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
+            acks = self._collect(plan, tasks)
+            self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
+            self._seal(self._manifest(kind, plan, sources, acks, checkpoint_id))
+            self._pay()
+            if checkpoint_id is not None:
+                self._publisher.begin(self._head)
+            self._crash.at(CrashPoint.E8_BEFORE_RETURN, plan.epoch)
+            return self._head
+
+    def _refuse_if_stopping(self) -> None:
+        if self._stopping:
+            raise StopRequestedError(
+                f"Job {self._head.manifest.job!r} is stopping; its newest epoch is {self._head.manifest.epoch}.",
+                action="Nothing; the next start goes on from there.",
+            )
+
+    def _plan(self) -> EpochPlan:
+        """E1. One processing time for all subtasks and attempts; it never goes back."""
+        head = self._head.manifest
+        return EpochPlan(
+            job=head.job,
+            root=self._root,
+            generation=head.generation,
+            epoch=head.epoch + 1,
+            incarnation=head.incarnation,
+            predecessor=self._head.hash,
+            predecessor_epoch=head.epoch,
+            predecessor_generation=head.generation,
+            processing_time=max(self._clock.now_ms(), head.processing_time),
+            operators=self._operators,
+            watermarks=head.watermarks,
+        )
+
+    def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
+        """E2 to E6: runs the epoch, as new attempts each time, until there is one consistent set of acks."""
+        for retry in range(self._max_attempts):
+            if retry:
+                self._refuse_if_stopping()
+            last = retry == self._max_attempts - 1
+            try:
+                decision = acknowledge(plan, tasks.run(replace(plan, retry=retry)))
+            except EpochError as error:
+                if last or is_final(error):
+                    raise
+                continue
+            if decision.answer is Answer.SUCCESS:
+                return decision.acks
+            error_found = error_of(decision, plan)
+            if last or is_final(error_found):
+                raise error_found
+        raise ValueError("max_attempts must be at least 1")
+
+    def _manifest(
+        self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, checkpoint_id: int | None
+    ) -> Manifest:
+        """E6: what is sealed. Adopts the newest base that has become visible."""
+        held = carry.still(self._head.manifest)
+        self._base = carry.newer_base(held.lineage, self._base, self._publisher.completed())
+        operators = {
+            op.uid: OperatorEpoch(parallelism=op.parallelism, max_parallelism=op.max_parallelism, acks=acks[op.uid])
+            for op in plan.operators
+        }
+        found = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
+        return replace(
+            held,
+            epoch=plan.epoch,
+            kind=kind,
+            predecessor=plan.predecessor,
+            processing_time=plan.processing_time,
+            watermarks=plan.watermarks,
+            fingerprints=sources.fingerprints or held.fingerprints,
+            source_metadata=sources.metadata,
+            sources=sources.positions,
+            operators=operators | {uid: left for uid, left in held.operators.items() if uid not in operators},
+            schemas=merge_schemas(held.schemas, found),
+            base=self._base,
+            checkpoint_id=checkpoint_id,
+        )
+
+    def _seal(self, manifest: Manifest) -> None:
+        """E6, the commit. After it the epoch owes its output to the sinks."""
+        self._crash.at(CrashPoint.E6_BEFORE_PUT, manifest.epoch)
+        try:
+            verdict = seal(self._log, manifest, self._put_attempts)
+        except StorageError as error:
+            self._ended = error
+            raise
+        if not verdict.mine:
+            other = verdict.stored.manifest
+            self._ended = FencedError(
+                f"Epoch {manifest.epoch} of job {manifest.job!r} was sealed by incarnation {other.incarnation_number} "
+                f"({other.incarnation}); this driver is incarnation {manifest.incarnation_number}.",
+                action="Nothing, if the job was started elsewhere; otherwise start it again.",
+            )
+            raise self._ended
+        self._head = self._debt = verdict.stored
+        self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
+
+    def _pay(self) -> None:
+        """E7. Also before a new epoch begins, if the last try failed: no epoch is sealed over an open debt."""
+        if self._debt is None:
+            return
+        epoch = self._debt.manifest.epoch
+        self._crash.at(CrashPoint.E7_BEFORE_SINK_COMMIT, epoch)
+        debts.commit(self._sinks, self._debt, self._sink_attempts)
+        self._debt = None
+        self._crash.at(CrashPoint.E7_COMMITTED, epoch)
+
+
+__all__ = ["EpochDriver"]

@@ -1,0 +1,93 @@
+"""S1: questions that a start asks the log. They change nothing."""
+
+from typing import NamedTuple
+
+from state_engine.epoch.carry import origin_of
+from state_engine.epoch.ports import Log
+from state_engine.epoch.request import RestoreTarget
+from state_engine.errors import DamagedManifestError, FencedError, NotFoundError, NothingToRestoreError, RestoreError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Origin
+
+
+class Incarnation(NamedTuple):
+    """One start of the query by one driver: a nonce, and a number higher than that of all it has found at first."""
+
+    nonce: str
+    number: int
+
+
+def newest(log: Log) -> StoredManifest | None:
+    """Finds the newest sealed manifest of the job. A generation may have files but no manifest yet."""
+    for generation in sorted(log.generations(), reverse=True):
+        if (found := log.newest(generation)) is not None:
+            return found
+    return None
+
+
+def fence(head: StoredManifest | None, me: Incarnation) -> None:
+    """Stops this driver if one that started at the same time, or later, has sealed something.
+
+    Raises:
+        FencedError: It names both incarnations.
+    """
+    if head is None or head.manifest.incarnation == me.nonce or head.manifest.incarnation_number < me.number:
+        return
+    raise FencedError(
+        f"Incarnation {head.manifest.incarnation_number} ({head.manifest.incarnation}) of job {head.manifest.job!r} "
+        f"sealed epoch {head.manifest.epoch} while this one, {me.number} ({me.nonce}), was starting.",
+        action="Let the other driver run, or stop it and start again.",
+    )
+
+
+def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest | None) -> bool:
+    """Whether this very restore is sealed already: by a closing manifest that names it, or as the origin of the job.
+
+    So a restore that died half way is finished, not begun a second time, and a fork that is started again goes on from
+    its own newest epoch.
+
+    Raises:
+        RestoreError: A savepoint of another job is wanted in a job that began otherwise.
+    """
+    if head is None:
+        return False
+    origin = origin_of(wanted.stored, wanted.savepoint_id)
+    if origin.job == job:
+        return head.manifest.successor is not None and head.manifest.successor.origin == origin
+    root = head.manifest.lineage[0]
+    try:
+        begun_from = log.read(root.generation, root.first).manifest.origin
+    except NotFoundError:
+        begun_from = None
+    if begun_from == origin:
+        return True
+    raise RestoreError(
+        f"Job {job!r} has epochs of its own; a savepoint of job {origin.job!r} can only begin a new job.",
+        action="Choose a job name that was never used, or remove the old job.",
+    )
+
+
+def read_target(log: Log, origin: Origin) -> StoredManifest:
+    """Reads the manifest that a restore starts from.
+
+    Raises:
+        NothingToRestoreError: It does not exist.
+        DamagedManifestError: It is another one than was meant.
+    """
+    where = f"Epoch {origin.epoch} of generation {origin.generation} of job {origin.job!r}"
+    try:
+        target = log.read(origin.generation, origin.epoch)
+    except NotFoundError as error:
+        raise NothingToRestoreError(
+            f"{where} does not exist (any more).",
+            action="Choose one that the catalogue of checkpoints and savepoints lists.",
+        ) from error
+    if target.hash != origin.manifest:
+        raise DamagedManifestError(
+            f"{where} is not the manifest that was to be restored: its hash is {target.hash}, not {origin.manifest}.",
+            action="Restore another savepoint, and find out who wrote to the job's root.",
+        )
+    return target
+
+
+__all__ = ["Incarnation", "fence", "is_decided", "newest", "read_target"]

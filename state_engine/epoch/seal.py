@@ -1,0 +1,57 @@
+"""The one way to put a manifest (S2, E6): if absent, and with a definite answer whatever the storage says."""
+
+from typing import NamedTuple
+
+from state_engine.epoch.ports import Log
+from state_engine.errors import NotFoundError, StorageError
+from state_engine.log.manifest import StoredManifest, encode_manifest
+from state_engine.log.records import Manifest
+
+
+class Verdict(NamedTuple):
+    """What lies at the manifest's number. `mine` says that it is the very manifest that was put."""
+
+    stored: StoredManifest
+    mine: bool
+
+
+def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
+    """Puts a manifest and finds out who holds its number.
+
+    After an error nobody knows whether the put took effect, or will take effect later. So the number is read back;
+    while it is free, the *same* bytes are put again. A put that is still in flight can then only repeat what is there:
+    two puts of one incarnation at one number never differ.
+
+    Args:
+        log: The chain of manifests.
+        manifest: What to seal.
+        attempts: How often to put before giving up.
+
+    Raises:
+        StorageError: The outcome is unknown. The caller may never put another manifest under its incarnation: this one
+            may still appear.
+    """
+    own = encode_manifest(manifest)[1]
+    cause: StorageError | None = None
+    for _ in range(attempts):
+        try:
+            return Verdict(log.put(manifest), mine=True)
+        except StorageError as error:
+            cause = error
+        try:
+            found = log.read(manifest.generation, manifest.epoch)
+        except NotFoundError:
+            continue
+        except StorageError as error:
+            cause = error
+            continue
+        mine = found.hash == own and found.manifest.incarnation == manifest.incarnation
+        return Verdict(found, mine)
+    raise StorageError(
+        f"Nobody knows whether epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was "
+        f"sealed: {attempts} tries to write or read it failed.",
+        action="Start the job again once its storage answers; the start finds out.",
+    ) from cause
+
+
+__all__ = ["Verdict", "seal"]

@@ -1,0 +1,206 @@
+"""S1 to S3: every start is a restore.
+
+One loop: look at the newest sealed manifest, take one step, look again. A start that died is resumed by the next one
+because each step is decided from what is sealed alone: behind a closing manifest the fork is finished, whoever
+began it.
+"""
+
+from msgspec.structs import replace
+
+from state_engine.clock import Clock, Ids
+from state_engine.epoch import carry, debts, look
+from state_engine.epoch.compatibility import check
+from state_engine.epoch.crash_points import CrashPoint, NoCrash
+from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks
+from state_engine.epoch.request import Head, RestoreTarget, StartRequest
+from state_engine.epoch.seal import seal
+from state_engine.errors import FencedError
+from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, Successor
+
+
+class StartUp:
+    """Claims a job for one new driver.
+
+    Args:
+        log: The job's chain of manifests.
+        sinks: All sinks of the job.
+        publisher: Finishes what a dead driver left half published.
+        clock: Processing time.
+        ids: Nonces.
+        crash: Is told every named place.
+        claim_attempts: How often a claim may be lost to an older driver that goes on sealing.
+        put_attempts: How often one manifest is put while the storage gives no answer.
+        sink_attempts: How often a sink commit is tried.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        sinks: Sinks,
+        publisher: Publisher,
+        clock: Clock,
+        ids: Ids,
+        crash: Crash | None = None,
+        *,
+        claim_attempts: int = 100,
+        put_attempts: int = 5,
+        sink_attempts: int = 3,
+    ) -> None:
+        self._log = log
+        self._sinks = sinks
+        self._publisher = publisher
+        self._clock = clock
+        self._ids = ids
+        self._crash: Crash = crash or NoCrash()
+        self._claim_attempts = claim_attempts
+        self._put_attempts = put_attempts
+        self._sink_attempts = sink_attempts
+
+    def run(self, request: StartRequest) -> Head:
+        """Takes a job over and leaves it without debts; S4 and S5 are the engine's.
+
+        Raises:
+            RestoreError: The job cannot go on from there; nothing was written.
+            FencedError: A driver that started at the same time or later owns the job.
+            StorageError: The storage gives no definite answer; starting again is safe.
+            SinkError: The job is claimed, but a sink does not take what it is owed; starting again is safe.
+        """
+        nonce, me = self._ids.new_id(), None
+        wanted = request.restore
+        for _ in range(self._claim_attempts):
+            head = look.newest(self._log)
+            me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
+            look.fence(head, me)
+            if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
+                wanted = None
+            if wanted is not None:
+                self._validate(request, wanted)
+            self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
+            successor = head.manifest.successor if head else None
+            operators = carry.planned(request, successor)
+            sealed: StoredManifest | None = None
+            if head is None:
+                sealed = self._begin(request, wanted, me, operators)
+                wanted = None
+            elif successor is not None:
+                sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None)
+            elif wanted is not None:
+                self._close(request, wanted, head, me)
+            else:
+                sealed = self._claim(request, head, me, operators)
+            if sealed is not None and wanted is None:
+                return self._settle(request, sealed, operators)
+        raise FencedError(
+            f"Another driver of job {request.job!r} sealed {self._claim_attempts} epochs while this one was starting.",
+            action="Stop the other driver, then start again.",
+        )
+
+    def _validate(self, request: StartRequest, wanted: RestoreTarget) -> None:
+        """Refuses a restore in S1, before anything is written."""
+        target = wanted.stored
+        check(request, target.manifest)
+        if target.manifest.job == request.job:
+            look.read_target(self._log, carry.origin_of(target, wanted.savepoint_id))
+            self._sinks.check_rewind(target)
+
+    # S2 -----------------------------------------------------------------------------------------------------------
+
+    def _begin(
+        self,
+        request: StartRequest,
+        wanted: RestoreTarget | None,
+        me: look.Incarnation,
+        operators: tuple[OperatorPlan, ...],
+    ) -> StoredManifest | None:
+        """Seals the first manifest of a job: from nothing, or as a fork of another job, where nothing is closed."""
+        now = self._clock.now_ms()
+        if wanted is None:
+            return self._put_claim(carry.first(request, incarnation=me.nonce, now_ms=now))
+        origin = carry.origin_of(wanted.stored, wanted.savepoint_id)
+        fork = carry.restored(wanted.stored, origin, 1, request.job, incarnation=me.nonce, number=me.number, now_ms=now)
+        return self._put_claim(carry.declared(fork, request, operators))
+
+    def _claim(
+        self, request: StartRequest, head: StoredManifest, me: look.Incarnation, operators: tuple[OperatorPlan, ...]
+    ) -> StoredManifest | None:
+        """Seals a manifest without data behind the newest one; all earlier incarnations find their number taken."""
+        check(request, head.manifest)
+        claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
+        return self._put_claim(carry.declared(claim, request, operators))
+
+    def _close(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest, me: look.Incarnation) -> None:
+        """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more."""
+        successor = Successor(
+            generation=max(self._log.generations()) + 1,
+            origin=carry.origin_of(wanted.stored, wanted.savepoint_id),
+            parallelism=request.parallelism,
+        )
+        closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
+        self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
+        if seal(self._log, replace(closing, successor=successor), self._put_attempts).mine:
+            self._crash.at(CrashPoint.S2_CLOSED, closing.epoch)
+
+    def _finish_fork(
+        self,
+        request: StartRequest,
+        closing: StoredManifest,
+        successor: Successor,
+        me: look.Incarnation,
+        operators: tuple[OperatorPlan, ...] | None,
+    ) -> StoredManifest | None:
+        """Takes the sinks back and seals the first manifest of the generation that a closing manifest announces.
+
+        Without `operators` this start has another restore to do right after: the job need not fit the target then, and
+        the manifest only carries on what was there.
+        """
+        target = look.read_target(self._log, successor.origin)
+        if operators is not None:
+            check(request, target.manifest)
+            self._sinks.check_rewind(target)
+        kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, successor.generation)
+        debt = debts.owed(self._log, closing)
+        if debt is not None and contains(kept, debt.manifest.generation, debt.manifest.epoch):
+            debts.commit(self._sinks, debt, self._sink_attempts)  # what is abandoned need not be paid
+        self._sinks.rewind(target, successor.generation)
+        self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
+        fork = carry.restored(
+            target,
+            successor.origin,
+            successor.generation,
+            request.job,
+            incarnation=me.nonce,
+            number=me.number,
+            now_ms=max(self._clock.now_ms(), closing.manifest.processing_time),
+        )
+        return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))
+
+    def _put_claim(self, claim: Manifest) -> StoredManifest | None:
+        """Seals a claim; None if its number was taken, and the next look at the log tells by whom."""
+        self._crash.at(CrashPoint.S2_BEFORE_CLAIM, claim.epoch)
+        verdict = seal(self._log, claim, self._put_attempts)
+        if not verdict.mine:
+            return None
+        self._crash.at(CrashPoint.S2_CLAIMED, claim.epoch)
+        return verdict.stored
+
+    # S3 -----------------------------------------------------------------------------------------------------------
+
+    def _settle(self, request: StartRequest, claim: StoredManifest, operators: tuple[OperatorPlan, ...]) -> Head:
+        """Pays what the chain owes: the newest output to the sinks, a half-finished publish to the catalogue."""
+        epoch = claim.manifest.epoch
+        if (debt := debts.owed(self._log, claim)) is not None:
+            debts.commit(self._sinks, debt, self._sink_attempts)
+        self._crash.at(CrashPoint.S3_SINKS_COMMITTED, epoch)
+        base = self._publisher.finish(claim)
+        self._crash.at(CrashPoint.S3_PUBLISHED, epoch)
+        return Head(
+            root=request.root,
+            stored=claim,
+            operators=operators,
+            base=carry.newer_base(claim.manifest.lineage, claim.manifest.base, base),
+        )
+
+
+__all__ = ["StartUp"]
