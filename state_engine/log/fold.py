@@ -1,0 +1,181 @@
+"""The fold: what a row of operations leaves of a state.
+
+Two results from one pass. `fold` gives the live rows after everything since the first epoch; `coalesce` gives, for an
+interval of epochs, the fewest operations with the same effect on whatever came before. Both treat all rows at once:
+
+1. sort by (position, seq): a row's place is its rank;
+2. number equal (key group, key, namespace), for maps also with the user key;
+3. find the last reset of each key group and the last clear of each list or map: rows before these are dead;
+4. of the rest, a value or map entry keeps its last row, a list all rows.
+
+`coalesce(x) + coalesce(y)` folds to the same as `x + y`, since the rows keep their position and seq.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.errors import DamagedFileError
+from state_engine.log.grouping import Codes, codes_of, combine
+from state_engine.log.ops import KEY_GROUP, LAST_ACCESS, NAMESPACE, OP, POSITION, SEQ, USER_KEY, VALUE, Op, ops_to_codes
+from state_engine.log.records import StateSchema
+
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_ALLOWED = {
+    "value": (Op.PUT, Op.DELETE, Op.RESET_GROUP),
+    "reducing": (Op.PUT, Op.DELETE, Op.RESET_GROUP),
+    "aggregating": (Op.PUT, Op.DELETE, Op.RESET_GROUP),
+    "list": (Op.APPEND, Op.CLEAR, Op.RESET_GROUP),
+    "map": (Op.PUT, Op.DELETE, Op.CLEAR, Op.RESET_GROUP),
+}
+
+
+def fold(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns the live rows of a state.
+
+    Args:
+        schema: The state. Its shape decides what the operations mean.
+        tables: Rows in the columns of `log_schema(…, position=True)`, in any order; `op` may also be by name. All
+            rows since the state began: those of a base first, if there is one.
+
+    Returns:
+        Rows with op PUT or APPEND and their own position and seq, sorted by key group; within one the rows of a key
+        and namespace are neighbours, in the order in which they were written (so of a list its elements in order).
+
+    Raises:
+        DamagedFileError: a state of this shape has no such operation.
+        ValueError: no tables, or their columns differ.
+    """
+    log = _read(schema, tables)
+    return log.take(log.alive() & ((log.op == Op.PUT) | (log.op == Op.APPEND)))
+
+
+def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns the fewest rows of an interval that have its effect on every earlier state.
+
+    What deletes or clears is kept only where something earlier may be left to delete: not behind a reset of its key
+    group, a delete not behind a clear. Arguments, order of the result and errors are those of `fold`.
+    """
+    log = _read(schema, tables)
+    alive = log.alive()
+    nothing_before = log.reset >= 0
+    deletes = alive & (log.op == Op.DELETE) & ~nothing_before & (log.clear < 0)
+    clears = (log.op == Op.CLEAR) & (log.rank == log.clear) & ~nothing_before
+    resets = (log.op == Op.RESET_GROUP) & (log.rank == log.reset)
+    return log.take((alive & ((log.op == Op.PUT) | (log.op == Op.APPEND))) | deletes | clears | resets)
+
+
+class _Log(NamedTuple):
+    """What the rows do to each other; all arrays are in order of rank, `rows` are as they were given.
+
+    `order` leads from a rank to a row. `reset` and `clear` hold the rank of the last reset of the row's key group and
+    of the last clear of its entry behind that reset, -1 where there is none. `entry` numbers (key group, key,
+    namespace), `cell` what one row replaces.
+    """
+
+    rows: pa.Table
+    order: Codes
+    op: Codes
+    groups: Codes
+    entry: Codes
+    cell: Codes | None
+    rank: Codes
+    reset: Codes
+    clear: Codes
+
+    def alive(self) -> Mask:
+        """Rows with data, or deletes, that no later row of the log undoes."""
+        behind = np.logical_and(self.rank > self.reset, self.rank > self.clear)
+        data: Mask = behind & (self.op != Op.CLEAR) & (self.op != Op.RESET_GROUP)
+        if self.cell is None:
+            return data
+        last: Mask = self.rank == _last_rank(self.cell, data, self.rank)
+        return np.logical_and(data, last)
+
+    def take(self, mask: Mask) -> pa.Table:
+        """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
+        chosen = np.flatnonzero(mask)
+        entry = np.where(self.op[chosen] == Op.RESET_GROUP, -1, self.entry[chosen])
+        return self.rows.take(self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
+
+
+def _read(schema: StateSchema, tables: Sequence[pa.Table]) -> _Log:
+    rows = _together(schema, tables)
+    order = _order(_numbers(rows.column(POSITION)), _numbers(rows.column(SEQ)))
+    op = _numbers(rows.column(OP))[order]
+    _check_ops(schema, op)
+    groups = _numbers(rows.column(KEY_GROUP))[order]
+    keys = [codes_of(rows.column(column.name)) for column in schema.key]
+    entry = combine([codes_of(rows.column(KEY_GROUP)), *keys, codes_of(rows.column(NAMESPACE))])
+    cell: Codes | None = entry[order]
+    if schema.shape == "list":
+        cell = None
+    elif schema.user_key is not None:
+        cell = combine([entry, codes_of(rows.column(USER_KEY))])[order]
+    entry = entry[order]
+    rank = np.arange(len(op), dtype=np.int64)
+    reset = _last_rank(groups, op == Op.RESET_GROUP, rank)
+    clear = _last_rank(entry, (op == Op.CLEAR) & (rank > reset), rank)
+    return _Log(rows, order, op, groups, entry, cell, rank, reset, clear)
+
+
+def _check_ops(schema: StateSchema, op: Codes) -> None:
+    allowed = _ALLOWED[schema.shape]
+    unknown = np.setdiff1d(op, [int(code) for code in allowed])
+    if unknown.size:
+        raise DamagedFileError(
+            f"State {schema.name!r} of {schema.uid!r} has rows with op {unknown.tolist()}; a {schema.shape} state has "
+            f"only {', '.join(code.name for code in allowed)}.",
+            action="Validate the file or table; restore an older checkpoint or savepoint.",
+        )
+
+
+def _last_rank(codes: Codes, mask: Mask, rank: Codes) -> Codes:
+    """For every row the rank of the last row of its code that is in the mask, -1 where there is none."""
+    last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+    last[codes[mask]] = rank[mask]  # in order of rank, so the last one stays
+    return last[codes]
+
+
+def _order(position: Codes, seq: Codes) -> Codes:
+    """The rows in order of (position, seq)."""
+    if not len(position):
+        return np.zeros(0, np.int64)
+    width = int(seq.max()) + 1
+    if int(seq.min()) >= 0 and (int(position.max()) - int(position.min()) + 1) * width < 2**62:
+        return np.argsort((position - position.min()) * width + seq, kind="stable")
+    return np.lexsort((seq, position))
+
+
+def _together(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of all rows, in the columns of the log."""
+    if not tables:
+        raise ValueError(f"There is nothing to fold for state {schema.name!r} of {schema.uid!r}; give an empty table.")
+    names = [KEY_GROUP, *(column.name for column in schema.key), NAMESPACE]
+    names += [USER_KEY] if schema.user_key is not None else []
+    names += [VALUE, OP, POSITION, SEQ, LAST_ACCESS]
+    same = [ops_to_codes(_columns(schema, table, names)) for table in tables]
+    target = same[0].schema.remove_metadata()
+    return pa.concat_tables(
+        [table if table.schema == target else table.cast(target) for table in same]
+    ).combine_chunks()
+
+
+def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table:
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise ValueError(
+            f"Rows of state {schema.name!r} of {schema.uid!r} have no column {missing}; they have "
+            f"{table.column_names} (log.ops.with_position adds the position)."
+        )
+    return table.select(names)
+
+
+def _numbers(column: "pa.ChunkedArray[Any]") -> Codes:
+    return column.to_numpy().astype(np.int64, copy=False)
+
+
+__all__ = ["coalesce", "fold"]

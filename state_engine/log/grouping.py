@@ -1,0 +1,80 @@
+"""Numbers for equal keys: rows of any Arrow type become small int64 codes, without Python per row.
+
+Equal means equal as keys are: nulls equal each other, NaN equals NaN, -0.0 equals 0.0, structs and lists are equal
+element by element.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def codes_of(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Codes:
+    """Returns one number per row, below the number of rows + 1; two rows have one number exactly if they are equal."""
+    array = _flat(column)
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return codes_of(array.storage)
+    if isinstance(array, pa.StructArray):
+        return _with_nulls(combine([np.zeros(len(array), np.int64), *(codes_of(f) for f in array.flatten())]), array)
+    if isinstance(array, pa.MapArray):
+        entries = combine([codes_of(array.keys), codes_of(array.items)])
+        return _with_nulls(_codes_of_runs(entries, array.offsets.to_numpy()), array)
+    if isinstance(array, pa.ListArray | pa.LargeListArray):
+        return _with_nulls(_codes_of_runs(codes_of(array.values), array.offsets.to_numpy()), array)
+    if isinstance(array, pa.FixedSizeListArray):
+        offsets = (np.arange(len(array) + 1) + array.offset) * kind.list_size
+        return _with_nulls(_codes_of_runs(codes_of(array.values), offsets), array)
+    if pa.types.is_floating(kind):
+        array = pc.add(array, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
+    return _dense(array)
+
+
+def combine(columns: Sequence[Codes]) -> Codes:
+    """Returns one number per row for the tuple of the columns' numbers; equal exactly if the tuples are equal."""
+    combined = columns[0]
+    for codes in columns[1:]:
+        # both factors are at most the number of rows + 1, so the product stays far below 2**63
+        width = int(codes.max(initial=0)) + 1
+        if width > 1:
+            combined = _dense(pa.array(combined * width + codes))
+    return combined
+
+
+def _flat(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Any:
+    array: Any = column
+    if isinstance(column, pa.ChunkedArray):
+        array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+        if column.num_chunks == 0:
+            array = pa.array([], column.type)
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+
+
+def _dense(array: Any) -> Codes:
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.int64)
+    encoded = pc.dictionary_encode(array, null_encoding="encode")
+    indices: Codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return indices
+
+
+def _with_nulls(codes: Codes, array: Any) -> Codes:
+    """0 for every null, whatever lies below it: a null differs from a struct of nulls and from an empty list."""
+    if array.null_count == 0:
+        return codes
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False), codes + 1, 0)
+
+
+def _codes_of_runs(values: Codes, offsets: Any) -> Codes:
+    """Numbers lists by their elements' numbers: each list becomes the bytes of its run, and bytes can be encoded."""
+    starts = offsets.astype(np.int64) * values.itemsize
+    buffers = [None, pa.py_buffer(starts.data), pa.py_buffer(np.ascontiguousarray(values).data)]
+    return _dense(pa.Array.from_buffers(pa.large_binary(), len(starts) - 1, buffers))
+
+
+__all__ = ["Codes", "codes_of", "combine"]
