@@ -34,18 +34,17 @@ minutes, negative for early; null for a cancelled flight, and for one that was d
 ORDER = ("event_time", "carrier", "flight", "origin")
 """The total order of the stream."""
 
-_ARROW = pa.schema(
-    [
-        pa.field("event_time", pa.timestamp("us", tz="UTC")),
-        pa.field("carrier", pa.string()),
-        pa.field("flight", pa.int32()),
-        pa.field("tailnum", pa.string()),
-        pa.field("origin", pa.string()),
-        pa.field("dest", pa.string()),
-        pa.field("dep_time", pa.int32()),
-        pa.field("arr_delay", pa.float64()),
-    ]
-)
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("event_time", pa.timestamp("us", tz="UTC")),
+    ("carrier", pa.string()),
+    ("flight", pa.int32()),
+    ("tailnum", pa.string()),
+    ("origin", pa.string()),
+    ("dest", pa.string()),
+    ("dep_time", pa.int32()),
+    ("arr_delay", pa.float64()),
+]
+_ARROW = pa.schema(_FIELDS)
 _FIRST_MODIFIED_S = 1_388_534_400  # 2014-01-01: any fixed instant will do, but the file source wants a growing one
 
 

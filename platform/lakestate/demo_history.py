@@ -1,0 +1,56 @@
+"""What a job has been through, read from its sealed manifests alone."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from state_engine.log.records import Manifest
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+
+
+class History(NamedTuple):
+    """Counts over all generations; `records_in` only over the lineage of the newest epoch.
+
+    Attributes:
+        records_in: Records that the first operator took, as far as they count.
+        epochs: Sealed epochs with data, those included that a restore has left behind.
+        restores: Starts that began from an epoch sealed before them.
+        parallelism: Of the operators, each time it changed.
+    """
+
+    records_in: int
+    epochs: int
+    restores: int
+    parallelism: list[int]
+
+
+def read_history(root: Path, job: str, first_operator: str) -> History:
+    """Reads the manifests of all generations."""
+    log = ManifestLog(open_storage(str(root), job), job)
+    epochs = [(generation, epoch) for generation in log.generations() for epoch in log.epochs(generation)]
+    return summarise([log.read(generation, epoch).manifest for generation, epoch in epochs], first_operator)
+
+
+def summarise(manifests: list[Manifest], first_operator: str) -> History:
+    """Counts over manifests, given in the order of generation and epoch."""
+    incarnations = {manifest.incarnation for manifest in manifests}
+    began_empty = {manifest.incarnation for manifest in manifests if not manifest.predecessor}
+    parallelism: list[int] = []
+    records = 0
+    spans = manifests[-1].lineage if manifests else ()
+    for manifest in manifests:
+        operator = manifest.operators.get(first_operator)
+        if manifest.kind != "epoch" or operator is None:
+            continue
+        if not parallelism or parallelism[-1] != operator.parallelism:
+            parallelism.append(operator.parallelism)
+        if any(
+            span.generation == manifest.generation and span.first <= manifest.epoch <= (span.last or manifest.epoch)
+            for span in spans
+        ):
+            records += sum(ack.records_in for ack in operator.acks)
+    epochs = sum(manifest.kind == "epoch" for manifest in manifests)
+    return History(records, epochs, len(incarnations - began_empty), parallelism)
+
+
+__all__ = ["History", "read_history", "summarise"]

@@ -1,0 +1,124 @@
+"""Checks what the demonstration has left behind against the truth, and says so."""
+
+from pathlib import Path
+
+import duckdb
+import msgspec
+import pyarrow as pa
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from lakestate.demo_history import History
+from lakestate.examples.flights.compare import Difference, collect_lists, compare
+from lakestate.examples.flights.truth import KEYS, Truth
+from state_engine.inspect import read_state, read_table, state_sql
+
+_FIRST_ROWS = 5
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One table against the truth."""
+
+    name: str
+    is_state: bool
+    rows: int
+    difference: Difference
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` writes. Rows of a list state are its elements."""
+
+    records_in: int
+    rows_out: int
+    state_rows: int
+    lost: int
+    doubled: int
+    differing: int
+    kills: int
+    restores: int
+    parallelism: list[int]
+    epochs: int
+    spark_jobs: int
+    seconds: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every table is as it should be."""
+        return not (self.lost or self.doubled or self.differing)
+
+
+def check_tables(truth: Truth, root: Path, tables: Path, job: str) -> list[Check]:
+    """Compares all outputs and all states."""
+    checks = []
+    for name, expected in truth.outputs.items():
+        actual = read_table(str(tables / name))
+        checks.append(Check(name, False, actual.num_rows, compare(actual, expected, KEYS[name])))
+    for (uid, name), expected in truth.states.items():
+        rows = read_state(str(root), job, uid, name)
+        is_list = pa.types.is_list(expected.schema.field("value").type)
+        actual = collect_lists(rows, KEYS[uid]) if is_list else rows
+        key = [column for column in expected.column_names if column != "value"]
+        checks.append(Check(f"{uid}/{name}", True, rows.num_rows, compare(actual, expected, key)))
+    return checks
+
+
+def make_report(checks: list[Check], history: History, *, kills: int, spark_jobs: int, seconds: float) -> Report:
+    """Adds the checks up. A record that the job never took counts as lost through the rows that are missing."""
+    return Report(
+        records_in=history.records_in,
+        rows_out=sum(check.rows for check in checks if not check.is_state),
+        state_rows=sum(check.rows for check in checks if check.is_state),
+        lost=sum(check.difference.lost for check in checks),
+        doubled=sum(check.difference.doubled for check in checks),
+        differing=sum(check.difference.differing for check in checks),
+        kills=kills,
+        restores=history.restores,
+        parallelism=history.parallelism,
+        epochs=history.epochs,
+        spark_jobs=spark_jobs,
+        seconds=round(seconds, 1),
+    )
+
+
+def print_report(console: Console, report: Report, checks: list[Check]) -> None:
+    """Prints one line per table, and the sums."""
+    table = Table(title="Against the truth, recomputed as one batch in DuckDB")
+    for heading in ("table", "rows", "lost", "doubled", "differing"):
+        table.add_column(heading, justify="left" if heading == "table" else "right")
+    for is_state, kind in ((False, "output"), (True, "state")):
+        for check in checks:
+            if check.is_state is is_state:
+                table.add_row(f"{kind} {check.name}", f"{check.rows:,}", *(f"{n:,}" for n in check.difference))
+        table.add_section()
+    total = (report.lost, report.doubled, report.differing)
+    style = "bold green" if report.is_right else "bold red"
+    table.add_row("all", f"{report.rows_out + report.state_rows:,}", *(f"{n:,}" for n in total), style=style)
+    console.print(table)
+    parallelism = " → ".join(str(p) for p in report.parallelism)
+    console.print(
+        f"records in {report.records_in:,} · rows out {report.rows_out:,} · state rows {report.state_rows:,} · "
+        f"lost, doubled, differing: [{style}]{report.lost}, {report.doubled}, {report.differing}[/]"
+    )
+    console.print(
+        f"killed {report.kills} times · restored {report.restores} times · parallelism {parallelism} · "
+        f"{report.epochs} epochs in {report.spark_jobs} Spark jobs · {report.seconds:.0f} s"
+    )
+
+
+def print_state_query(console: Console, root: Path, job: str, uid: str, state: str) -> None:
+    """Prints where the state tables lie, the query that reads one of them, and its first rows."""
+    console.print("\nThe state lies in Delta tables that anyone can read:")
+    for folder in sorted((root / job).glob("[!_]*/*")):
+        console.print(f"  {folder}", soft_wrap=True, highlight=False)
+    query = state_sql(str(root), job, uid, state, dialect="duckdb")
+    console.print(Syntax(query, "sql", word_wrap=True))
+    with duckdb.connect() as connection:
+        relation = connection.sql(query).limit(_FIRST_ROWS)
+        rows = Table(*relation.columns)
+        for row in relation.fetchall():
+            rows.add_row(*(str(value) for value in row))
+    console.print(rows)
+
+
+__all__ = ["Check", "Report", "check_tables", "make_report", "print_report", "print_state_query"]

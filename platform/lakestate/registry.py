@@ -1,0 +1,68 @@
+"""Jobs by name: ours, and those that other distributions announce under the entry point group `lakestate.jobs`.
+
+    [project.entry-points."lakestate.jobs"]
+    orders = "shop.jobs.orders:build"
+
+A factory takes the Spark session, the folder of the job's state and the options of the command line, and returns the
+job, not started.
+"""
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from state_engine.errors import JobDefinitionError
+
+GROUP = "lakestate.jobs"
+
+JobFactory = Callable[[Any, str, Mapping[str, str]], Any]
+"""(SparkSession, root, options) to StreamJob. Untyped, so that naming jobs does not import Spark."""
+
+_BUILT_IN = {"flights": "lakestate.examples.flights.job:build"}
+
+
+def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
+    """Returns all registered jobs by name; nothing is imported.
+
+    Raises:
+        JobDefinitionError: One name is registered twice.
+    """
+    jobs = {name: importlib.metadata.EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        known = jobs.setdefault(entry.name, entry)
+        if known.value != entry.value:
+            raise JobDefinitionError(
+                f"Job {entry.name!r} is registered twice: {known.value} and {entry.value}.",
+                action=f"Rename one of them in the entry points of group {GROUP}.",
+            )
+    return jobs
+
+
+def load_job(name: str) -> JobFactory:
+    """Returns the factory of a registered job.
+
+    Raises:
+        JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
+    """
+    jobs = registered_jobs()
+    if name not in jobs:
+        raise JobDefinitionError(
+            f"No job is registered as {name!r}; there are {', '.join(sorted(jobs))}.",
+            action=f"Check the name, or register the job under the entry point group {GROUP}.",
+        )
+    try:
+        factory = jobs[name].load()
+    except (ImportError, AttributeError) as error:
+        raise JobDefinitionError(
+            f"Job {name!r} is registered as {jobs[name].value}, which cannot be imported: {error}.",
+            action="Correct the entry point, or install what it imports.",
+        ) from error
+    if not callable(factory):
+        raise JobDefinitionError(
+            f"Job {name!r} is registered as {jobs[name].value}, which is no function.",
+            action="Register a function of (spark, root, options) that returns the job.",
+        )
+    return factory  # type: ignore[no-any-return]
+
+
+__all__ = ["GROUP", "JobFactory", "load_job", "registered_jobs"]

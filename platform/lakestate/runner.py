@@ -1,0 +1,172 @@
+"""Runs one registered job in this process: `python -m lakestate.runner JOB --root FOLDER …`.
+
+Standard output carries events and nothing else (`runner_events`); what Spark or the job print goes to standard error.
+SIGTERM and SIGINT stop the job after the epoch at hand. Exit codes: 0 finished or stopped, 1 failed by a named error.
+"""
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Annotated, Any
+
+import typer
+
+from lakestate.registry import load_job
+from lakestate.runner_events import (
+    AnyEvent,
+    CheckpointCompleted,
+    EpochSealed,
+    Failed,
+    Finished,
+    Started,
+    encode_event,
+)
+from state_engine.errors import LakestateError
+from state_engine.inspect import JobView, open_job
+from state_engine.log.records import Manifest
+
+_POLL_S = 0.1
+
+
+class EventChannel:
+    """The standard output that this process was given, kept for events alone.
+
+    File descriptor 1 is made another name of standard error, also for the JVM, which inherits it. The descriptor kept
+    here is not inherited, so the reader sees the end of the stream as soon as this process is gone.
+    """
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._descriptor = os.dup(1)
+        os.dup2(2, 1)
+
+    def send(self, event: AnyEvent) -> None:
+        """Writes one event.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more.
+        """
+        line = memoryview(encode_event(event))
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+
+def state_size(manifest: Manifest) -> tuple[int, int]:
+    """Returns how many keys and state rows all operators held before this epoch, by their acks."""
+    keys = rows = 0
+    for operator in manifest.operators.values():
+        for ack in operator.acks:
+            keys += max((one.keys for one in ack.statistics), default=0)
+            rows += sum(one.rows for one in ack.statistics)
+    return keys, rows
+
+
+class Follower:
+    """Tells what a running job has done since the last look."""
+
+    def __init__(self, client: Any, view: JobView, channel: EventChannel) -> None:
+        self._client = client
+        self._view = view
+        self._channel = channel
+        self._epoch = 0
+        self._checkpoint_id: int | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was told."""
+        return self._epoch
+
+    def start(self, job: str) -> None:
+        """Tells that the job has started."""
+        newest = self._view.newest()
+        if newest is None:
+            raise LakestateError(f"Job {job!r} started without a claim.", action="Look at the log of the runner.")
+        self._epoch = newest.manifest.epoch
+        self._channel.send(Started(job=job, generation=newest.manifest.generation, epoch=self._epoch))
+
+    def look(self) -> None:
+        """Tells of new epochs and checkpoints."""
+        new = [summary for summary in list(self._client.epochs) if summary.epoch > self._epoch]
+        newest = self._view.newest() if new else None
+        if newest is None:
+            return
+        keys, rows = state_size(newest.manifest)
+        for summary in new:
+            self._epoch = summary.epoch
+            self._channel.send(
+                EpochSealed(
+                    epoch=summary.epoch,
+                    records=summary.records,
+                    seconds=summary.seconds,
+                    keys=keys,
+                    state_rows=rows,
+                    spark_jobs=self._client.spark_jobs,
+                )
+            )
+        base = newest.manifest.base
+        if base is not None and base.checkpoint_id != self._checkpoint_id:
+            self._checkpoint_id = base.checkpoint_id
+            self._channel.send(CheckpointCompleted(checkpoint_id=base.checkpoint_id, epoch=base.epoch))
+
+
+def follow(client: Any, follower: Follower, stop: threading.Event) -> bool:
+    """Waits for the end of the job; returns whether it was told to stop.
+
+    Raises:
+        Exception: What the job failed with.
+    """
+    ended = False
+    while not ended and not stop.is_set():
+        ended = client.await_termination(timeout_s=_POLL_S)
+        follower.look()
+    if not ended:
+        client.stop()
+    follower.look()
+    if client.exception is not None:
+        raise client.exception
+    return not ended
+
+
+def run(
+    job: Annotated[str, typer.Argument(help="Name of a registered job.")],
+    root: Annotated[str, typer.Option(help="Folder of the state, the manifests and the checkpoints.")],
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the job's factory; repeatable.")] = None,
+    restore: Annotated[str | None, typer.Option(help="Savepoint to go back to, in a new generation.")] = None,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
+    available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
+    cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
+) -> None:
+    """Runs a registered job and reports on it, one JSON object per line."""
+    channel = EventChannel()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        # Here and not above: a misspelt command must not wait for Spark.
+        from state_engine.spark import local_session
+
+        factory = load_job(job)
+        spark = local_session(f"lakestate-{job}", cores)
+        options = dict(pair.split("=", 1) for pair in option or [])
+        client = factory(spark, root, options).start(
+            spark, available_now=available_now, restore=restore, parallelism=parallelism
+        )
+        follower = Follower(client, open_job(root, job), channel)
+        follower.start(job)
+        stopped = follow(client, follower, stop)
+        channel.send(Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs))
+        spark.stop()
+    except Exception as error:
+        traceback.print_exc()
+        action = error.action if isinstance(error, LakestateError) else "Look at the log of the runner."
+        message = error.message if isinstance(error, LakestateError) else str(error)
+        channel.send(Failed(error=type(error).__name__, message=message, action=action))
+        raise typer.Exit(1) from error
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(run)
+    app()

@@ -1,0 +1,87 @@
+"""What a runner says about its job: one JSON object per line, told apart by `event`.
+
+A reader must skip lines that it cannot read, so that events can be added.
+"""
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Base of all events."""
+
+
+class Started(Event, frozen=True, tag="started"):
+    """The query runs. `epoch` is the newest sealed one, which is the claim of this start."""
+
+    job: str
+    generation: int
+    epoch: int
+
+
+class EpochSealed(Event, frozen=True, tag="epoch"):
+    """An epoch is sealed and its output committed.
+
+    `keys` and `state_rows` are sums over all operators as of the epoch before. `spark_jobs` counts since the start.
+    """
+
+    epoch: int
+    records: int
+    seconds: float
+    keys: int
+    state_rows: int
+    spark_jobs: int
+
+
+class CheckpointCompleted(Event, frozen=True, tag="checkpoint"):
+    """The state up to `epoch` is in the state tables."""
+
+    checkpoint_id: int
+    epoch: int
+
+
+class Finished(Event, frozen=True, tag="finished"):
+    """The job ended as it was asked to: the input is exhausted (`available_now`), or it was told to stop."""
+
+    stopped: bool
+    epoch: int
+    spark_jobs: int
+
+
+class Failed(Event, frozen=True, tag="failed"):
+    """The job, or its start, failed. `error` is the name of the error's class."""
+
+    error: str
+    message: str
+    action: str
+
+
+AnyEvent = Started | EpochSealed | CheckpointCompleted | Finished | Failed
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def encode_event(event: AnyEvent) -> bytes:
+    """Returns the event as a line."""
+    return _encoder.encode(event) + b"\n"
+
+
+def decode_event(line: bytes) -> AnyEvent | None:
+    """Returns the event of a line, or None when the line is no event that this release knows."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError:
+        return None
+
+
+__all__ = [
+    "AnyEvent",
+    "CheckpointCompleted",
+    "EpochSealed",
+    "Event",
+    "Failed",
+    "Finished",
+    "Started",
+    "decode_event",
+    "encode_event",
+]
