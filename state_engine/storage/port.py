@@ -1,6 +1,5 @@
 """The port through which all durable bytes of a job pass, except the commits of Delta tables."""
 
-import os
 import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -119,26 +118,29 @@ def check_prefix(prefix: str) -> str:
 
 
 def open_storage(root: str, job: str) -> CheckpointStorage:
-    """Opens the storage of one job.
+    """Opens the storage of one job: the folder of its name below `root`, an address as of `open_root`."""
+    return open_root(f"{root.rstrip('/') if root.strip('/') else root}/{check_name('job name', job)}")
+
+
+def open_root(url: str) -> CheckpointStorage:
+    """Opens any address as a storage: that of a job, or of a sink's table.
 
     Args:
-        root: `memory://name`, a path or `file://` URL of a directory, or the URL of a bucket and prefix as obstore
+        url: `memory://name`, a path or `file://` URL of a directory, or the URL of a bucket and prefix as obstore
             takes it (`s3://`, `gs://`, `az://`, `abfss://`, `http(s)://`).
-        job: Name of the job; the folder below the root.
     """
     # imported here, since the implementations import this port, and local jobs do not pay for loading obstore
     from state_engine.storage.local import LocalStorage
     from state_engine.storage.memory import MemoryStorage
 
-    check_name("job name", job)
-    scheme, _, rest = root.partition("://")
-    if "://" not in root:
-        return LocalStorage(os.path.join(os.path.abspath(root), job))
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return LocalStorage(url)
     if scheme == "memory":
-        return MemoryStorage.open(f"{rest.strip('/')}/{job}")
+        return MemoryStorage.open(rest.strip("/"))
     if scheme == "file":
-        return LocalStorage(os.path.join(os.path.abspath(unquote(urlsplit(root).path)), job))
-    return _open_bucket(f"{root.rstrip('/')}/{job}")
+        return LocalStorage(unquote(urlsplit(url).path))
+    return _open_bucket(url)
 
 
 def _open_bucket(url: str) -> CheckpointStorage:
@@ -150,9 +152,18 @@ def _open_bucket(url: str) -> CheckpointStorage:
         return ObjectStorage(from_url(url), url=url)
     except Exception as error:  # obstore raises several unrelated types for a bad address
         raise StorageError(
-            f"The state root {url!r} cannot be opened: {error}.",
+            f"The address {url!r} cannot be opened: {error}.",
             action="Use a directory, file://, memory://, s3://, gs:// or az:// address.",
         ) from error
 
 
-__all__ = ["CheckpointStorage", "Data", "ObjectInfo", "check_name", "check_path", "check_prefix", "open_storage"]
+__all__ = [
+    "CheckpointStorage",
+    "Data",
+    "ObjectInfo",
+    "check_name",
+    "check_path",
+    "check_prefix",
+    "open_root",
+    "open_storage",
+]

@@ -1,0 +1,328 @@
+"""Commits to Delta tables: the only door to `deltalake` for writing.
+
+Every commit is idempotent by (application id, version), Delta's own application transactions: the version that a table
+holds is read and the commit made on one handle, which is never refreshed in between and never retried by delta-rs. So a
+commit of anybody else in between is a conflict, upon which we load the table and decide again.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
+
+CONFLICTS = 50
+
+STATE_TABLE_PROPERTIES: Mapping[str, str] = {
+    # time travel; pins and bases rely on files, never on versions
+    "delta.logRetentionDuration": "interval 3650 days",
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.deletedFileRetentionDuration": "interval 30 days",
+    "delta.checkpointInterval": "50",
+}
+
+# checkpoints make loading cheap; cleaning the log is never done behind a commit
+_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+
+
+class DeltaFile(NamedTuple):
+    """A durable Parquet file to add. `path` is relative to the table's root, `statistics` Delta's JSON."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str = ""
+    modified_ms: int = 0
+    partition_values: Mapping[str, str | None] = {}
+
+
+def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
+    """Creates the table unless there is one; several callers at once are fine.
+
+    Raises:
+        StorageError: there is one with other columns or types. Nullability and order are not compared.
+    """
+    if not DeltaTable.is_deltatable(path):
+        try:
+            DeltaTable.create(
+                path,
+                schema=schema,
+                mode="ignore",
+                configuration=dict(properties),
+                raise_if_key_not_exists=False,
+                post_commithook_properties=_HOOKS,
+            )
+        except CommitFailedError:
+            pass  # somebody else was first
+        except (DeltaError, OSError) as error:
+            raise _failed(path, "created", error) from error
+        _make_durable(path, 0, 0)
+    table = _load(path)
+    there = {field.name: field.type for field in table.schema().fields}
+    other = {f.name: str(f.type) for f in Schema.from_arrow(schema).fields if there.get(f.name) != f.type}
+    if other:
+        raise StorageError(
+            f"The Delta table {path} has other columns than wanted; missing or of another type are {other}.",
+            action="Give the sink or state a new name, or migrate the table.",
+        )
+
+
+def table_version(path: str) -> int | None:
+    """Returns the newest version of the table, None when there is no table."""
+    try:
+        return _load(path).version()
+    except NotFoundError:
+        return None
+
+
+def transaction_version(path: str, app_id: str) -> int | None:
+    """Returns the last version that an application committed, None when it never did or there is no table."""
+    try:
+        return _load(path).transaction_version(app_id)
+    except NotFoundError:
+        return None
+
+
+def append_files(
+    path: str,
+    adds: Sequence[DeltaFile],
+    *,
+    app_id: str,
+    version: int,
+    schema: pa.Schema,
+    overwrite: bool = False,
+    info: Mapping[str, Any] | None = None,
+) -> int:
+    """Adds files in one commit, once for (app_id, version).
+
+    Does nothing where the table holds this version of the application or a higher one, also when the files differ.
+
+    Args:
+        path: Root of the table.
+        adds: Files that are durable below it.
+        app_id: The application; another one for a forked job.
+        version: Grows with every commit of the application.
+        schema: Schema of the files.
+        overwrite: Remove all files of the table in the same commit; the table takes on `schema`.
+        info: JSON values for the commit's `commitInfo`.
+
+    Returns:
+        The newest version of the table after the commit.
+
+    Raises:
+        NotFoundError: no table; `ensure_table` first.
+        MissingFileError: a file to add is not there (local tables).
+        StorageError: anything else; whether it was committed is unknown, and calling again is safe.
+    """
+    _check_files(path, adds)
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(
+            add.path,
+            add.size,
+            dict(add.partition_values),
+            add.modified_ms,
+            True,
+            add.statistics or f'{{"numRecords":{add.rows}}}',
+        )
+        for add in adds
+    ]
+
+    def commit(table: DeltaTable, properties: CommitProperties) -> None:
+        table.create_write_transaction(
+            actions,
+            "overwrite" if overwrite else "append",
+            schema,
+            partition_by=table.metadata().partition_columns or None,
+            commit_properties=properties,
+            post_commithook_properties=_HOOKS,
+        )
+
+    return _commit_once(path, app_id, version, info, commit)
+
+
+def remove_files(
+    path: str, files: Sequence[str], *, app_id: str, version: int, now_ms: int, info: Mapping[str, Any] | None = None
+) -> int:
+    """Removes files from the table in one commit, once for (app_id, version); their bytes stay.
+
+    Args:
+        files: Paths relative to the table's root, as they were added.
+        now_ms: Time of removal.
+
+    Returns:
+        The newest version of the table after the commit.
+
+    Raises:
+        MissingFileError: a file is no longer part of the table (compacted or removed by somebody else).
+        StorageError: as of `append_files`.
+    """
+
+    def commit(table: DeltaTable, properties: CommitProperties) -> None:
+        gone = sorted(set(files) - set(_paths(table)))
+        if gone:
+            raise MissingFileError(
+                f"{len(gone)} of {len(files)} files are no longer part of {path}, the first is {gone[0]}.",
+                action="Somebody compacted or changed the table; keep what it holds, or rewrite it by hand.",
+            )
+        table.create_write_transaction(
+            [RemoveAction(file, True, now_ms) for file in files],
+            "append",
+            table.schema(),
+            commit_properties=properties,
+            post_commithook_properties=_HOOKS,
+        )
+
+    return _commit_once(path, app_id, version, info, commit)
+
+
+def live_files(path: str) -> list[str]:
+    """Returns the files of the newest version, relative to the table's root, sorted."""
+    return sorted(_paths(_load(path)))
+
+
+def restore_version(path: str, version: int, info: Mapping[str, Any] | None = None) -> int:
+    """Takes the table back to the content of an older version, as one new commit.
+
+    Application transactions stay: an application that goes on from there needs a new id or growing versions. Not
+    idempotent by itself: each call that changes content is a commit.
+
+    Returns:
+        The newest version of the table after the commit.
+
+    Raises:
+        MissingFileError: the version, or a file of it, is gone.
+        StorageError: anything else; whether it was committed is unknown.
+    """
+    table = _load(path)
+    before = table.version()
+    if not 0 <= version <= before:
+        raise MissingFileError(f"{path} has no version {version}; it is at {before}.", action="Name a version it has.")
+    try:
+        table.restore(
+            version,
+            commit_properties=CommitProperties(custom_metadata=dict(info or {}), max_commit_retries=0),
+            post_commithook_properties=_HOOKS,
+        )
+    except (DeltaError, OSError, ValueError) as error:
+        if "missing" in str(error).lower() or "not found" in str(error).lower():
+            raise MissingFileError(
+                f"Version {version} of {path} cannot be restored: {error}.",
+                action="Restore a newer version, or keep what the table holds.",
+            ) from error
+        raise _failed(path, f"taken back to version {version}", error) from error
+    after = _load(path).version()
+    _make_durable(path, before + 1, after)
+    return after
+
+
+def _commit_once(
+    path: str,
+    app_id: str,
+    version: int,
+    info: Mapping[str, Any] | None,
+    commit: Callable[[DeltaTable, CommitProperties], None],
+) -> int:
+    properties = CommitProperties(
+        custom_metadata=dict(info or {}), max_commit_retries=0, app_transactions=[Transaction(app_id, version)]
+    )
+    last: Exception | None = None
+    for _ in range(CONFLICTS):
+        table = _load(path)  # one handle for the question and the commit
+        before = table.version()
+        done = table.transaction_version(app_id)
+        if done is not None and done >= version:
+            _make_durable(path, before, before)  # the attempt that committed may have died before it did this
+            return before
+        try:
+            commit(table, properties)
+        except CommitFailedError as error:
+            last = error
+            continue
+        except (DeltaError, OSError) as error:
+            raise _failed(path, f"committed for version {version} of {app_id!r}", error) from error
+        after = _load(path).version()
+        _make_durable(path, before + 1, after)
+        return after
+    raise StorageError(
+        f"{CONFLICTS} commits to {path} were refused because others committed at the same time.",
+        action="Find out who else writes to this table; the commit is tried again with the next start.",
+    ) from last
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    return [str(file) for file in pa.table(table.get_add_actions()).column("path").to_pylist()]
+
+
+def _load(path: str) -> DeltaTable:
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError as error:
+        raise NotFoundError(f"There is no Delta table at {path}.") from error
+    except (DeltaError, OSError) as error:
+        raise StorageError(
+            f"The Delta table {path} cannot be loaded: {error}.", action="Check the table's _delta_log."
+        ) from error
+
+
+def _failed(path: str, what: str, error: Exception) -> StorageError:
+    return StorageError(
+        f"The Delta table {path} was not {what}, or the answer was lost: {error}.",
+        action="Check disk, permissions and credentials; trying again is safe.",
+    )
+
+
+def _local_root(path: str) -> Path | None:
+    if "://" not in path:
+        return Path(path)
+    return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
+
+
+def _check_files(path: str, adds: Sequence[DeltaFile]) -> None:
+    """A commit that names a missing file makes the whole table unreadable, and delta-rs does not look."""
+    root = _local_root(path)
+    if root is None:
+        return
+    for add in adds:
+        file = root / unquote(add.path)
+        if not file.is_file():
+            raise MissingFileError(f"{file} was to be added to {path}, but is gone.", action="Run the epoch again.")
+        if file.stat().st_size != add.size:
+            raise DamagedFileError(f"{file} has {file.stat().st_size} bytes, expected {add.size}.")
+
+
+def _make_durable(path: str, first: int, last: int) -> None:
+    """Fsyncs the log entries `first` to `last` on local disks; delta-rs does not."""
+    root = _local_root(path)
+    if root is None:
+        return
+    log = root / "_delta_log"
+    for target in [*(log / f"{version:020d}.json" for version in range(first, last + 1)), log]:
+        try:
+            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # cleaned up since: a checkpoint stands for it
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+__all__ = [
+    "CONFLICTS",
+    "STATE_TABLE_PROPERTIES",
+    "DeltaFile",
+    "append_files",
+    "ensure_table",
+    "live_files",
+    "remove_files",
+    "restore_version",
+    "table_version",
+    "transaction_version",
+]

@@ -1,0 +1,181 @@
+"""One Parquet file of a state table or of staged output: row groups that follow key groups, checksums, statistics."""
+
+import io
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError
+from state_engine.log.change_file import checksum_of
+from state_engine.log.ops import KEY_GROUP
+from state_engine.log.records import StateFile
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.statistics import delta_statistics
+
+TARGET_ROWS = 1 << 17
+MAX_ROWS = 1 << 20
+
+_REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
+
+RowGroup = tuple[int, int, int]
+ParquetCodec = Literal["zstd", "snappy", "lz4", "none"]
+
+
+class ParquetFile(NamedTuple):
+    """A written file: what its handle and its add action hold.
+
+    `row_groups` lists (first key group, last key group, rows); empty when the table has no column `key_group`.
+    `checksum` is `xxh3:` and 32 hex digits over the whole file, `statistics` Delta's JSON.
+    """
+
+    length: int
+    checksum: str
+    rows: int
+    row_groups: tuple[RowGroup, ...]
+    statistics: str
+
+
+def encode_parquet(
+    table: pa.Table, *, codec: ParquetCodec = "zstd", target_rows: int = TARGET_ROWS, max_rows: int = MAX_ROWS
+) -> tuple[pa.Buffer, ParquetFile]:
+    """Encodes a table as one Parquet file.
+
+    Args:
+        table: Rows; where there is a column `key_group`, sorted by it.
+        codec: Compression of the pages: `zstd`, `snappy`, `lz4` or `none`.
+        target_rows: Key groups share a row group until it has this many rows; one that is as large by itself gets its
+            own. So there are at most 2 · rows / target_rows + 1 row groups, however many key groups.
+        max_rows: A row group never has more; a larger key group gets several.
+
+    Raises:
+        ValueError: the rows are not sorted by key group.
+    """
+    groups: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
+    if KEY_GROUP in table.column_names:
+        groups = table.column(KEY_GROUP).to_numpy().astype(np.int64, copy=False)
+        if (np.diff(groups) < 0).any():
+            raise ValueError("The rows of a state table are not sorted by key group.")
+    cuts = _cuts(table.num_rows, groups, target_rows, max_rows)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression=codec, write_page_checksum=True) as writer:
+        for start, stop in cuts:
+            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+    data = sink.getvalue()
+    row_groups = () if groups is None else tuple((int(groups[a]), int(groups[b - 1]), b - a) for a, b in cuts)
+    return data, ParquetFile(data.size, checksum_of(data), table.num_rows, row_groups, delta_statistics(table))
+
+
+def write_parquet(
+    storage: CheckpointStorage,
+    path: str,
+    table: pa.Table,
+    *,
+    codec: ParquetCodec = "zstd",
+    target_rows: int = TARGET_ROWS,
+    max_rows: int = MAX_ROWS,
+) -> ParquetFile:
+    """Writes a table as one new Parquet file, durable on return; arguments as of `encode_parquet`.
+
+    For a Delta table outside the job's root give `open_root(table)` as the storage. Delta is not told.
+
+    Raises:
+        AlreadyExistsError: the name is taken; make a new one.
+    """
+    data, written = encode_parquet(table, codec=codec, target_rows=target_rows, max_rows=max_rows)
+    storage.put_exclusive(path, data)
+    return written
+
+
+def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: int) -> pa.Table | None:
+    """Reads the rows of key groups `first` to `last`, both inclusive; None when there are none.
+
+    Only the row groups that overlap are fetched, besides the footer; the checksums of their pages are verified. Where
+    all overlap the file is fetched whole, and its own checksum verified.
+
+    Raises:
+        MissingFileError: the file is gone.
+        DamagedFileError: length, a checksum or the content is not what the handle says.
+    """
+    wanted = [i for i, (low, high, _) in enumerate(file.row_groups) if low <= last and high >= first]
+    if file.rows == 0 or file.last < first or file.first > last or (file.row_groups and not wanted):
+        return None
+    whole = len(wanted) == len(file.row_groups)
+    try:
+        source = pa.BufferReader(_whole(storage, file)) if whole else pa.PythonFile(_Ranges(storage, file), mode="r")
+        reader = pq.ParquetFile(source, page_checksum_verification=True)
+        table = reader.read() if whole else reader.read_row_groups(wanted)
+    except NotFoundError as error:
+        raise MissingFileError(f"The state file {file.path} is gone.", action=_REMEDY) from error
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFileError(f"The state file {file.path} cannot be read: {error}.", action=_REMEDY) from error
+    expected = file.rows if whole else sum(file.row_groups[index][2] for index in wanted)
+    if table.num_rows != expected:
+        raise DamagedFileError(f"{file.path} has {table.num_rows} rows, expected {expected}.", action=_REMEDY)
+    if KEY_GROUP in table.column_names:
+        groups = table.column(KEY_GROUP).to_numpy()
+        start, stop = np.searchsorted(groups, first, side="left"), np.searchsorted(groups, last, side="right")
+        table = table.slice(int(start), int(stop - start))
+    return table if table.num_rows else None
+
+
+def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
+    data = storage.get(file.path)
+    if len(data) != file.length or checksum_of(data) != file.checksum:
+        raise DamagedFileError(
+            f"The state file {file.path} has {len(data)} bytes with checksum {checksum_of(data)}; expected are "
+            f"{file.length} with {file.checksum}.",
+            action=_REMEDY,
+        )
+    return data
+
+
+class _Ranges(io.RawIOBase):
+    """A file of a storage as Arrow reads it: seek and read, one ranged get each."""
+
+    def __init__(self, storage: CheckpointStorage, file: StateFile) -> None:
+        self._fetch: Callable[[int, int], bytes] = lambda at, length: storage.get_range(file.path, at, length)
+        self._length = file.length
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._length - self._at if size < 0 else min(size, self._length - self._at)
+        data = self._fetch(self._at, length) if length > 0 else b""
+        self._at += len(data)
+        return data
+
+
+def _cuts(
+    rows: int, groups: "np.ndarray[tuple[int], np.dtype[np.int64]] | None", target_rows: int, max_rows: int
+) -> list[tuple[int, int]]:
+    """Cuts rows into row groups: at borders of key groups, and inside those that are larger than `max_rows`."""
+    borders = [0, rows] if groups is None else [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), rows]
+    cuts: list[tuple[int, int]] = []
+    start = 0
+    for low, high in pairwise(borders):
+        if low > start and (high - low >= target_rows or high - start > max_rows):
+            cuts.append((start, low))
+            start = low
+        if high - start >= target_rows:
+            cuts += [(at, min(at + max_rows, high)) for at in range(start, high, max_rows)]
+            start = high
+    return [*cuts, (start, rows)] if start < rows else cuts
+
+
+__all__ = ["MAX_ROWS", "TARGET_ROWS", "ParquetCodec", "ParquetFile", "encode_parquet", "read_parquet", "write_parquet"]
