@@ -60,7 +60,7 @@ class DemoView:
                 self._generation = event.generation
                 # Epochs from here on were never sealed, or a restore has left them behind.
                 self._epochs = {epoch: n for epoch, n in self._epochs.items() if epoch < event.epoch}
-                self._status = Text(f"generation {event.generation}, restored at epoch {event.epoch}")
+                self._status = Text(f"generation {event.generation} · starts with epoch {event.epoch}")
             case EpochSealed():
                 self._epochs[event.epoch] = event.records
                 rate = event.records / event.seconds if event.seconds else 0.0
