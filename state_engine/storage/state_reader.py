@@ -1,0 +1,151 @@
+"""Rows of a state from where they lie: files of a base, then change files of the manifests since.
+
+Both readers give tables in one form (`log_schema(…, position=True)`), a piece at a time, for a range of key groups: for
+the load of a subtask, the publisher, savepoints and inspection alike. Nothing is read that cannot overlap.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StateTypeChangedError
+from state_engine.log.change_file import read_state
+from state_engine.log.documents import decode_base
+from state_engine.log.fold import fold
+from state_engine.log.ops import log_schema, ops_to_codes, with_position
+from state_engine.log.records import Base, BaseReference, Manifest, StateHandle, StateSchema
+from state_engine.serialization.types import ddl_to_arrow
+from state_engine.storage.parquet import read_parquet
+from state_engine.storage.port import CheckpointStorage
+
+_REMEDY = "Bring the file back from a backup, or restore an older checkpoint or savepoint (`lakestate savepoint list`)."
+
+
+class Segment(NamedTuple):
+    """A piece of a state's history in one storage: a base, if there is one, and the manifests behind it, in order."""
+
+    storage: CheckpointStorage
+    base: Base | None
+    manifests: Sequence[Manifest]
+
+
+def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
+    """Reads a base and checks that it is the one that was meant.
+
+    Raises:
+        MissingFileError: It is gone.
+        DamagedFileError: It is not what was written, or another base lies there.
+    """
+    try:
+        stored = decode_base(storage.get(reference.path), path=reference.path)
+    except NotFoundError as error:
+        raise MissingFileError(f"The base {reference.path} is gone.", action=_REMEDY) from error
+    if stored.hash != reference.checksum:
+        raise DamagedFileError(
+            f"The base {reference.path} has the checksum {stored.hash}, expected {reference.checksum}.", action=_REMEDY
+        )
+    return stored.base
+
+
+def read_base_rows(
+    storage: CheckpointStorage, base: Base, schema: StateSchema, first: int, last: int
+) -> Iterator[pa.Table]:
+    """Reads the rows of one state in key groups `first` to `last`, both inclusive, file by file.
+
+    Only row groups that overlap are fetched. A file that is wanted as a whole is checked by length and checksum,
+    parts of files by the checksums of their pages.
+
+    Raises:
+        MissingFileError: A file that the base names is gone.
+        DamagedFileError: A file is not what the base says.
+        StateTypeChangedError: The rows do not fit the schema.
+    """
+    schema_ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
+    schema_ids.add(schema.schema_id)
+    for file in base.files:
+        if file.schema_id not in schema_ids or file.last < first or file.first > last:
+            continue
+        table = read_parquet(storage, file, first, last)
+        if table is not None:
+            yield _conform(schema, table, file.path)
+
+
+def read_change_rows(
+    storage: CheckpointStorage, manifest: Manifest, schema: StateSchema, first: int, last: int
+) -> Iterator[pa.Table]:
+    """Reads what one epoch changed of one state in key groups `first` to `last`, both inclusive.
+
+    Changes that are inlined in the manifest are taken from there.
+
+    Raises:
+        MissingFileError: A change file that the manifest names is gone.
+        DamagedFileError: A section is not what the manifest says.
+        StateTypeChangedError: The rows do not fit the schema.
+    """
+    operator = manifest.operators.get(schema.uid)
+    for ack in operator.acks if operator is not None else ():
+        if ack.changes is None:
+            continue
+        handle = ack.changes
+        try:
+            rows = read_state(_fetcher(storage, manifest, handle), handle, schema.name, first, last)
+        except NotFoundError as error:
+            raise MissingFileError(
+                f"The change file {handle.path} of epoch {manifest.epoch} is gone.", action=_REMEDY
+            ) from error
+        if rows is not None:
+            yield _conform(schema, with_position(rows, manifest.epoch), handle.path)
+
+
+def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> Iterator[pa.Table]:
+    """Reads all rows of a state in a range of key groups, oldest first."""
+    for storage, base, manifests in segments:
+        if base is not None:
+            yield from read_base_rows(storage, base, schema, first, last)
+        for manifest in manifests:
+            yield from read_change_rows(storage, manifest, schema, first, last)
+
+
+def load_groups(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> pa.Table:
+    """Returns the live rows of a state in key groups `first` to `last`, both inclusive, sorted by key group."""
+    rows = list(read_log_rows(segments, schema, first, last))
+    return fold(schema, [empty_rows(schema), *rows])
+
+
+def empty_rows(schema: StateSchema) -> pa.Table:
+    """Returns no rows, in the form that the readers give."""
+    return log_schema(schema, ddl_to_arrow, position=True).empty_table()
+
+
+def _fetcher(storage: CheckpointStorage, manifest: Manifest, handle: StateHandle) -> Callable[[int, int], bytes]:
+    inlined = manifest.inlined.get(handle.path)
+    if inlined is not None:
+        return lambda offset, length: inlined[offset : offset + length]
+    return lambda offset, length: storage.get_range(handle.path, offset, length)
+
+
+def _conform(schema: StateSchema, table: pa.Table, path: str) -> pa.Table:
+    """Brings rows into the types of the schema; widened types are cast, anything else is refused."""
+    target = log_schema(schema, ddl_to_arrow, position=True)
+    rows = ops_to_codes(table)
+    if rows.schema == target:
+        return rows
+    try:
+        return rows.select(target.names).cast(target)
+    except (KeyError, pa.ArrowException) as error:
+        raise StateTypeChangedError(
+            f"State {schema.name!r} of operator {schema.uid!r} was written to {path} with other types: {error}.",
+            action="Restore with the types that it was written with, or migrate the state.",
+        ) from error
+
+
+__all__ = [
+    "Segment",
+    "empty_rows",
+    "load_groups",
+    "read_base",
+    "read_base_rows",
+    "read_change_rows",
+    "read_log_rows",
+]
