@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,10 @@ from lakestate.runner_events import (
     encode_event,
 )
 from state_engine.errors import LakestateError
-from state_engine.inspect import JobView, open_job
 from state_engine.log.records import Manifest
+
+if TYPE_CHECKING:
+    from state_engine.inspect import JobView
 
 _POLL_S = 0.1
 
@@ -66,7 +68,7 @@ def state_size(manifest: Manifest) -> tuple[int, int]:
 class Follower:
     """Tells what a running job has done since the last look."""
 
-    def __init__(self, client: Any, view: JobView, channel: EventChannel) -> None:
+    def __init__(self, client: Any, view: "JobView", channel: EventChannel) -> None:
         self._client = client
         self._view = view
         self._channel = channel
@@ -144,10 +146,11 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
+        factory = load_job(job)
         # Here and not above: a misspelt command must not wait for Spark.
+        from state_engine.inspect import open_job
         from state_engine.spark import local_session
 
-        factory = load_job(job)
         spark = local_session(f"lakestate-{job}", cores)
         options = dict(pair.split("=", 1) for pair in option or [])
         client = factory(spark, root, options).start(

@@ -1,0 +1,149 @@
+"""What the runner tells of a job, with a client that has no engine behind it."""
+
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakestate.runner import Follower, follow, state_size
+from lakestate.runner_events import (
+    AnyEvent,
+    CheckpointCompleted,
+    EpochSealed,
+    Failed,
+    Finished,
+    Started,
+    decode_event,
+    encode_event,
+)
+from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
+
+
+def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
+    statistics = (StateStatistics(name="legs", rows=4, keys=4), StateStatistics(name="routes", rows=9, keys=3))
+    ack = Ack(uid="op", subtask=0, attempt="x", records_in=1, records_out=1, statistics=statistics)
+    operator = OperatorEpoch(parallelism=2, max_parallelism=128, acks=(ack, ack))
+    return Manifest(
+        job="flights",
+        generation=1,
+        epoch=epoch,
+        kind="epoch",
+        incarnation="a",
+        incarnation_number=1,
+        predecessor="hash",
+        processing_time=0,
+        lineage=(Span(generation=1, first=1),),
+        operators={"op": operator, "other": OperatorEpoch(parallelism=2, max_parallelism=128)},
+        base=base,
+    )
+
+
+class FakeJob:
+    """Client, view and channel in one. Each wait seals one epoch, up to `last`."""
+
+    def __init__(self, last: int, error: Exception | None = None) -> None:
+        self.epochs: list[Any] = []
+        self.spark_jobs = 0
+        self.exception: Exception | None = None
+        self.events: list[AnyEvent] = []
+        self.stopped = False
+        self.base: BaseReference | None = None
+        self._last, self._error = last, error
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        epoch = len(self.epochs) + 2
+        if epoch > self._last:
+            self.exception = self._error
+            return True
+        self.spark_jobs += 1
+        self.epochs.append(SimpleNamespace(epoch=epoch, records=10, seconds=0.5))
+        return False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def newest(self) -> Any:
+        return SimpleNamespace(manifest=manifest(len(self.epochs) + 1, self.base))
+
+    def send(self, event: AnyEvent) -> None:
+        self.events.append(event)
+
+
+def follower_of(job: FakeJob) -> Follower:
+    as_all: Any = job
+    follower = Follower(as_all, as_all, as_all)
+    follower.start("flights")
+    return follower
+
+
+def test_keys_are_those_of_the_largest_state_and_rows_are_of_all() -> None:
+    assert state_size(manifest(1)) == (8, 26)
+
+
+def test_each_epoch_is_told_once_and_in_order() -> None:
+    job = FakeJob(last=4)
+    follower = follower_of(job)
+    assert not follow(job, follower, threading.Event())
+    sealed = [EpochSealed(epoch=e, records=10, seconds=0.5, keys=8, state_rows=26, spark_jobs=e - 1) for e in (2, 3, 4)]
+    assert job.events == [Started(job="flights", generation=1, epoch=1), *sealed]
+    assert follower.epoch == 4
+    assert not job.stopped
+
+
+def test_a_checkpoint_is_told_when_a_manifest_adopts_it() -> None:
+    job = FakeJob(last=4)
+    follower = follower_of(job)
+    job.base = BaseReference(path="b", checksum="c", generation=1, epoch=2, checkpoint_id=7)
+    follow(job, follower, threading.Event())
+    told = [event for event in job.events if isinstance(event, CheckpointCompleted)]
+    assert told == [CheckpointCompleted(checkpoint_id=7, epoch=2)]
+
+
+def test_a_request_to_stop_stops_the_job() -> None:
+    job = FakeJob(last=1_000)
+    stop = threading.Event()
+    stop.set()
+    assert follow(job, follower_of(job), stop)
+    assert job.stopped
+
+
+def test_what_the_job_failed_with_is_raised() -> None:
+    job = FakeJob(last=3, error=ValueError("bad"))
+    with pytest.raises(ValueError, match="bad"):
+        follow(job, follower_of(job), threading.Event())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Started(job="flights", generation=1, epoch=1),
+        EpochSealed(epoch=2, records=3, seconds=0.1, keys=4, state_rows=5, spark_jobs=6),
+        CheckpointCompleted(checkpoint_id=1, epoch=2),
+        Finished(stopped=True, epoch=3, spark_jobs=1),
+        Failed(error="FencedError", message="m", action="a"),
+    ],
+)
+def test_an_event_is_one_line_and_comes_back(event: AnyEvent) -> None:
+    line = encode_event(event)
+    assert line.count(b"\n") == 1
+    assert decode_event(line) == event
+
+
+@pytest.mark.parametrize("line", [b"", b"text\n", b'{"event":"later"}\n', b'{"event":"started"}\n', b"\xff\n"])
+def test_other_lines_are_skipped(line: bytes) -> None:
+    assert decode_event(line) is None
+
+
+def test_an_unknown_job_fails_by_name_before_anything_starts() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lakestate.runner", "nosuch", "--root", "unused"], capture_output=True, check=False
+    )
+    event = decode_event(done.stdout)
+    assert done.returncode == 1
+    assert isinstance(event, Failed)
+    assert event.error == "JobDefinitionError"
+    assert "'nosuch'" in event.message
+    assert event.action
