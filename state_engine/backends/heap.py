@@ -34,6 +34,7 @@ from state_engine.errors import DuplicateStateError, StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.serialization.types import ddl_to_arrow
 
 StateRows = Callable[[StateSchema], Iterable[pa.Table]]
 
@@ -174,7 +175,7 @@ class HeapKeyedStateBackend:
         columns.append(pa.array(rows.ops[order]))
         columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
         columns.append(pa.array(np.full(count, processing_time, dtype=np.int64)))
-        return pa.table(columns, schema=log.log_schema(schema))
+        return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
     def settle(self) -> None:
         """Moves the pending changes into the base: the manifest that names them is sealed."""

@@ -79,7 +79,10 @@ class OutputFile(Record, frozen=True, kw_only=True):
 
 
 class Failure(Record, frozen=True, kw_only=True):
-    """An author's function failed; it travels as data, so that every subtask still ends its epoch."""
+    """A subtask failed; it travels as data, so that every subtask still ends its epoch.
+
+    `error` names the class in `errors.py` where the failure is the engine's (kind `engine`).
+    """
 
     kind: Literal["user_function", "output_type", "state_type", "poison", "engine"]
     uid: str
@@ -89,6 +92,7 @@ class Failure(Record, frozen=True, kw_only=True):
     key: str = ""
     record: str = ""
     traceback: str = ""
+    error: str = ""
 
 
 class StateStatistics(Record, frozen=True, kw_only=True):

@@ -1,0 +1,201 @@
+"""A running job, as the process that started it holds it."""
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from state_engine.clock import RandomIds, SystemClock
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.driver import EpochDriver
+from state_engine.errors import EpochError, LakestateError, StopRequestedError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, Pin
+from state_engine.savepoint import trigger_savepoint
+from state_engine.spark.offsets import OffsetLog
+from state_engine.spark.plan import EpochPlanner
+from state_engine.spark.schemas import ddl_of
+from state_engine.spark.startup import StartOptions, Started, start_up
+from state_engine.spark.tasks import SparkTasks
+
+if TYPE_CHECKING:
+    from state_engine.spark.job import StreamJob
+
+JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED"]
+
+
+class EpochSummary(NamedTuple):
+    """One sealed epoch, for progress: its number, records read by the first operator, and seconds from plan to E8."""
+
+    epoch: int
+    kind: str
+    records: int
+    seconds: float
+
+
+class JobClient:
+    """Starts, watches and stops one incarnation of a job. PyFlink's `JobClient`, as far as one process can be it."""
+
+    def __init__(self, job: "StreamJob", options: StartOptions) -> None:
+        self._job = job
+        self._options = options
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._started: Started
+        self._driver: EpochDriver
+        self._offsets: OffsetLog
+        self._planner: EpochPlanner
+        self._query: Any = None
+        self.epochs: list[EpochSummary] = []
+
+    def start(self) -> None:
+        """S1 to S5."""
+        job = self._job
+        specs = job.specs()
+        started = self._started = start_up(job, self._options)
+        head = started.head
+        self._planner = EpochPlanner(job.planned(specs))
+        self._offsets = OffsetLog(started.directory, started.fingerprints, head.stored.manifest.sources)
+        self._driver = EpochDriver(
+            head,
+            started.log,
+            started.sinks,
+            started.publisher,
+            started.coordinator,
+            SystemClock(),
+            started.crash,
+            lock=self._lock,
+        )
+        writer = job.stream.writeStream.foreachBatch(self._on_batch).queryName(f"lakestate-{job.name}")
+        writer = writer.option("checkpointLocation", started.directory)
+        if self._options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._options.trigger_interval_ms:
+            writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
+        self._query = writer.start()
+        started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
+
+    def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
+        try:
+            if self._stopping:
+                raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
+            sources = self._offsets.read(batch_id)
+            tasks = SparkTasks(self._planner, batch, self._started.crash_property)
+            self._record(lambda: self._driver.run_epoch(tasks, sources))
+            self._offsets.advance(sources)
+        except BaseException as error:
+            if self._error is None:
+                self._error = error
+            raise
+
+    def _record(self, run: Any) -> StoredManifest:
+        begun = time.perf_counter()
+        sealed: StoredManifest = run()
+        summary = EpochSummary(
+            sealed.manifest.epoch, sealed.manifest.kind, records_of(sealed.manifest), time.perf_counter() - begun
+        )
+        self.epochs.append(summary)
+        return sealed
+
+    def run_idle_epoch(self) -> StoredManifest:
+        """Seals an epoch without input, between two batches of a running job."""
+        empty = self._job.stream.sparkSession.newSession().createDataFrame([], ddl_of(self._job.operators[0].input))
+        tasks = SparkTasks(self._planner, empty, self._started.crash_property)
+        return self._record(lambda: self._driver.run_idle(tasks))
+
+    def stop(self) -> None:
+        """Stops after the epoch at hand; the job goes on from there when it is started again."""
+        self._stopping = True
+        self._driver.request_stop()
+        with self._lock:
+            pass  # the epoch at hand is sealed, or has failed
+        self._query.stop()
+        self._started.publisher.wait()
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end of the job.
+
+        Args:
+            timeout_s: Seconds to wait at most.
+
+        Returns:
+            Whether the job has ended.
+
+        Raises:
+            LakestateError: What it failed with.
+        """
+        try:
+            if timeout_s is None:
+                self._query.awaitTermination()
+            elif not self._query.awaitTermination(timeout_s):
+                return False
+        except PySparkException as error:
+            if self._error is None:
+                self._error = error
+        self._started.publisher.wait()
+        failure = self.exception
+        if failure is not None:
+            raise failure
+        return True
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands, by what the log knows and not by what Spark says of an interrupted thread."""
+        if self._query is None:
+            return "CREATED"
+        if self._query.isActive:
+            return "RUNNING"
+        if self.exception is not None:
+            return "FAILED"
+        return "CANCELED" if self._stopping else "FINISHED"
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What the job failed with; None while it runs, and after a stop."""
+        if self._stopping or isinstance(self._error, StopRequestedError):
+            return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
+        if self._error is None and self._query is not None and not self._query.isActive:
+            self._error = self._query.exception()
+        return self._error
+
+    @property
+    def head(self) -> StoredManifest:
+        """The newest manifest that this incarnation has sealed."""
+        return self._driver.head
+
+    @property
+    def query(self) -> Any:
+        """Spark's own handle of the query."""
+        return self._query
+
+    @property
+    def spark_jobs(self) -> int:
+        """How many Spark jobs the query has run."""
+        tracker = self._job.stream.sparkSession.sparkContext.statusTracker()
+        return len(tracker.getJobIdsForGroup(str(self._query.runId)))
+
+    def trigger_checkpoint(self) -> None:
+        """Asks for a checkpoint with the next epoch."""
+        self._started.coordinator.request()
+
+    def trigger_savepoint(self, label: str = "", note: str = "") -> Pin:
+        """Takes a native savepoint: pins the newest sealed epoch; nothing is copied and the job is not disturbed."""
+        return trigger_savepoint(self._job.root, self._job.name, label=label, note=note)
+
+
+def records_of(manifest: Manifest) -> int:
+    """Returns how many records came from the sources: what the first operator read."""
+    first = next(iter(manifest.operators.values()), None)
+    return sum(ack.records_in for ack in first.acks) if first else 0
+
+
+def _is_stop(error: LakestateError) -> bool:
+    """An epoch that `query.stop()` cut off was not sealed, and that is all there is to say about it."""
+    return isinstance(error, (StopRequestedError, EpochError))
+
+
+__all__ = ["EpochSummary", "JobClient", "JobState", "records_of"]

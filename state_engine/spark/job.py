@@ -1,0 +1,242 @@
+"""A job: what its author builds, and how it is started."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from state_engine.api.descriptors import check_name
+from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
+from state_engine.key_groups import check_parallelism, default_max_parallelism
+from state_engine.log.records import Column, SourceFingerprint, StateSchema
+from state_engine.runtime.discovery import discover_states
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.spark.client import JobClient
+from state_engine.spark.graph import OperatorNode, SourceNode
+from state_engine.spark.plan import PlannedOperator
+from state_engine.spark.schemas import struct_of
+from state_engine.spark.sinks import DeltaSink, DiscardingSink
+from state_engine.spark.startup import StartOptions
+from state_engine.spark.stream import DataStream, Uids
+from state_engine.spark.task import TaskFunction
+from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
+from state_engine.spark.upstream import check_upstream, fingerprints
+from state_engine.storage.roots import local_path
+
+
+class StreamJob:
+    """A named streaming pipeline.
+
+    Args:
+        name: Its name; state, savepoints and history lie under it.
+        root: Folder or URL of the state root; the job's own folder is `<root>/<name>`.
+        parallelism: Number of subtasks of each operator.
+        max_parallelism: Number of key groups, fixed with the first start; by default as Flink derives it.
+        checkpoint_interval_ms: How often state is published to Delta; None seals epochs and publishes only so often
+            that a start stays short.
+        min_pause_ms: Least time between the end of one checkpoint and the next.
+        parameters: For `RuntimeContext.get_job_parameter`.
+        strict: Operators without a uid are refused.
+        codec: Compression of change files: `zstd`, `lz4` or `none`.
+        cache_bytes: How much state one Python worker may keep.
+        spark_directory: Where Spark keeps its own files, on a local disk; by default `<root>/<name>/_spark`.
+
+    Raises:
+        JobDefinitionError: A name or number is out of bounds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        root: str | os.PathLike[str],
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        checkpoint_interval_ms: int | None = None,
+        min_pause_ms: int = 0,
+        parameters: Mapping[str, str] | None = None,
+        strict: bool = False,
+        codec: str = "zstd",
+        cache_bytes: int = 2 << 30,
+        spark_directory: str | None = None,
+    ) -> None:
+        self.name = check_name(name, "a job")
+        given = os.fspath(root)
+        self.root = local_path(given) or given
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism or default_max_parallelism(parallelism)
+        check_parallelism(parallelism, self.max_parallelism)
+        if codec not in ("zstd", "lz4", "none"):
+            raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
+        self.checkpoint_interval_ms = checkpoint_interval_ms
+        self.min_pause_ms = min_pause_ms
+        self.parameters = dict(parameters or {})
+        self.codec = codec
+        self.cache_bytes = cache_bytes
+        self.spark_directory = spark_directory or os.path.join(local_path(self.root) or ".", self.name, "_spark")
+        self.operators: list[OperatorNode] = []
+        self._uids = Uids(strict=strict)
+        self._source: SourceNode | None = None
+        self.session: SparkSession
+
+    def from_stream(self, df: DataFrame, name: str = "source") -> DataStream:
+        """Begins the pipeline at a streaming DataFrame; several sources are one DataFrame by Spark's `union`.
+
+        Raises:
+            UnsupportedUpstreamError: The DataFrame holds Spark state or is not deterministic.
+            UnsupportedTypeError: A column has a type that no function can take.
+        """
+        if self._source is not None:
+            raise UnsupportedTopologyError(
+                f"Job {self.name!r} has a stream already.", action="Unite the DataFrames with union() in front."
+            )
+        check_upstream(df)
+        self.session = df.sparkSession
+        self._source = SourceNode(df, name)
+        return DataStream(self, self._source, struct_of(df.schema, f"stream {name!r}"))
+
+    # Called by streams while the author chains them ---------------------------------------------------------------
+
+    def claim_uid(self, uid: str | None, kind: str) -> str:
+        """Takes the uid of an operator."""
+        return self._uids.operator(uid, kind)
+
+    def claim_sink_uid(self, uid: str) -> None:
+        """Takes the uid of a sink."""
+        self._uids.sink(uid)
+
+    def replace_source(self, source: SourceNode, df: DataFrame) -> SourceNode:
+        """Puts a transformed DataFrame in the place of the source's."""
+        changed = SourceNode(df, source.name)
+        if self._source is source:
+            self._source = changed
+        return changed
+
+    def append(self, origin: SourceNode | OperatorNode, node: OperatorNode) -> None:
+        """Adds an operator behind a stream's origin.
+
+        Raises:
+            UnsupportedTopologyError: Something stands there already: an operator's output has one consumer in Spark.
+        """
+        taken = bool(self.operators) if isinstance(origin, SourceNode) else origin.downstream is not None
+        if taken:
+            raise UnsupportedTopologyError(
+                "Two operators read one stream; an epoch would run what is in front of them twice.",
+                action="Chain them, or let the second one read a sink's table in a job of its own.",
+            )
+        if isinstance(origin, OperatorNode):
+            origin.downstream = node
+        else:
+            self._source = origin
+        self.operators.append(node)
+
+    # What a start needs -------------------------------------------------------------------------------------------
+
+    @property
+    def stream(self) -> DataFrame:
+        """The streaming DataFrame in front of the first operator.
+
+        Raises:
+            JobDefinitionError: The job has no stream or no operator.
+        """
+        if self._source is None or not self.operators:
+            raise JobDefinitionError(
+                f"Job {self.name!r} has no operator.", action="Chain from_stream(...).key_by(...).process(...) first."
+            )
+        return self._source.df
+
+    def source_fingerprints(self) -> tuple[SourceFingerprint, ...]:
+        """What identifies the sources."""
+        return fingerprints(self.stream)
+
+    def specs(self) -> list[OperatorSpec]:
+        """The operators as their tasks know them."""
+        return [
+            OperatorSpec(
+                uid=node.uid,
+                kind=node.kind,
+                function=node.function,
+                input=node.input,
+                key=tuple(Column(name=k, type=node.input.types[node.input.names.index(k)].ddl()) for k in node.key),
+                order_by=node.order_by,
+                output=node.output,
+                side_outputs=node.side_outputs,
+                max_parallelism=self.max_parallelism,
+                generated_uid=node.generated_uid,
+                parameters=self.parameters,
+            )
+            for node in self.operators
+        ]
+
+    def planned(self, specs: list[OperatorSpec]) -> list[PlannedOperator]:
+        """Packs what the workers are sent."""
+        packed = []
+        for node, spec in zip(self.operators, specs, strict=True):
+            stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
+            downstream = node.downstream.uid if node.downstream else None
+            task = TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes)
+            packed.append(PlannedOperator(node, TaskFunction(*pack(task))))
+        return packed
+
+    def states(self) -> tuple[StateSchema, ...]:
+        """Schemas of the states that the functions' `open()` ask for.
+
+        Raises:
+            JobDefinitionError: One of them cannot be stored, or a function cannot be sent to workers.
+        """
+
+        def copy(function: Any) -> Any:
+            return cloudpickle.loads(cloudpickle.dumps(function))
+
+        return tuple(schema for spec in self.specs() for schema in discover_states(spec, copy))
+
+    def start(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        available_now: bool = False,
+        trigger_interval_ms: int = 0,
+        restore: str | None = None,
+        parallelism: int | None = None,
+        allow_non_restored_state: bool = False,
+        keep_output: bool = False,
+    ) -> JobClient:
+        """Starts the job, from its newest sealed epoch or from what `restore` names; returns when the query runs.
+
+        Args:
+            spark: Not needed; the stream knows its session.
+            available_now: Read what is there and end.
+            trigger_interval_ms: Least time between two epochs.
+            restore: A savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a
+                fork. It begins a new generation; the sinks go back with it.
+            parallelism: Another number of subtasks than the job says.
+            allow_non_restored_state: Leave state of operators that the job no longer has in the log.
+            keep_output: Restore although a sink cannot take its output back.
+
+        Raises:
+            JobDefinitionError: The job cannot run as it is built.
+            RestoreError: The job does not fit what it would be restored from; nothing was written.
+            FencedError: Another driver owns the job.
+        """
+        options = StartOptions(
+            available_now=available_now,
+            trigger_interval_ms=trigger_interval_ms,
+            restore=restore,
+            parallelism=parallelism,
+            allow_non_restored_state=allow_non_restored_state,
+            keep_output=keep_output,
+        )
+        client = JobClient(self, options)
+        client.start()
+        return client
+
+
+def _table(sink: object) -> str | None:
+    if isinstance(sink, DeltaSink):
+        return sink.path
+    return "" if isinstance(sink, DiscardingSink) else None
+
+
+__all__ = ["StreamJob"]

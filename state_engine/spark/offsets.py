@@ -1,0 +1,96 @@
+"""Reading where Spark's sources stand, from the offset log of the running query (E1).
+
+Spark writes `offsets/<batch>` before it hands the batch out; file sources write the files that a batch brought to
+`sources/<i>/<log offset>`. Verified against Spark 4.2; see `docs/seeding.md`.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+
+from state_engine.epoch.ports import SourceState
+from state_engine.errors import SourcesChangedError
+from state_engine.log.records import SourceFile, SourceFingerprint, SourcePosition
+
+
+class OffsetLog:
+    """The offset log of one incarnation's Spark directory.
+
+    Args:
+        directory: The query's checkpoint location, on a local disk.
+        fingerprints: The sources of the job, in order.
+        seeded: Source positions that the directory was seeded with, none for a fresh start.
+    """
+
+    def __init__(
+        self, directory: str, fingerprints: Sequence[SourceFingerprint], seeded: Sequence[SourcePosition]
+    ) -> None:
+        self._directory = directory
+        self._fingerprints = tuple(fingerprints)
+        self._file_offsets = [0 if p.offset and _file_offset(p.offset) is not None else -1 for p in seeded] or [-1] * len(
+            self._fingerprints
+        )
+
+    def read(self, batch_id: int) -> SourceState:
+        """Returns the positions after a batch, with the new files of file sources.
+
+        Raises:
+            SourcesChangedError: The log has another number of sources than the job.
+        """
+        with open(os.path.join(self._directory, "offsets", str(batch_id)), encoding="utf-8") as file:
+            version, metadata, *lines = file.read().splitlines()
+        if version != "v1" or len(lines) != len(self._fingerprints):
+            raise SourcesChangedError(
+                f"Spark's offset log names {len(lines)} sources in version {version!r}, the job has "
+                f"{len(self._fingerprints)}.",
+                action="Use offset log version 1, and one streaming DataFrame per from_stream().",
+            )
+        positions = [self._position(index, line) for index, line in enumerate(lines)]
+        return SourceState(metadata=metadata, positions=tuple(positions), fingerprints=self._fingerprints)
+
+    def advance(self, state: SourceState) -> None:
+        """Remembers that the epoch of these positions was sealed: its files are not new any more."""
+        for index, position in enumerate(state.positions):
+            offset = _file_offset(position.offset)
+            if offset is not None:
+                self._file_offsets[index] = offset
+
+    def _position(self, index: int, line: str) -> SourcePosition:
+        offset = _file_offset(line)
+        if offset is None:
+            return SourcePosition(offset=line)
+        files: list[SourceFile] = []
+        for number in range(self._file_offsets[index] + 1, offset + 1):
+            files.extend(self._files_of(index, number))
+        return SourcePosition(offset=line, new_files=tuple(files))
+
+    def _files_of(self, index: int, number: int) -> list[SourceFile]:
+        folder = os.path.join(self._directory, "sources", str(index))
+        for name in (str(number), f"{number}.compact"):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    entries = [json.loads(line) for line in file.read().splitlines()[1:]]
+                return [
+                    SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries if e["batchId"] == number
+                ]
+        return []
+
+
+def _file_offset(line: str) -> int | None:
+    """Returns the log offset of a file source's line, None for other sources."""
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(parsed, dict) and set(parsed) == {"logOffset"}:
+        return int(parsed["logOffset"])
+    return None
+
+
+def is_file_source(position: SourcePosition) -> bool:
+    """Says whether a position is a file source's."""
+    return _file_offset(position.offset) is not None
+
+
+__all__ = ["OffsetLog", "is_file_source"]

@@ -1,0 +1,89 @@
+"""Taking a Delta sink from one point of a job's history to another, when a restore goes there.
+
+The two points have a last epoch in common. Output of the epochs behind it is removed on the side that is left, and
+added again on the side that is entered (a restore into a generation that was itself abandoned).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from state_engine.errors import SinkRewindError
+from state_engine.log.lineage import contains, predecessor_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, OutputFile
+from state_engine.storage import delta
+from state_engine.storage.manifest_log import ManifestLog
+
+
+class SinkMove(NamedTuple):
+    """What has to happen to one table: files to remove, files to add."""
+
+    removed: tuple[OutputFile, ...]
+    added: tuple[OutputFile, ...]
+
+
+def move(log: ManifestLog, job: str, sink: str, path: str, head: StoredManifest, target: StoredManifest) -> SinkMove:
+    """Compares what a sink holds at `head` with what it held at `target`.
+
+    Args:
+        log: The job's log.
+        job: Its name.
+        sink: The sink's uid.
+        path: Root of its table.
+        head: The newest sealed manifest of the job.
+        target: What is restored.
+    """
+    live = set(delta.live_files(path))
+    left = [o for m in _since(log, head, target) for o in _committed(m, sink, path, job, live)]
+    entered = [o for m in _since(log, target, head) for o in outputs_of(m, sink)]
+    return SinkMove(tuple(left), tuple(o for o in entered if o.path not in live))
+
+
+def check(move_: SinkMove, sink: str, path: str) -> None:
+    """Raises SinkRewindError if files that have to be removed are not part of the table any more."""
+    live = set(delta.live_files(path))
+    gone = [o.path for o in move_.removed if o.path not in live]
+    if gone:
+        raise SinkRewindError(
+            f"{len(gone)} files that sink {sink!r} wrote behind the restored epoch are no longer part of {path}: somebody "
+            f"compacted or changed the table. The first is {gone[0]}.",
+            action="Take the table back by hand (RESTORE TABLE), or restore with keep_output=True and keep what is there.",
+        )
+
+
+def transaction_id(job: str, generation: int, sink: str) -> str:
+    """Returns the id under which a generation of a job commits to a sink's table."""
+    return f"lakestate/{job}/g{generation:06d}/{sink}"
+
+
+def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
+    """Returns what an epoch staged for a sink."""
+    return [o for op in manifest.operators.values() for ack in op.acks for o in ack.outputs if o.output == sink]
+
+
+def _committed(manifest: Manifest, sink: str, path: str, job: str, live: set[str]) -> list[OutputFile]:
+    """Output of an epoch that the table got. The newest epoch may have been sealed and not yet committed."""
+    outputs = outputs_of(manifest, sink)
+    if not outputs or any(o.path in live for o in outputs):
+        return outputs
+    newest = delta.transaction_version(path, transaction_id(job, manifest.generation, sink))
+    return outputs if newest is not None and newest >= manifest.epoch else []
+
+
+def _since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
+    """Manifests of `head`'s line behind the last epoch that it shares with the line of `other`, oldest first."""
+    lineage, last = other.manifest.lineage, other.manifest.epoch
+    found: list[Manifest] = []
+    current = head
+    while True:
+        manifest = current.manifest
+        if manifest.epoch <= last and contains(lineage, manifest.generation, manifest.epoch):
+            return found[::-1]
+        found.append(manifest)
+        place = predecessor_of(manifest)
+        if place is None or place.job != manifest.job:
+            return found[::-1]
+        current = log.read(place.generation, place.epoch)
+
+
+__all__ = ["SinkMove", "check", "move", "outputs_of", "transaction_id"]

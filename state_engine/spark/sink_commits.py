@@ -1,0 +1,186 @@
+"""The `Sinks` port: E7 from the manifest, and the way back of a restore."""
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.clock import SystemClock
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.look import newest
+from state_engine.errors import LakestateError, MissingFileError, NotFoundError, SinkError, SinkRewindError
+from state_engine.log.lineage import contains
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import OutputFile
+from state_engine.serialization.types import to_arrow
+from state_engine.spark import rewind as history
+from state_engine.spark.graph import OperatorNode, SinkNode
+from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.storage import delta
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage
+
+
+class SinkCommits:
+    """All sinks of one job.
+
+    Args:
+        job: Its name.
+        operators: Its operators with their sinks.
+        storage: Where output for other sinks than Delta is staged.
+        log: The job's log.
+        crash: Is told when one sink has committed.
+        keep_output: Whether a restore may leave what a sink cannot take back.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        operators: Sequence[OperatorNode],
+        storage: CheckpointStorage,
+        log: ManifestLog,
+        crash: Callable[[CrashPoint, int], None],
+        *,
+        keep_output: bool = False,
+    ) -> None:
+        self._job = job
+        self._storage = storage
+        self._log = log
+        self._crash = crash
+        self._keep_output = keep_output
+        self._sinks: list[tuple[SinkNode, pa.Schema]] = []
+        for node in operators:
+            for sink in node.sinks:
+                struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
+                self._sinks.append((sink, pa.schema(list(to_arrow(struct)))))
+
+    def prepare(self) -> None:
+        """Makes the Delta tables that are missing and checks the others.
+
+        Raises:
+            SinkError: A table has other columns than the output.
+        """
+        for node, schema in self._sinks:
+            if isinstance(node.sink, DeltaSink):
+                delta.ensure_table(node.sink.path, schema)
+
+    def commit(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        staged: dict[str, list[OutputFile]] = {}
+        for operator in manifest.operators.values():
+            for ack in operator.acks:
+                for file in ack.outputs:
+                    staged.setdefault(file.output, []).append(file)
+        for node, schema in self._sinks:
+            files = staged.get(node.uid)
+            if not files:
+                continue
+            try:
+                self._commit_one(node, schema, EpochId(self._job, manifest.generation, manifest.epoch), files)
+            except LakestateError:
+                raise
+            except Exception as error:
+                raise SinkError(
+                    f"Sink {node.uid!r} of job {self._job!r} did not take epoch {manifest.epoch}: "
+                    f"{type(error).__name__}: {error}.",
+                    action="Mend the sink; the epoch is sealed and its output is committed again at the next start.",
+                ) from error
+            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+
+    def _commit_one(self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile]) -> None:
+        sink = node.sink
+        if isinstance(sink, DeltaSink):
+            delta.append_files(
+                sink.path,
+                [_delta_file(f) for f in files],
+                app_id=history.transaction_id(self._job, epoch.generation, node.uid),
+                version=epoch.epoch,
+                schema=schema,
+                info=self._info(node, epoch.generation, epoch.epoch),
+            )
+        elif isinstance(sink, MemorySink):
+            sink.put(epoch, self._staged(files))
+        elif isinstance(sink, ForeachEpochSink):
+            sink.function(epoch, self._staged(files))
+
+    def _info(self, node: SinkNode, generation: int, epoch: int) -> dict[str, str]:
+        return {
+            "lakestate.job": self._job,
+            "lakestate.sink": node.uid,
+            "lakestate.generation": str(generation),
+            "lakestate.epoch": str(epoch),
+        }
+
+    def _staged(self, files: Sequence[OutputFile]) -> pa.Table:
+        tables = []
+        for file in files:
+            try:
+                tables.append(pq.read_table(pa.BufferReader(self._storage.get(file.path))))
+            except NotFoundError as error:
+                raise MissingFileError(
+                    f"The staged output {file.path} is gone before its sink had it.",
+                    action="Bring it back from a backup, or restore an older checkpoint or savepoint.",
+                ) from error
+        return pa.concat_tables(tables)
+
+    def check_rewind(self, target: StoredManifest) -> None:
+        for node, _ in self._sinks:
+            sink = node.sink
+            if isinstance(sink, DeltaSink):
+                if not self._keep_output:
+                    history.check(self._move(node, sink, target), node.uid, sink.path)
+            elif not isinstance(sink, (MemorySink, DiscardingSink)) and not self._keep_output:
+                raise SinkRewindError(
+                    f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
+                    action="Restore with keep_output=True: it then gets those records a second time, under new epoch ids.",
+                )
+
+    def rewind(self, target: StoredManifest, generation: int) -> None:
+        lineage, last = target.manifest.lineage, target.manifest.epoch
+
+        def abandoned(epoch: EpochId) -> bool:
+            return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch[1:]))
+
+        for node, schema in self._sinks:
+            if isinstance(node.sink, MemorySink):
+                node.sink.remove(abandoned)
+            elif isinstance(node.sink, DeltaSink) and not self._keep_output:
+                self._rewind_table(node, node.sink, schema, target, generation)
+
+    def _move(self, node: SinkNode, sink: DeltaSink, target: StoredManifest) -> history.SinkMove:
+        head = newest(self._log)
+        if head is None or target.manifest.job != self._job:
+            return history.SinkMove((), ())
+        return history.move(self._log, self._job, node.uid, sink.path, head, target)
+
+    def _rewind_table(
+        self, node: SinkNode, sink: DeltaSink, schema: pa.Schema, target: StoredManifest, generation: int
+    ) -> None:
+        """One transaction takes away what was abandoned; a second one brings back what an abandoned line had added."""
+        move = self._move(node, sink, target)
+        info = self._info(node, generation, target.manifest.epoch + 1)
+        base = history.transaction_id(self._job, generation, node.uid)
+        live = set(delta.live_files(sink.path))
+        removed = [o.path for o in move.removed if o.path in live]
+        if removed:
+            delta.remove_files(
+                sink.path, removed, app_id=f"{base}/rewind", version=generation, now_ms=_now_ms(), info=info
+            )
+        if move.added:
+            adds = [_delta_file(o) for o in move.added]
+            delta.append_files(
+                sink.path, adds, app_id=f"{base}/return", version=generation, schema=schema, info=info
+            )
+
+
+def _now_ms() -> int:
+    return SystemClock().now_ms()
+
+
+def _delta_file(file: OutputFile) -> delta.DeltaFile:
+    return delta.DeltaFile(
+        path=file.path, size=file.length, rows=file.rows, statistics=file.statistics, modified_ms=_now_ms()
+    )
+
+
+__all__ = ["SinkCommits"]

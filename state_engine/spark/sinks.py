@@ -1,0 +1,100 @@
+"""Sinks, as an author names them. All output is staged and named in the manifest until its sink has committed."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from state_engine.errors import JobDefinitionError
+from state_engine.storage.roots import local_path
+
+
+class EpochId(NamedTuple):
+    """Names an epoch for all time; what a sink of one's own needs to be idempotent."""
+
+    job: str
+    generation: int
+    epoch: int
+
+
+class Sink:
+    """Base of all sinks."""
+
+
+@dataclass(frozen=True)
+class DeltaSink(Sink):
+    """A Delta table, exactly once. The table is made when it is missing.
+
+    Args:
+        path: Root of the table, on a storage that both Spark and delta-rs reach.
+    """
+
+    path: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", local_path(self.path) or self.path)
+
+
+@dataclass(frozen=True)
+class ForeachEpochSink(Sink):
+    """A function that gets each epoch's rows, at least once, in the driver.
+
+    Args:
+        function: Called with the epoch's id and an Arrow table. The same id may come again after a crash, with the
+            same rows: use it to be idempotent.
+    """
+
+    function: Callable[[EpochId, pa.Table], None]
+
+
+@dataclass(frozen=True)
+class DiscardingSink(Sink):
+    """Throws the output away, as Flink's does."""
+
+
+class MemorySink(Sink):
+    """Rows in the memory of the driver's process, for tests; outlives a query, not the process.
+
+    Args:
+        name: Two sinks of one name share their rows, so that a job that is built again goes on.
+    """
+
+    _all: dict[str, dict[EpochId, pa.Table]] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, name: str) -> None:
+        if not name:
+            raise JobDefinitionError("A MemorySink has no name.", action="Give it one.")
+        self.name = name
+
+    @property
+    def epochs(self) -> dict[EpochId, pa.Table]:
+        """Rows by epoch, in the order of the epochs."""
+        with self._lock:
+            return dict(sorted(self._all.get(self.name, {}).items(), key=lambda item: item[0][1:]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns all rows as dicts."""
+        return [row for table in self.epochs.values() for row in table.to_pylist()]
+
+    def put(self, epoch: EpochId, table: pa.Table) -> None:
+        """Sets the rows of an epoch."""
+        with self._lock:
+            self._all.setdefault(self.name, {})[epoch] = table
+
+    def remove(self, abandoned: Callable[[EpochId], bool]) -> None:
+        """Removes the rows of epochs that a restore abandoned."""
+        with self._lock:
+            kept = self._all.setdefault(self.name, {})
+            for epoch in [e for e in kept if abandoned(e)]:
+                del kept[epoch]
+
+    def clear(self) -> None:
+        """Removes all rows."""
+        with self._lock:
+            self._all.pop(self.name, None)
+
+
+__all__ = ["DeltaSink", "DiscardingSink", "EpochId", "ForeachEpochSink", "MemorySink", "Sink"]

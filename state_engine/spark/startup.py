@@ -1,0 +1,172 @@
+"""S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from state_engine.checkpoint.coordinator import CheckpointCoordinator
+from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
+from state_engine.clock import RandomIds, SystemClock
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.look import newest
+from state_engine.epoch.ports import Crash
+from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.start import StartUp
+from state_engine.log.lineage import contains, predecessor_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import SourceFile, SourceFingerprint
+from state_engine.savepoint import resolve_restore
+from state_engine.spark.kill_at import KillAt, crash_from_environment
+from state_engine.spark.seeding import check_files_exist, local_file_exists, seed
+from state_engine.spark.sink_commits import SinkCommits
+from state_engine.storage.background import OneThread
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.state_reader import read_base
+
+if TYPE_CHECKING:
+    from state_engine.spark.job import StreamJob
+
+
+class StartOptions(NamedTuple):
+    """How a job is started; `StreamJob.start` says what each means."""
+
+    available_now: bool = False
+    trigger_interval_ms: int = 0
+    restore: str | None = None
+    parallelism: int | None = None
+    allow_non_restored_state: bool = False
+    keep_output: bool = False
+
+
+class Started(NamedTuple):
+    """A claimed job, ready for its query."""
+
+    head: Head
+    log: ManifestLog
+    sinks: SinkCommits
+    publisher: CheckpointPublisher
+    coordinator: CheckpointCoordinator
+    crash: Crash
+    crash_property: str | None
+    fingerprints: tuple[SourceFingerprint, ...]
+    directory: str
+
+
+def start_up(job: "StreamJob", options: StartOptions) -> Started:
+    """Runs S1 to S4."""
+    storage = open_storage(job.root, job.name)
+    storage.check_writable()
+
+    def open_job(name: str) -> CheckpointStorage:
+        return open_storage(job.root, name)
+
+    log = ManifestLog(storage, job.name, open_job=open_job)
+    crash = crash_from_environment()
+    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, keep_output=options.keep_output)
+    coordinator = CheckpointCoordinator(job.checkpoint_interval_ms, job.min_pause_ms)
+    publisher = CheckpointPublisher(
+        storage,
+        job.name,
+        background=OneThread(f"publish-{job.name}"),
+        crash=crash,
+        on_end=lambda event: _report(coordinator, event),
+        open_job=open_job,
+    )
+    request = _request(job, options)
+    _check_sources(log, request)
+    sinks.prepare()
+    head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
+    coordinator.resume(next_id=publisher.next_checkpoint_id(), last_epoch=head.base.epoch if head.base else 0)
+    directory = _seed(job, storage, log, head)
+    crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
+    return Started(
+        head=head,
+        log=log,
+        sinks=sinks,
+        publisher=publisher,
+        coordinator=coordinator,
+        crash=crash,
+        crash_property=crash.as_property() if isinstance(crash, KillAt) else None,
+        fingerprints=request.fingerprints,
+        directory=directory,
+    )
+
+
+def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
+    now = SystemClock().now_ms()
+    if event.base is not None:
+        coordinator.completed(event.checkpoint_id, now)
+    else:
+        coordinator.failed(event.checkpoint_id, now)
+
+
+def _request(job: "StreamJob", options: StartOptions) -> StartRequest:
+    states = job.states()
+    specs = job.specs()
+    upstream: list[str | None] = [None, *(spec.uid for spec in specs[:-1])]
+    target = None
+    if options.restore is not None:
+        resolved = resolve_restore(job.root, job.name, options.restore)
+        target = RestoreTarget(stored=resolved.stored, savepoint_id=resolved.savepoint_id)
+    return StartRequest(
+        job=job.name,
+        root=job.root,
+        operators=tuple(
+            OperatorShape(
+                uid=spec.uid,
+                parallelism=job.parallelism,
+                max_parallelism=spec.max_parallelism,
+                keys=spec.key,
+                upstream=before,
+                schemas=tuple(s for s in states if s.uid == spec.uid),
+            )
+            for spec, before in zip(specs, upstream, strict=True)
+        ),
+        fingerprints=job.source_fingerprints(),
+        parallelism=options.parallelism,
+        restore=target,
+        allow_non_restored_state=options.allow_non_restored_state,
+    )
+
+
+def _check_sources(log: ManifestLog, request: StartRequest) -> None:
+    """Files that were read behind the restored epoch will be read again: they must still be there."""
+    head = newest(log)
+    if request.restore is None or head is None or request.restore.stored.manifest.job != request.job:
+        return
+    target = request.restore.stored.manifest
+    again: list[SourceFile] = []
+    current: StoredManifest | None = head
+    while current is not None:
+        manifest = current.manifest
+        if manifest.epoch <= target.epoch and contains(target.lineage, manifest.generation, manifest.epoch):
+            break
+        again.extend(file for position in manifest.sources for file in position.new_files)
+        place = predecessor_of(manifest)
+        current = log.read(place.generation, place.epoch) if place and place.job == request.job else None
+    check_files_exist(again, local_file_exists)
+
+
+def _seed(job: "StreamJob", storage: CheckpointStorage, log: ManifestLog, head: Head) -> str:
+    """S4: a fresh directory per incarnation."""
+    manifest = head.stored.manifest
+    directory = os.path.join(job.spark_directory, manifest.incarnation)
+    seed(directory, manifest.source_metadata, manifest.sources, source_files(storage, log, head.stored))
+    return directory
+
+
+def source_files(storage: CheckpointStorage, log: ManifestLog, head: StoredManifest) -> Sequence[list[SourceFile]]:
+    """Returns, per source, the files that it has seen up to a manifest: those of the base, and of the epochs since."""
+    manifest = head.manifest
+    files: list[list[SourceFile]] = [[] for _ in manifest.sources]
+    if manifest.base is not None:
+        for index, seen in enumerate(read_base(storage, manifest.base).source_files):
+            files[index].extend(seen)
+    for stored in log.chain(head):
+        for index, position in enumerate(stored.manifest.sources):
+            files[index].extend(position.new_files)
+    return files
+
+
+__all__ = ["StartOptions", "Started", "source_files", "start_up"]

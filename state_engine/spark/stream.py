@@ -1,0 +1,264 @@
+"""Streams, as the author of a job chains them. Everything that cannot run is refused here, by name, before Spark does."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from state_engine.api.descriptors import check_name
+from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
+from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.types import StructType
+from state_engine.errors import DuplicateUidError, JobDefinitionError, UnsupportedTopologyError
+from state_engine.key_groups import key_hasher
+from state_engine.log.ops import RESERVED
+from state_engine.runtime.outputs import MAIN
+from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
+from state_engine.spark.plan import quote_always
+from state_engine.spark.schemas import ddl_of, struct_of
+from state_engine.spark.sinks import Sink
+from state_engine.spark.upstream import check_upstream
+
+if TYPE_CHECKING:
+    from state_engine.spark.job import StreamJob
+
+
+class DataStream:
+    """Records between two operators, or behind the last one.
+
+    In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
+    itself; between operators `select`, `where`, `with_column` and `map`.
+    """
+
+    def __init__(
+        self,
+        job: "StreamJob",
+        origin: SourceNode | OperatorNode,
+        columns: StructType,
+        steps: tuple[Step, ...] = (),
+        output: str = MAIN,
+    ) -> None:
+        self._job = job
+        self._origin = origin
+        self._columns = columns
+        self._steps = steps
+        self._output = output
+
+    @property
+    def columns(self) -> StructType:
+        """The columns of the records."""
+        return self._columns
+
+    def _frame(self) -> DataFrame:
+        """An empty frame of the stream's columns, on which Spark checks expressions."""
+        return self._job.session.createDataFrame([], ddl_of(self._columns))
+
+    def _with(self, step: Step, columns: StructType) -> "DataStream":
+        if isinstance(self._origin, SourceNode) and isinstance(step, (SelectStep, WhereStep)):
+            df = self._origin.df
+            changed = df.selectExpr(*step.expressions) if isinstance(step, SelectStep) else df.where(step.condition)
+            check_upstream(changed)
+            return DataStream(self._job, self._job.replace_source(self._origin, changed), columns)
+        if self._output != MAIN or isinstance(self._origin, SourceNode):
+            raise UnsupportedTopologyError(
+                "This transformation is possible only between two operators.",
+                action="Transform the DataFrame in front of from_stream(), or the rows inside the function.",
+            )
+        return DataStream(self._job, self._origin, columns, (*self._steps, step))
+
+    def select(self, *expressions: str) -> "DataStream":
+        """Keeps the columns that the Spark SQL expressions give."""
+        changed = self._frame().selectExpr(*expressions)
+        _check_deterministic(changed)
+        return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
+
+    def where(self, condition: str) -> "DataStream":
+        """Keeps the records for which a Spark SQL condition is true."""
+        _check_deterministic(self._frame().where(condition))
+        return self._with(WhereStep(condition), self._columns)
+
+    def with_column(self, name: str, expression: str) -> "DataStream":
+        """Adds or replaces one column, by a Spark SQL expression."""
+        kept = [quote_always(n) for n in self._columns.names if n.lower() != name.lower()]
+        return self.select(*kept, f"({expression}) as {quote_always(name)}")
+
+    def map(self, function: Callable[[Any], Any], output_type: Any) -> "DataStream":
+        """Makes one record of each by a Python function; prefer `select`, which costs no Python."""
+        output = columns_type(output_type, "map()")
+        return self._with(MapStep(function, self._columns, output), output)
+
+    def key_by(self, *columns: str, order_by: Sequence[str] = ()) -> "KeyedStream":
+        """Partitions the records by key.
+
+        Args:
+            columns: Key columns: integers, string, binary, boolean, date, timestamp or decimal; null is a key like any.
+            order_by: Columns by which the records of an epoch reach the function in order. Give a total order:
+                without it results are independent of parallelism only for functions that do not care about order.
+
+        Raises:
+            UnsupportedTypeError: A column cannot be a key.
+            JobDefinitionError: A column is missing or has a reserved name.
+        """
+        if not columns:
+            raise JobDefinitionError("key_by() got no columns.", action="Name at least one.")
+        self._find([*columns, *order_by])
+        reserved = sorted(c for c in columns if c.lower() in RESERVED)
+        if reserved:
+            raise JobDefinitionError(
+                f"Key columns may not be called {', '.join(reserved)}: state tables have columns of that name.",
+                action="Rename them in front: select('value as v', ...).",
+            )
+        key_hasher([self._columns.types[self._columns.names.index(c)].ddl() for c in columns])
+        return KeyedStream(self, tuple(columns), tuple(order_by))
+
+    def _find(self, names: Sequence[str]) -> None:
+        missing = sorted(set(names) - set(self._columns.names))
+        if missing:
+            raise JobDefinitionError(
+                f"The stream has no columns {', '.join(missing)}; it has {', '.join(self._columns.names)}.",
+                action="Check the spelling; names are case-sensitive here.",
+            )
+
+    def process(self, function: ProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
+        """Applies a function without keyed state."""
+        if not isinstance(function, ProcessFunction):
+            raise JobDefinitionError(
+                f"process() on a stream without key got {type(function).__name__}.",
+                action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
+            )
+        return self.add_operator("process", function, output_type, uid, (), ())
+
+    def add_operator(
+        self, kind: Any, function: Any, output_type: Any, uid: str | None, key: tuple[str, ...], order: tuple[str, ...]
+    ) -> "DataStream":
+        """Adds an operator behind this stream; `process` of both kinds of stream ends here."""
+        if self._output != MAIN:
+            raise UnsupportedTopologyError(
+                f"The side output {self._output!r} cannot feed an operator.",
+                action="Give it a sink, and read that in another job; or emit these rows to the main output.",
+            )
+        node = OperatorNode(
+            uid=self._job.claim_uid(uid, kind),
+            kind=kind,
+            function=function,
+            input=self._columns,
+            key=key,
+            order_by=order,
+            output=columns_type(output_type, f"operator {uid or kind!r}"),
+            generated_uid=uid is None,
+            steps=self._steps,
+        )
+        self._job.append(self._origin, node)
+        return DataStream(self._job, node, node.output)
+
+    def get_side_output(self, tag: OutputTag) -> "DataStream":
+        """Returns a side output of the operator that this stream is the main output of.
+
+        Raises:
+            JobDefinitionError: The tag has no columns, or this is not an operator's main output.
+        """
+        if not isinstance(self._origin, OperatorNode) or self._steps or self._output != MAIN:
+            raise JobDefinitionError(
+                "get_side_output() belongs right behind process().", action="Call it on what process() returned."
+            )
+        if tag.type_info is None:
+            raise JobDefinitionError(
+                f"The side output {tag.tag_id!r} has no columns.", action="Declare them: OutputTag(id, 'a int, b string')."
+            )
+        if tag.tag_id == MAIN:
+            raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")
+        known = self._origin.side_outputs.setdefault(tag.tag_id, tag.type_info)
+        if known != tag.type_info:
+            raise JobDefinitionError(
+                f"The side output {tag.tag_id!r} was declared as {known} and as {tag.type_info}.", action="Choose one."
+            )
+        return DataStream(self._job, self._origin, tag.type_info, output=tag.tag_id)
+
+    def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
+        """Sends the records to a sink; several sinks may take one output."""
+        if not isinstance(self._origin, OperatorNode) or self._steps:
+            raise UnsupportedTopologyError(
+                "A sink belongs right behind process() or get_side_output(): the task that makes an output stages it.",
+                action="Do the last transformation inside the function.",
+            )
+        if not isinstance(sink, Sink):
+            raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
+        name = check_name(uid, "a sink") if uid else f"{self._origin.uid}.{self._output}.{len(self._origin.sinks)}"
+        self._job.claim_sink_uid(name)
+        self._origin.sinks.append(SinkNode(name, self._output, sink))
+        return self
+
+
+class KeyedStream:
+    """Records partitioned by key."""
+
+    def __init__(self, stream: DataStream, key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
+        self._stream = stream
+        self._key = key
+        self._order_by = order_by
+
+    def process(self, function: KeyedProcessFunction, output_type: Any, *, uid: str | None = None) -> DataStream:
+        """Applies a function with the state of each record's key.
+
+        Args:
+            function: What to apply; each worker gets copies of it.
+            output_type: Columns of the rows that it returns.
+            uid: Stable name of the operator: its state is found under it. Without one a name is made from the
+                operator's place, with a warning, and the state is lost to a job of another shape.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            raise JobDefinitionError(
+                f"process() on a keyed stream got {type(function).__name__}.", action="Give a KeyedProcessFunction."
+            )
+        return self._stream.add_operator("keyed_process", function, output_type, uid, self._key, self._order_by)
+
+
+def _check_deterministic(df: DataFrame) -> None:
+    expressions = df._jdf.queryExecution().analyzed().expressions()
+    for index in range(expressions.size()):
+        if not expressions.apply(index).deterministic():
+            raise UnsupportedTopologyError(
+                f"{expressions.apply(index).toString()} gives another value when an epoch runs again.",
+                action="Compute it in the function.",
+            )
+
+
+class Uids:
+    """The uids of one job."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._operators: set[str] = set()
+        self._sinks: set[str] = set()
+
+    def operator(self, uid: str | None, kind: str) -> str:
+        """Returns the uid of an operator.
+
+        Raises:
+            DuplicateUidError: It is taken.
+            JobDefinitionError: There is none and the job is strict, or it cannot name a folder.
+        """
+        if uid is None:
+            uid = f"{kind}-{len(self._operators) + 1}".replace("_", "-")
+            message = f"The operator has no uid; it is called {uid!r} after its place in the job."
+            if self._strict:
+                raise JobDefinitionError(message, action="Give process(..., uid=...) a stable name.")
+            warnings.warn(f"{message} Give process(..., uid=...) a stable name to keep its state.", stacklevel=4)
+        if check_name(uid, "an operator") in self._operators:
+            raise DuplicateUidError(f"Two operators are called {uid!r}.", action="Give each its own uid.")
+        self._operators.add(uid)
+        return uid
+
+    def sink(self, uid: str) -> None:
+        """Takes the uid of a sink.
+
+        Raises:
+            DuplicateUidError: It is taken.
+        """
+        if uid in self._sinks:
+            raise DuplicateUidError(f"Two sinks are called {uid!r}.", action="Give each its own uid.")
+        self._sinks.add(uid)
+
+
+__all__ = ["DataStream", "KeyedStream", "Uids"]

@@ -1,0 +1,289 @@
+"""One subtask of one operator in one epoch: E2 to E5, inside a Python worker.
+
+The function that Spark sends is constant for the life of the query; the epoch's plan comes as a local property.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from state_engine.backends.tables import StateValueError
+from state_engine.clock import RandomIds
+from state_engine.epoch.acks import Alignment
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.errors import LakestateError
+from state_engine.key_groups import range_of, subtask_of
+from state_engine.log.change_file import ChangeFileHeader, encode_change_file
+from state_engine.log.paths import change_path
+from state_engine.log.records import Ack, Failure, OutputFile, StateHandle
+from state_engine.runtime.operator import OperatorFailure
+from state_engine.runtime.outputs import MAIN, OutputWriter
+from state_engine.serialization.types import to_arrow
+from state_engine.spark.kill_at import KillAt
+from state_engine.spark.staging import Stages, Stopwatch
+from state_engine.spark.task_spec import TaskSpec
+from state_engine.spark.wire import CONTROL, GROUP, KIND, MARK, PLAN_PROPERTY, RECORD, decode_barrier, encode_barrier
+from state_engine.spark.worker_cache import WORKER, Cached, settle_memory, storage_of
+from state_engine.storage.port import CheckpointStorage
+
+CRASH_PROPERTY = "lakestate.crash"
+_plans = msgspec.json.Decoder(EpochPlan)
+_WIRE = (pa.field(KIND, pa.int8()), pa.field(GROUP, pa.int32()), pa.field(CONTROL, pa.binary()))
+
+
+class TaskFunction:
+    """What `mapInArrow` runs for an operator.
+
+    Args:
+        payload: The packed `TaskSpec`.
+        digest: Its digest.
+    """
+
+    def __init__(self, payload: bytes, digest: str) -> None:
+        self._payload = payload
+        self._digest = digest
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context: Any = TaskContext.get()
+        plan = _plans.decode(context.getLocalProperty(PLAN_PROPERTY))
+        crash = crash_hook(context.getLocalProperty(CRASH_PROPERTY), plan.epoch)
+        return Subtask(WORKER.spec(self._payload, self._digest), self._payload, self._digest, plan, crash).run(batches)
+
+
+class Subtask:
+    """One attempt of one subtask."""
+
+    def __init__(
+        self, spec: TaskSpec, payload: bytes, digest: str, plan: EpochPlan, crash: Callable[[CrashPoint], None]
+    ) -> None:
+        self._spec = spec
+        self._payload = payload
+        self._digest = digest
+        self._plan = plan
+        self._crash = crash
+        self._uid = spec.operator.uid
+        self._attempt = RandomIds().new_id()
+        plans = {o.uid: o for o in plan.operators}
+        self._own: OperatorPlan = plans[self._uid]
+        self._upstream = plans[self._own.upstream] if self._own.upstream else None
+        self._downstream = plans[spec.downstream] if spec.downstream else None
+        self._input = pa.schema(list(to_arrow(spec.operator.input)))
+        self._emits = OutputWriter(MAIN, spec.operator.output).schema
+        self._watch = Stopwatch()
+        self._records_in = 0
+        self._records_out = 0
+        self._failure: Failure | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Runs the operator over the batches; yields its records for the next operator, then the barriers."""
+        iterator = iter(batches)
+        first = next((b for b in iterator if b.num_rows), None)
+        if first is None:
+            return  # Spark ran a partition that is no subtask; a missing ack would say so
+        self._watch.lap("input")
+        subtask = subtask_of(first.column(GROUP)[0].as_py(), self._own.parallelism, self._own.max_parallelism)
+        alignment = Alignment(self._uid, subtask, self._upstream)
+        stages = Stages(self._spec.stages, self._uid, subtask, self._plan)
+        self._crash(CrashPoint.E2_ROUTED)
+        cached = self._acquire(subtask)
+        self._crash(CrashPoint.E3_CAUGHT_UP)
+        for batch in _chain(first, iterator):
+            self._watch.lap("input")
+            records = self._take_marks(batch, alignment)
+            if cached is None or not records.num_rows:
+                continue
+            outputs = self._process(cached, records)
+            if outputs is None:
+                cached = None
+                continue
+            stages.add(outputs)
+            self._watch.lap("process")
+            if self._downstream is not None and MAIN in outputs:
+                yield self._records(outputs[MAIN])
+        self._crash(CrashPoint.E4_OPERATED)
+        yield self._marks(alignment, self._end(cached, stages, subtask))
+        self._crash(CrashPoint.E5_ACKED)
+
+    def _acquire(self, subtask: int) -> Cached | None:
+        """E3."""
+        try:
+            cached = WORKER.acquire(self._payload, self._digest, self._plan, subtask, self._spec.cache_bytes)
+            watermark = self._plan.watermarks.get(self._uid)
+            cached.operator.begin(self._plan.processing_time, watermark, self._plan.retry)
+        except OperatorFailure as error:
+            self._failure = error.failure
+            return None
+        except LakestateError as error:
+            self._failure = engine_failure(self._uid, subtask, error)
+            return None
+        finally:
+            self._watch.lap("catch_up")
+        return cached
+
+    def _take_marks(self, batch: pa.RecordBatch, alignment: Alignment) -> pa.RecordBatch:
+        """Adds the barriers of a batch to the alignment and returns its records."""
+        kinds = batch.column(KIND).to_numpy()
+        if not kinds.any():
+            return batch
+        marks = np.flatnonzero(kinds == MARK)
+        for data in batch.column(CONTROL).take(pa.array(marks)).to_pylist():
+            if data is not None:
+                barrier = decode_barrier(data)
+                alignment.add(barrier)
+                upstream = next((a.failure for a in barrier.acks if a.failure), None)
+                if upstream is not None and self._failure is None:
+                    self._failure = Failure(kind="poison", uid=self._uid, subtask=0, message=upstream.message)
+        return batch.filter(pa.array(kinds == RECORD))
+
+    def _process(self, cached: Cached, records: pa.RecordBatch) -> dict[str, pa.RecordBatch] | None:
+        """E4 for one batch; None when the author's code failed."""
+        self._records_in += records.num_rows
+        columns = [records.column(name) for name in self._input.names]
+        batch = pa.RecordBatch.from_arrays(columns, names=self._input.names)
+        try:
+            outputs = cached.operator.process(batch, records.column(GROUP))
+        except (OperatorFailure, LakestateError) as error:
+            self._fail(cached, error)
+            return None
+        self._records_out += sum(b.num_rows for b in outputs.values())
+        return outputs
+
+    def _fail(self, cached: Cached, error: Exception) -> None:
+        WORKER.discard(cached)
+        if isinstance(error, OperatorFailure):
+            self._failure = error.failure
+        elif isinstance(error, LakestateError):
+            self._failure = engine_failure(self._uid, cached.operator.subtask, error)
+
+    def _end(self, cached: Cached | None, stages: Stages, subtask: int) -> Ack:
+        """E5: freezes, writes, and returns the ack."""
+        changes: StateHandle | None = None
+        outputs: tuple[OutputFile, ...] = ()
+        if cached is not None and self._failure is None:
+            try:
+                storage = storage_of(self._plan.root, self._plan.job)
+                changes = self._write_changes(cached, storage, subtask)
+                self._watch.lap("changes")
+                self._crash(CrashPoint.E5_CHANGE_FILE_WRITTEN)
+                outputs = stages.write(storage)
+                self._watch.lap("stage")
+                self._crash(CrashPoint.E5_OUTPUT_STAGED)
+                cached.pending = self._attempt
+                settle_memory(cached)
+            except StateValueError as error:
+                WORKER.discard(cached)
+                self._failure = self._state_failure(error, subtask)
+            except LakestateError as error:
+                self._fail(cached, error)
+        backend = cached.operator.backend if cached is not None else None
+        return Ack(
+            uid=self._uid,
+            subtask=subtask,
+            attempt=self._attempt,
+            records_in=self._records_in,
+            records_out=self._records_out,
+            changes=changes,
+            outputs=outputs,
+            schemas=backend.schemas if backend else (),
+            statistics=backend.statistics() if backend else (),
+            failure=self._failure,
+            timings_ms=self._watch.timings,
+        )
+
+    def _write_changes(self, cached: Cached, storage: CheckpointStorage, subtask: int) -> StateHandle | None:
+        operator = cached.operator
+        if operator.backend is None:
+            return None
+        states = operator.backend.freeze(operator.known_key_groups, self._plan.processing_time)
+        self._watch.lap("freeze")
+        self._crash(CrashPoint.E5_BEFORE_CHANGE_FILE)
+        if not states:
+            return None
+        plan = self._plan
+        header = ChangeFileHeader(
+            job=plan.job,
+            generation=plan.generation,
+            epoch=plan.epoch,
+            uid=self._uid,
+            subtask=subtask,
+            attempt=self._attempt,
+            max_parallelism=self._own.max_parallelism,
+        )
+        parts, sections, checksum, length = encode_change_file(header, states, self._spec.codec)  # type: ignore[arg-type]
+        path = change_path(plan.generation, plan.epoch, self._uid, subtask, self._attempt)
+        storage.put_exclusive(path, *parts)
+        return StateHandle(
+            path=path,
+            length=length,
+            checksum=checksum,
+            rows=sum(table.num_rows for _, table in states),
+            codec=self._spec.codec,
+            sections=sections,
+        )
+
+    def _state_failure(self, error: StateValueError, subtask: int) -> Failure:
+        state = ", ".join(getattr(error, "__notes__", ()))
+        return Failure(
+            kind="state_type",
+            uid=self._uid,
+            subtask=subtask,
+            message=f"Operator {self._uid!r} put a value into its {state} under key {error.entry!r} that the state's "
+            f"type does not admit: {error}.",
+            action="Put values of the declared type, or declare another type under a new state name.",
+            key=repr(error.entry)[:500],
+        )
+
+    def _records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = batch.num_rows
+        wire = [pa.array(np.zeros(rows, np.int8)), pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
+        return pa.RecordBatch.from_arrays([*batch.columns, *wire], schema=self._wire_schema())
+
+    def _wire_schema(self) -> pa.Schema:
+        return pa.schema([*self._emits, *_WIRE])
+
+    def _marks(self, alignment: Alignment, ack: Ack) -> pa.RecordBatch:
+        """The barriers behind the last record: one per downstream subtask, or one to the driver."""
+        down = self._downstream
+        barriers = alignment.barriers(ack, down.parallelism if down else 1)
+        control = pa.array([encode_barrier(b) for b in barriers], pa.binary())
+        if down is None:
+            return pa.RecordBatch.from_arrays([control], names=[CONTROL])
+        count = len(barriers)
+        groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(count)]
+        empty = [pa.nulls(count, f.type) for f in self._emits]
+        wire = [pa.array(np.ones(count, np.int8)), pa.array(groups, pa.int32()), control]
+        return pa.RecordBatch.from_arrays([*empty, *wire], schema=self._wire_schema())
+
+
+def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
+    """Returns a named error of ours as data; the driver raises it again by its name."""
+    return Failure(
+        kind="engine", uid=uid, subtask=subtask, message=error.message, action=error.action, error=type(error).__name__
+    )
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    for batch in rest:
+        if batch.num_rows:
+            yield batch
+
+
+def _nothing(_: CrashPoint) -> None:
+    return None
+
+
+def crash_hook(setting: str | None, epoch: int) -> Callable[[CrashPoint], None]:
+    """Returns what a task does at a crash point: nothing, unless a test or the demo asked to end the driver there."""
+    if not setting:
+        return _nothing
+    kill = KillAt.from_property(setting)
+    return lambda point: kill.at(point, epoch)
+
+
+__all__ = ["CRASH_PROPERTY", "Subtask", "TaskFunction", "crash_hook", "engine_failure"]

@@ -1,0 +1,58 @@
+"""What every task of an operator is sent: constant for the life of the query, so that a worker keeps what it made."""
+
+import hashlib
+from dataclasses import dataclass
+
+from pyspark import cloudpickle
+
+from state_engine.runtime.spec import OperatorSpec
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """One sink of an operator's output.
+
+    Attributes:
+        sink: The sink's uid; staged files are named in acks under it.
+        output: `main` or a tag id.
+        table: Root of the sink's Delta table, where the files are staged; None for other sinks, whose output is staged
+            in the job's own folder, and "" for a sink that discards.
+    """
+
+    sink: str
+    output: str
+    table: str | None
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One operator as its tasks know it.
+
+    Attributes:
+        operator: The operator, with the author's function.
+        stages: Where its outputs go.
+        downstream: Uid of the operator that takes its main output, if any.
+        codec: Codec of change files.
+        cache_bytes: How much state a worker may keep, over all ranges.
+    """
+
+    operator: OperatorSpec
+    stages: tuple[StageSpec, ...] = ()
+    downstream: str | None = None
+    codec: str = "zstd"
+    cache_bytes: int = 2 << 30
+
+
+def pack(spec: TaskSpec) -> tuple[bytes, str]:
+    """Returns a spec as bytes for the workers, and their digest."""
+    data: bytes = cloudpickle.dumps(spec)
+    return data, hashlib.sha256(data).hexdigest()
+
+
+def unpack(data: bytes) -> TaskSpec:
+    """Returns a new copy of the spec, with a function of its own."""
+    spec: TaskSpec = cloudpickle.loads(data)
+    return spec
+
+
+__all__ = ["StageSpec", "TaskSpec", "pack", "unpack"]

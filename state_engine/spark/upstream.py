@@ -1,0 +1,111 @@
+"""What stands in front of the first operator: the sources, and what may not stand there.
+
+Spark's own state (aggregates, deduplication, stream–stream joins, limits) would not be ours to restore, and a random
+expression would route a record elsewhere when its epoch runs again. Both are refused when the job is built.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from state_engine.errors import SourcesChangedError, UnsupportedUpstreamError
+from state_engine.log.records import SourceFingerprint
+
+_STATEFUL = {
+    "Aggregate": "an aggregation",
+    "Distinct": "distinct()",
+    "Deduplicate": "dropDuplicates()",
+    "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark()",
+    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState()",
+    "TransformWithState": "transformWithState",
+    "TransformWithStateInPySpark": "transformWithState()",
+    "TransformWithStateInPandas": "transformWithStateInPandas()",
+    "GlobalLimit": "limit()",
+    "LocalLimit": "limit()",
+}
+_PACING = re.compile(r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$")
+_SECRET = re.compile(r"(?i)(secret|password|token|credential|jaas|sasl|access.?key|private)")
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _items(plan.children()):
+        yield from _nodes(child)
+
+
+def check_upstream(df: DataFrame) -> None:
+    """Refuses what an epoch could not repeat or a restore not bring back.
+
+    Raises:
+        UnsupportedUpstreamError: The DataFrame is not streaming, holds Spark state, or is not deterministic.
+    """
+    if not df.isStreaming:
+        raise UnsupportedUpstreamError(
+            "from_stream() got a DataFrame that is not streaming.", action="Read it with spark.readStream."
+        )
+    for node in _nodes(df._jdf.queryExecution().analyzed()):
+        name = node.getClass().getSimpleName()
+        stateful = _STATEFUL.get(name) if node.isStreaming() else None
+        if name == "Join" and all(child.isStreaming() for child in _items(node.children())):
+            stateful = "a join of two streams"
+        if stateful is not None:
+            raise UnsupportedUpstreamError(
+                f"The stream has {stateful} in front of the first operator; Spark keeps its state where no savepoint "
+                "reaches.",
+                action="Do it in an operator: a KeyedProcessFunction with ValueState, ListState or MapState.",
+            )
+        for expression in _items(node.expressions()):
+            if not expression.deterministic():
+                raise UnsupportedUpstreamError(
+                    f"The stream uses {expression.toString()}, which gives another value when an epoch runs again.",
+                    action="Compute it in the function, or write it into the source.",
+                )
+
+
+def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
+    """Returns what identifies the sources of a stream, in Spark's order.
+
+    Raises:
+        SourcesChangedError: A file source removes what it has read, so that nothing could be read again.
+    """
+    found = []
+    for leaf in _items(df._jdf.queryExecution().analyzed().collectLeaves()):
+        if not leaf.isStreaming():
+            continue
+        kind, options = _describe(leaf)
+        if options.get("cleansource", "off").lower() != "off":
+            raise SourcesChangedError(
+                f"The {kind} source has cleanSource={options['cleansource']!r}: a restore could not read its files again.",
+                action="Remove the option, and let retention of the source follow the oldest savepoint.",
+            )
+        path = options.pop("path", "")
+        kept = {k: v for k, v in sorted(options.items()) if not _PACING.match(k) and not _SECRET.search(k)}
+        found.append(SourceFingerprint(kind=kind, path=path, options=kept))
+    return tuple(found)
+
+
+def _describe(leaf: Any) -> tuple[str, dict[str, str]]:
+    if leaf.getClass().getSimpleName() == "StreamingRelation":
+        source = leaf.dataSource()
+        return source.className(), _options(source.options())
+    extra = leaf.extraOptions().asCaseSensitiveMap()
+    return leaf.sourceName(), {str(k).lower(): str(extra[k]) for k in extra}
+
+
+def _options(options: Any) -> dict[str, str]:
+    iterator = options.iterator()
+    found = {}
+    while iterator.hasNext():
+        pair = iterator.next()
+        found[str(pair._1()).lower()] = str(pair._2())
+    return found
+
+
+__all__ = ["check_upstream", "fingerprints"]
