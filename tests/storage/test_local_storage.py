@@ -1,0 +1,137 @@
+"""What only a disk can do wrong: fsync, errors of the operating system, left-overs."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
+from state_engine.storage.local import LocalStorage
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What reaches the disk, in order: names of fsynced files and folders, and links."""
+    seen: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def watch_fsync(descriptor: int) -> None:
+        seen.append("fsync " + os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def watch_link(source: str, target: str) -> None:
+        seen.append("link " + os.path.basename(target))
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", watch_fsync)
+    monkeypatch.setattr(os, "link", watch_link)
+    return seen
+
+
+class _Ids:
+    def new_id(self) -> str:
+        return "id"
+
+
+def test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after(tmp_path: Path, calls: list[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    LocalStorage(tmp_path, ids=_Ids()).put_if_absent("folder/e1", b"x")
+    assert calls == ["fsync .tmp-id", "link e1", "fsync folder"]
+
+
+def test_put_exclusive_syncs_file_and_folder(tmp_path: Path, calls: list[str]) -> None:
+    (tmp_path / "folder").mkdir()
+    LocalStorage(tmp_path).put_exclusive("folder/changes", b"x", b"y")
+    assert calls == ["fsync changes", "fsync folder"]
+
+
+def test_new_folders_are_made_durable_from_the_outside_in(tmp_path: Path, calls: list[str]) -> None:
+    LocalStorage(tmp_path / "root").put_exclusive("a/b/file", b"x")
+    assert calls == [f"fsync {tmp_path.name}", "fsync root", "fsync a", "fsync file", "fsync b"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "link", "write"])
+@pytest.mark.parametrize(
+    ("number", "raised", "remedy"),
+    [
+        (errno.ENOSPC, NotWritableError, "Free space"),
+        (errno.EDQUOT, NotWritableError, "quota"),
+        (errno.EROFS, NotWritableError, "write permission"),
+        (errno.ENOTSUP, NotWritableError, "object store"),
+        (errno.EIO, StorageError, "Check the disk"),
+    ],
+)
+def test_errors_have_names_and_remedies_and_leave_no_temporary_file(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    number: int,
+    raised: type[StorageError],
+    remedy: str,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(raised, match=remedy) as caught:
+        LocalStorage(tmp_path).put_if_absent("e1", b"x")
+    assert type(caught.value) is raised
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The object may be durable by now; whoever asked has to read back."""
+    fsync, count = os.fsync, 0
+
+    def fail_for_the_folder(descriptor: int) -> None:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise OSError(errno.EIO, "broken")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_for_the_folder)
+    with pytest.raises(StorageError, match="may or may not be there"):
+        LocalStorage(tmp_path).put_if_absent("e1", b"x")
+    assert [file.name for file in tmp_path.iterdir()] == ["e1"]
+
+
+def test_left_over_temporary_files_are_not_listed(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-of-a-killed-process").write_bytes(b"half")
+    storage = LocalStorage(tmp_path)
+    storage.put_if_absent("e1", b"x")
+    assert [info.path for info in storage.list("")] == ["e1"]
+
+
+def test_a_file_where_a_folder_should_be_is_not_writable(tmp_path: Path) -> None:
+    (tmp_path / "root").write_bytes(b"a file")
+    storage = LocalStorage(tmp_path / "root")
+    with pytest.raises(NotWritableError, match="What to do"):
+        storage.check_writable()
+    with pytest.raises(NotFoundError):
+        storage.get("below/it")
+    assert storage.list("") == []
+
+
+def test_a_long_write_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:7])))
+    LocalStorage(tmp_path).put_exclusive("file", b"0123456789" * 10, b"end")
+    assert (tmp_path / "file").read_bytes() == b"0123456789" * 10 + b"end"
+
+
+def test_a_partly_written_exclusive_file_stays_and_its_name_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    storage = LocalStorage(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(NotWritableError, match="full"):
+            storage.put_exclusive("file", b"x")
+    with pytest.raises(AlreadyExistsError):
+        storage.put_exclusive("file", b"x")
