@@ -58,11 +58,10 @@ def _demonstrate(console: Console, folder: Path, records: int, json: Path | None
     from lakestate.demo_scenario import JOB, Scenario
     from lakestate.demo_view import DemoView
     from lakestate.examples.flights.truth import compute_truth
-    from state_engine.clock import RandomIds, SystemClock
     from state_engine.savepoint import trigger_savepoint
 
     def take_savepoint(root: Path) -> Pin:
-        return trigger_savepoint(str(root), JOB, clock=SystemClock(), ids=RandomIds(), label="before the rescale")
+        return trigger_savepoint(str(root), JOB, label="before the rescale")
 
     began = time.monotonic()
     with DemoView(console, records) as view:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +25,6 @@ from lakestate.runner_events import (
 )
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest
-
-if TYPE_CHECKING:
-    from state_engine.inspect import JobView
 
 _POLL_S = 0.1
 
@@ -68,11 +65,11 @@ def state_size(manifest: Manifest) -> tuple[int, int]:
 class Follower:
     """Tells what a running job has done since the last look."""
 
-    def __init__(self, client: Any, view: "JobView", channel: EventChannel) -> None:
+    def __init__(self, client: Any, channel: EventChannel) -> None:
         self._client = client
-        self._view = view
         self._channel = channel
         self._epoch = 0
+        self._told = 0
         self._checkpoint_id: int | None = None
 
     @property
@@ -82,19 +79,16 @@ class Follower:
 
     def start(self, job: str) -> None:
         """Tells that the job has started."""
-        newest = self._view.newest()
-        if newest is None:
-            raise LakestateError(f"Job {job!r} started without a claim.", action="Look at the log of the runner.")
-        self._epoch = newest.manifest.epoch
-        self._channel.send(Started(job=job, generation=newest.manifest.generation, epoch=self._epoch))
+        claim: Manifest = self._client.head.manifest
+        self._epoch = claim.epoch
+        self._channel.send(Started(job=job, generation=claim.generation, epoch=claim.epoch))
 
     def look(self) -> None:
         """Tells of new epochs and checkpoints."""
-        new = [summary for summary in list(self._client.epochs) if summary.epoch > self._epoch]
-        newest = self._view.newest() if new else None
-        if newest is None:
-            return
-        keys, rows = state_size(newest.manifest)
+        new = self._client.epochs[self._told :]
+        head: Manifest = self._client.head.manifest
+        keys, rows = state_size(head)
+        self._told += len(new)
         for summary in new:
             self._epoch = summary.epoch
             self._channel.send(
@@ -107,7 +101,7 @@ class Follower:
                     spark_jobs=self._client.spark_jobs,
                 )
             )
-        base = newest.manifest.base
+        base = head.base
         if base is not None and base.checkpoint_id != self._checkpoint_id:
             self._checkpoint_id = base.checkpoint_id
             self._channel.send(CheckpointCompleted(checkpoint_id=base.checkpoint_id, epoch=base.epoch))
@@ -148,16 +142,14 @@ def run(
     try:
         factory = load_job(job)
         # Here and not above: a misspelt command must not wait for Spark.
-        from state_engine.inspect import open_job
         from state_engine.spark import local_session
 
         spark = local_session(f"lakestate-{job}", cores)
         options = dict(pair.split("=", 1) for pair in option or [])
-        client = factory(spark, root, options).start(
-            spark, available_now=available_now, restore=restore, parallelism=parallelism
-        )
-        follower = Follower(client, open_job(root, job), channel)
-        follower.start(job)
+        pipeline = factory(spark, root, options)
+        client = pipeline.start(available_now=available_now, restore=restore, parallelism=parallelism)
+        follower = Follower(client, channel)
+        follower.start(pipeline.name)
         stopped = follow(client, follower, stop)
         channel.send(Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs))
         spark.stop()

@@ -42,7 +42,7 @@ def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
 
 
 class FakeJob:
-    """Client, view and channel in one. Each wait seals one epoch, up to `last`."""
+    """Client and channel in one. Each wait seals one epoch, up to `last`."""
 
     def __init__(self, last: int, error: Exception | None = None) -> None:
         self.epochs: list[Any] = []
@@ -65,7 +65,8 @@ class FakeJob:
     def stop(self) -> None:
         self.stopped = True
 
-    def newest(self) -> Any:
+    @property
+    def head(self) -> Any:
         return SimpleNamespace(manifest=manifest(len(self.epochs) + 1, self.base))
 
     def send(self, event: AnyEvent) -> None:
@@ -73,8 +74,8 @@ class FakeJob:
 
 
 def follower_of(job: FakeJob) -> Follower:
-    as_all: Any = job
-    follower = Follower(as_all, as_all, as_all)
+    as_both: Any = job
+    follower = Follower(as_both, as_both)
     follower.start("flights")
     return follower
 
