@@ -1,0 +1,205 @@
+"""Row groups follow key groups, statistics are Delta's, and damage is found."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from state_engine.errors import AlreadyExistsError, DamagedFileError, MissingFileError
+from state_engine.log.change_file import checksum_of
+from state_engine.log.records import StateFile
+from state_engine.storage.faults import FaultyStorage
+from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.parquet import ParquetFile, encode_parquet, read_parquet, write_parquet
+from state_engine.storage.statistics import delta_statistics
+
+
+def _table(groups: list[int]) -> pa.Table:
+    return pa.table({"key_group": pa.array(groups, pa.int32()), "v": pa.array(range(len(groups)), pa.int64())})
+
+
+def _handle(written: ParquetFile, groups: list[int]) -> StateFile:
+    return StateFile(
+        schema_id="s",
+        path="f.parquet",
+        length=written.length,
+        checksum=written.checksum,
+        rows=written.rows,
+        first=groups[0],
+        last=groups[-1],
+        generation=1,
+        max_parallelism=128,
+        codec="zstd",
+        row_groups=written.row_groups,
+    )
+
+
+def _cut(groups: list[int], target: int, largest: int) -> tuple[tuple[int, int, int], ...]:
+    data, written = encode_parquet(_table(groups), target_rows=target, max_rows=largest)
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [
+        rows for _, _, rows in written.row_groups
+    ]
+    return written.row_groups
+
+
+def test_small_key_groups_share_a_row_group() -> None:
+    assert _cut([0, 1, 1, 2, 3, 4, 4, 5], 3, 100) == ((0, 1, 3), (2, 4, 4), (5, 5, 1))
+
+
+def test_a_large_key_group_has_its_own() -> None:
+    assert _cut([0, 1, 2, 2, 2, 2, 3], 4, 100) == ((0, 1, 2), (2, 2, 4), (3, 3, 1))
+
+
+def test_a_huge_key_group_has_several() -> None:
+    assert _cut([0, *[1] * 10, 2], 4, 4) == ((0, 0, 1), (1, 1, 4), (1, 1, 4), (1, 1, 2), (2, 2, 1))
+
+
+def test_many_key_groups_do_not_make_many_row_groups() -> None:
+    groups = np.sort(np.random.default_rng(1).integers(0, 32768, 400_000)).tolist()
+    _, written = encode_parquet(_table(groups))
+    assert len(written.row_groups) == 4
+    assert sum(rows for _, _, rows in written.row_groups) == 400_000
+
+
+def test_nothing_is_a_file_without_row_groups() -> None:
+    data, written = encode_parquet(_table([]))
+    assert written.row_groups == ()
+    assert pq.read_table(pa.BufferReader(data)).num_rows == 0
+
+
+def test_staged_output_needs_no_key_group() -> None:
+    table = pa.table({"v": range(10)})
+    data, written = encode_parquet(table, max_rows=4, target_rows=4, codec="snappy")
+    assert (written.rows, written.row_groups) == (10, ())
+    assert pq.read_table(pa.BufferReader(data)).equals(table)
+
+
+def test_unsorted_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="not sorted by key group"):
+        encode_parquet(_table([1, 0]))
+
+
+def test_length_and_checksum_are_those_of_the_bytes() -> None:
+    storage = MemoryStorage()
+    written = write_parquet(storage, "f.parquet", _table([0, 1]))
+    data = storage.get("f.parquet")
+    assert (written.length, written.checksum) == (len(data), checksum_of(data))
+    with pytest.raises(AlreadyExistsError):
+        write_parquet(storage, "f.parquet", _table([0, 1]))
+
+
+def test_reading_some_key_groups_fetches_some_of_the_file() -> None:
+    groups = np.repeat(np.arange(8), 5000).tolist()
+    table = _table(groups)
+    storage = FaultyStorage(MemoryStorage())
+    file = _handle(write_parquet(storage, "f.parquet", table, target_rows=5000), groups)
+    assert len(file.row_groups) == 8
+    found = read_parquet(storage, file, 3, 4)
+    assert found is not None
+    assert found.equals(table.slice(15000, 10000))
+    assert {operation for operation, _ in storage.calls} == {"put_exclusive", "get_range"}
+    whole = read_parquet(storage, file, 0, 127)
+    assert whole is not None
+    assert whole.equals(table)
+    assert storage.calls[-1][0] == "get"
+    storage.calls.clear()
+    assert read_parquet(storage, file, 8, 127) is None
+    assert storage.calls == []
+
+
+def test_a_shared_row_group_is_filtered() -> None:
+    groups = [0, 1, 1, 2, 5]
+    storage = MemoryStorage()
+    file = _handle(write_parquet(storage, "f.parquet", _table(groups)), groups)
+    found = read_parquet(storage, file, 1, 2)
+    assert found is not None
+    assert found.column("v").to_pylist() == [1, 2, 3]
+    assert read_parquet(storage, file, 3, 4) is None
+
+
+def test_damage_and_loss_are_found() -> None:
+    groups = np.repeat(np.arange(4), 2000).tolist()
+    storage = MemoryStorage()
+    file = _handle(write_parquet(storage, "f.parquet", _table(groups), target_rows=2000), groups)
+    data = bytearray(storage.get("f.parquet"))
+    data[len(data) // 8] ^= 1  # inside the first row group's pages
+    storage.objects["f.parquet"] = (bytes(data), 0)
+    for last in (0, 3):
+        with pytest.raises(DamagedFileError, match=r"f\.parquet"):
+            read_parquet(storage, file, 0, last)
+    for last in (0, 3):
+        storage.objects["f.parquet"] = (bytes(data[:100]), 0)
+        with pytest.raises(DamagedFileError, match=r"f\.parquet"):
+            read_parquet(storage, file, 0, last)
+        storage.delete("f.parquet")
+        with pytest.raises(MissingFileError, match="is gone"):
+            read_parquet(storage, file, 0, last)
+
+
+def test_statistics_are_bounds() -> None:
+    time = dt.datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
+    table = pa.table(
+        {
+            "i": pa.array([3, None, -1], pa.int64()),
+            "s": ["b", "a" * 40, "z"],
+            "long": ["x" * 33, "y" * 33, None],
+            "f": [1.5, -0.5, 2.0],
+            "nan": [1.0, float("nan"), 2.0],
+            "d": [dt.date(2024, 2, 29), None, dt.date(1969, 1, 1)],
+            "t": pa.array([time, time, None], pa.timestamp("us", tz="UTC")),
+            "ntz": pa.array([time.replace(tzinfo=None)] * 3, pa.timestamp("us")),
+            "b": [True, False, None],
+            "bin": [b"x", None, None],
+            "none": pa.nulls(3, pa.string()),
+            "nested": [{"x": 1}, None, None],
+        }
+    )
+    assert json.loads(delta_statistics(table)) == {
+        "numRecords": 3,
+        "minValues": {
+            "i": -1,
+            "s": "a" * 32,
+            "long": "x" * 32,
+            "f": -0.5,
+            "d": "1969-01-01",
+            "t": "2024-01-02T03:04:05.678Z",
+            "ntz": "2024-01-02T03:04:05.678",
+        },
+        "maxValues": {
+            "i": 3,
+            "s": "z",
+            "f": 2.0,
+            "d": "2024-02-29",
+            "t": "2024-01-02T03:04:05.679Z",
+            "ntz": "2024-01-02T03:04:05.679",
+        },
+        "nullCount": {
+            "i": 1,
+            "s": 0,
+            "long": 1,
+            "f": 0,
+            "nan": 0,
+            "d": 1,
+            "t": 1,
+            "ntz": 0,
+            "b": 1,
+            "bin": 2,
+            "none": 3,
+        },
+    }
+
+
+def test_statistics_of_nothing() -> None:
+    assert json.loads(delta_statistics(_table([])))["minValues"] == {}
+
+
+def test_files_on_disk_are_plain_parquet(tmp_path: Path) -> None:
+    from state_engine.storage.port import open_root
+
+    write_parquet(open_root(str(tmp_path)), "f.parquet", _table([0, 1]))
+    assert pq.read_table(tmp_path / "f.parquet").equals(_table([0, 1]))
