@@ -1,0 +1,121 @@
+"""`python -m benchmarks`: the command line of the benchmarks."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks import running_count, thresholds, worker_memory
+from benchmarks.model import ENGINES
+from benchmarks.report import show, show_verdicts, write_json
+from benchmarks.running_count import Plan, Report
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+KEY_TYPES = ("int", "string")
+WIDTH = 200
+"""Columns of the terminal that the table takes, wherever the output goes: a Markdown line must not be cut."""
+
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
+Check = Annotated[bool, typer.Option("--check", help="Fail when a threshold is not reached.")]
+Work = Annotated[Path | None, typer.Option(help="Folder for data and state; a temporary one by default.")]
+
+
+def count(text: str) -> int:
+    """Reads a number of records: `200000`, `200_000`, `200k`, `1m`."""
+    digits, factor = text.strip().lower(), 1
+    for suffix, value in (("k", 1_000), ("m", 1_000_000)):
+        if digits.endswith(suffix):
+            digits, factor = digits[:-1], value
+    try:
+        number = int(float(digits) * factor)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is no number of records, such as 200k.")
+    return number
+
+
+def names(text: str, known: tuple[str, ...]) -> list[str]:
+    """Reads a list of names separated by commas."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in found if name not in known]
+    if unknown or not found:
+        raise typer.BadParameter(f"{text!r}: choose from {', '.join(known)}.")
+    return list(dict.fromkeys(found))
+
+
+@app.command("running_count")
+def run_running_count(
+    json: Json = None,
+    check: Check = False,
+    records: Annotated[str, typer.Option(help="Size of the data set.")] = "2m",
+    keys: Annotated[str, typer.Option(help="Number of keys it is drawn from.")] = "100k",
+    epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
+    engines: Annotated[str, typer.Option(help="Which engines.")] = ",".join(ENGINES),
+    key_types: Annotated[str, typer.Option(help="Types of keys.")] = ",".join(KEY_TYPES),
+    slow_epochs: Annotated[int, typer.Option(min=5, help="Epochs that transformWithState reads.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; the median is shown.")] = 1,
+    work: Work = None,
+) -> None:
+    """The running count of each key, by every engine, at every size of epoch."""
+    plan = Plan(
+        count(records),
+        count(keys),
+        [count(epoch) for epoch in epochs.split(",")],
+        names(key_types, KEY_TYPES),
+        names(engines, tuple(ENGINES)),
+        slow_epochs,
+        rounds,
+    )
+    with folder_at(work) as folder:
+        finish(running_count.measure(plan, folder, tell), json, check)
+
+
+@app.command("worker_memory")
+def run_worker_memory(
+    json: Json = None,
+    check: Check = False,
+    keys: Annotated[str, typer.Option(help="Number of keys, all subtasks together.")] = "2m",
+    work: Work = None,
+) -> None:
+    """The memory of a Python worker with a million keys of three numbers per subtask."""
+    with folder_at(work) as folder:
+        finish(worker_memory.measure(folder, tell, count(keys)), json, check)
+
+
+def finish(report: Report, json: Path | None, check: bool) -> None:
+    """Shows and writes a report, and fails where an engine failed or a threshold is not reached."""
+    console = Console(width=WIDTH)
+    show(report.results, console)
+    if json is not None:
+        write_json(report.results, json)
+    verdicts = thresholds.judge(thresholds.load(), report.results) if check else []
+    show_verdicts(verdicts, console)
+    if report.failures or (check and not thresholds.passed(verdicts)):
+        raise typer.Exit(1)
+
+
+def tell(line: str) -> None:
+    """Says on the error output what goes on."""
+    typer.echo(line, err=True)
+
+
+@contextmanager
+def folder_at(work: Path | None) -> Iterator[Path]:
+    """Makes a new folder below `work`, or below the system's folder for such, and removes it afterwards."""
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="lakestate-benchmark-", dir=work)).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m benchmarks")

@@ -1,0 +1,25 @@
+"""The process of one engine and one case: `python -m benchmarks.child <case.json>`. It writes to the case's folder."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+
+from benchmarks.model import ENGINES, Case, Outcome
+
+ENDS, FINAL = "ends.json", "final.parquet"
+
+
+def main(path: str) -> None:
+    """Runs a case and writes when its epochs ended and what the state was."""
+    case = msgspec.json.decode(Path(path).read_bytes(), type=Case)
+    outcome: Outcome = importlib.import_module(ENGINES[case.engine].module).run(case)
+    work = Path(case.work)
+    pq.write_table(outcome.final, work / FINAL)
+    (work / ENDS).write_bytes(msgspec.json.encode(outcome.ends))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

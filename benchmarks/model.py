@@ -1,0 +1,118 @@
+"""The words of a benchmark run: a case, what an engine hands back, and the row that is reported."""
+
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+RUNNING_COUNT = "running_count"
+WORKER_MEMORY = "worker_memory"
+
+
+class Engine(NamedTuple):
+    """One contender.
+
+    Attributes:
+        module: Module with `run(case) -> Outcome`; only the subprocess imports it.
+        engine: `lakestate` or `spark`, as reported.
+        form: Form of the API, or the peer's operator by its name in the API.
+        backend: Where the state is held.
+        slow: Reads only the first epochs of a case, because all of them would take most of an hour.
+    """
+
+    module: str
+    engine: str
+    form: str
+    backend: str
+    slow: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.engine}/{self.form}"
+
+
+ENGINES = {
+    "lakestate": Engine("benchmarks.lakestate_engine", "lakestate", "row", "heap"),
+    "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
+    "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
+}
+"""The contenders by the name that `--engines` takes, in the order in which they take turns."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What one engine runs once, in a process of its own.
+
+    Attributes:
+        workload: `RUNNING_COUNT` or `WORKER_MEMORY`.
+        engine: A name in `ENGINES`.
+        key_type: `int` (64 bits) or `string`.
+        keys: Number of keys that the data are drawn from.
+        epochs: Number of epochs to be read.
+        epoch_records: Records of each epoch.
+        files_per_epoch: Input files of each epoch.
+        parallelism: Subtasks, task slots and shuffle partitions.
+        inputs: Folder of the input files.
+        work: Empty folder for state, checkpoints and results.
+    """
+
+    workload: str
+    engine: str
+    key_type: str
+    keys: int
+    epochs: int
+    epoch_records: int
+    files_per_epoch: int
+    parallelism: int
+    inputs: str
+    work: str
+
+
+class Outcome(NamedTuple):
+    """What an engine hands back.
+
+    Attributes:
+        ends: When each epoch ended, in order; seconds since 1970.
+        final: The state afterwards: key columns, then value columns.
+    """
+
+    ends: list[float]
+    final: pa.Table
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the report; these fields are the JSON object.
+
+    Attributes:
+        workload: Which benchmark.
+        engine: `lakestate` or `spark`.
+        form: Form of the API, or the peer's operator.
+        backend: Where the state is held.
+        key_type: `int` or `string`.
+        keys: Number of keys that the data are drawn from.
+        records: Records that this engine read, its warm-up included.
+        epoch_records: Records of each epoch.
+        parallelism: Subtasks.
+        records_per_second: Throughput of the steady part.
+        cpu_seconds_per_million: CPU of driver, JVM and Python workers in the steady part, per million records.
+        peak_rss_mb: Largest resident memory until the last epoch ended, in MiB, of the same processes together; for
+            `worker_memory` of the largest Python worker alone.
+        results_equal: The state afterwards equals the truth computed from the same files.
+    """
+
+    workload: str
+    engine: str
+    form: str
+    backend: str
+    key_type: str
+    keys: int
+    records: int
+    epoch_records: int
+    parallelism: int
+    records_per_second: float
+    cpu_seconds_per_million: float
+    peak_rss_mb: float
+    results_equal: bool
+
+    @property
+    def label(self) -> str:
+        return f"{self.engine}/{self.form}"

@@ -1,0 +1,106 @@
+"""Runs cases, each in a process of its own, watches them, and turns what it saw into rows of the report."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.child import ENDS, FINAL
+from benchmarks.data import same_rows
+from benchmarks.model import ENGINES, Case, Result
+from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
+from benchmarks.steady import steady_part
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TIMEOUT_SECONDS = 3600.0
+
+
+class EngineFailedError(Exception):
+    """An engine's process ended with an error or took too long; the message ends with its last lines."""
+
+
+class Run(NamedTuple):
+    """What was seen of one case: the ends of its epochs, its processes, the state afterwards."""
+
+    case: Case
+    ends: list[float]
+    samples: Sequence[Sample]
+    final: pa.Table
+
+
+def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
+    """Runs a case in a fresh process, with a JVM and Python workers of its own.
+
+    Raises:
+        EngineFailedError: The process ended with an error, or did not end in time.
+    """
+    work = Path(case.work)
+    work.mkdir(parents=True)
+    (work / "case.json").write_bytes(msgspec.json.encode(case))
+    search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": search_path}  # Python workers import the engines too
+    command = [sys.executable, "-m", "benchmarks.child", str(work / "case.json")]
+    with (work / "log.txt").open("wb") as log:
+        process = subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log, start_new_session=True)
+        try:
+            with SessionSampler(process.pid) as sampler:
+                status: int | str = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            status = f"none after {timeout:g} s"
+        finally:
+            process.kill()
+            process.wait()
+            end_session(process.pid)  # the JVM tidies up after its driver; the next engine is not to be disturbed
+    if status != 0:
+        last = (work / "log.txt").read_text(errors="replace").splitlines()[-25:]
+        raise EngineFailedError(f"{case.engine} ended with status {status}:\n" + "\n".join(last))
+    ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
+    final = pq.read_table(work / FINAL)
+    shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
+    return Run(case, ends, sampler.samples, final)
+
+
+def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float], float] = peak_rss_mb) -> Result:
+    """Returns the row of the report for one run.
+
+    Args:
+        run: What was seen.
+        truth: The state that is right.
+        peak: Measures memory up to the end of the last epoch, in MiB.
+    """
+    case, steady = run.case, steady_part(run.ends)
+    engine, records = ENGINES[case.engine], steady.epochs * case.epoch_records
+    return Result(
+        workload=case.workload,
+        engine=engine.engine,
+        form=engine.form,
+        backend=engine.backend,
+        key_type=case.key_type,
+        keys=case.keys,
+        records=case.epochs * case.epoch_records,
+        epoch_records=case.epoch_records,
+        parallelism=case.parallelism,
+        records_per_second=round(records / (steady.end - steady.start), 1),
+        cpu_seconds_per_million=round(cpu_between(run.samples, steady.start, steady.end) / records * 1e6, 3),
+        peak_rss_mb=round(peak(run.samples, steady.end), 1),
+        results_equal=same_rows(run.final, truth),
+    )
+
+
+def middle(results: Sequence[Result]) -> Result:
+    """Returns one row for several rounds of one case: medians of speed and CPU, the worst of the rest."""
+    return msgspec.structs.replace(
+        results[0],
+        records_per_second=median(r.records_per_second for r in results),
+        cpu_seconds_per_million=median(r.cpu_seconds_per_million for r in results),
+        peak_rss_mb=max(r.peak_rss_mb for r in results),
+        results_equal=all(r.results_equal for r in results),
+    )

@@ -1,0 +1,123 @@
+"""Whether a run reaches what `thresholds.toml` asks for."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from benchmarks.model import Result
+
+FILE = Path(__file__).with_name("thresholds.toml")
+
+
+class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One engine must be so many times as fast as another."""
+
+    workload: str
+    key_types: list[str]
+    epoch_records: int
+    of: str
+    to: str
+    at_least: float
+
+
+class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A figure of an engine must not be larger."""
+
+    workload: str
+    of: str
+    figure: Literal["peak_rss_mb", "cpu_seconds_per_million"]
+    at_most: float
+
+
+class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file."""
+
+    ratio: list[Ratio] = []
+    limit: list[Limit] = []
+
+
+class Verdict(NamedTuple):
+    """What became of one threshold.
+
+    Attributes:
+        name: The threshold, as a person would say it.
+        measured: The figure; None when the run did not hold all that it needs.
+        reached: Whether it holds; rows with wrong results never reach anything.
+        note: Why not, where the figure does not say so.
+    """
+
+    name: str
+    measured: float | None
+    reached: bool
+    note: str = ""
+
+
+def load(path: Path = FILE) -> Thresholds:
+    """Reads the thresholds.
+
+    Raises:
+        msgspec.ValidationError: The file holds something else.
+    """
+    return msgspec.toml.decode(path.read_bytes(), type=Thresholds)
+
+
+def judge(thresholds: Thresholds, results: Sequence[Result]) -> list[Verdict]:
+    """Returns a verdict for each threshold of the workloads that were run."""
+    workloads = {result.workload for result in results}
+    verdicts = [*_ratios(thresholds.ratio, results), *_limits(thresholds.limit, results)]
+    return [verdict for workload, verdict in verdicts if workload in workloads]
+
+
+def passed(verdicts: Sequence[Verdict]) -> bool:
+    """Returns whether something was measured and all that was measured is reached."""
+    measured = [verdict for verdict in verdicts if verdict.measured is not None]
+    return bool(measured) and all(verdict.reached for verdict in measured)
+
+
+def ratio_to(result: Result, label: str, results: Sequence[Result]) -> float | None:
+    """Returns how many times as fast a row is as another engine's row of the same case, if there is one."""
+    for other in results:
+        if other.label == label and _case(other) == _case(result):
+            return result.records_per_second / other.records_per_second
+    return None
+
+
+def _case(result: Result) -> tuple[str, str, int, int, int]:
+    return result.workload, result.key_type, result.keys, result.epoch_records, result.parallelism
+
+
+def _ratios(ratios: Sequence[Ratio], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
+    for ratio in ratios:
+        for key_type in ratio.key_types:
+            name = (
+                f"{ratio.workload}, {key_type} keys, epochs of {ratio.epoch_records:,}: "
+                f"{ratio.of} at least {ratio.at_least:g} times {ratio.to}"
+            )
+            rows = [r for r in results if (r.workload, r.key_type, r.epoch_records) == _where(ratio, key_type)]
+            pair = [r for r in rows if r.label in (ratio.of, ratio.to)]
+            mine = next((r for r in pair if r.label == ratio.of), None)
+            measured = ratio_to(mine, ratio.to, pair) if mine else None
+            yield ratio.workload, _verdict(name, measured, measured is not None and measured >= ratio.at_least, pair)
+
+
+def _where(ratio: Ratio, key_type: str) -> tuple[str, str, int]:
+    return ratio.workload, key_type, ratio.epoch_records
+
+
+def _limits(limits: Sequence[Limit], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
+    for limit in limits:
+        name = f"{limit.workload}: {limit.figure} of {limit.of} at most {limit.at_most:g}"
+        rows = [r for r in results if (r.workload, r.label) == (limit.workload, limit.of)]
+        measured = max((float(getattr(r, limit.figure)) for r in rows), default=None)
+        yield limit.workload, _verdict(name, measured, measured is not None and measured <= limit.at_most, rows)
+
+
+def _verdict(name: str, measured: float | None, reached: bool, rows: Sequence[Result]) -> Verdict:
+    if measured is None:
+        return Verdict(name, None, False, "not measured in this run")
+    wrong = sorted({row.label for row in rows if not row.results_equal})
+    if wrong:
+        return Verdict(name, measured, False, "wrong results: " + ", ".join(wrong))
+    return Verdict(name, measured, reached)

@@ -1,0 +1,79 @@
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.model import Result
+from benchmarks.report import show, show_verdicts, write_json
+from benchmarks.thresholds import Verdict
+
+Rows = Callable[..., Result]
+FIELDS = [
+    "workload",
+    "engine",
+    "form",
+    "backend",
+    "key_type",
+    "keys",
+    "records",
+    "epoch_records",
+    "parallelism",
+    "records_per_second",
+    "cpu_seconds_per_million",
+    "peak_rss_mb",
+    "results_equal",
+]
+
+
+def printed(results: list[Result]) -> list[list[str]]:
+    console = Console(width=200, record=True, file=StringIO())
+    show(results, console)
+    lines = [line for line in console.export_text().splitlines() if line.strip()]
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
+
+
+def test_json_has_exactly_the_fields_of_a_row(row: Rows, tmp_path: Path) -> None:
+    write_json([row(), row(key_type="string")], tmp_path / "new" / "out.json")
+
+    objects = json.loads((tmp_path / "new" / "out.json").read_text())
+
+    assert [list(one) for one in objects] == [FIELDS, FIELDS]
+    assert objects[1]["key_type"] == "string"
+    assert objects[0]["results_equal"] is True
+
+
+def test_the_table_is_markdown_with_ratios_side_by_side(row: Rows) -> None:
+    peers = [
+        row(engine="spark", form="transformWithState", backend="rocksdb", records_per_second=20_000.0),
+        row(engine="spark", form="groupBy", backend="rocksdb", records_per_second=625_000.0),
+    ]
+
+    header, rule, ours, *_ = printed([row(), *peers])
+
+    assert header[-2:] == ["× transformWithState", "× groupBy"]
+    assert set("".join(rule)) <= set("-:")
+    assert ours[-2:] == ["25.00", "0.80"]
+
+
+def test_a_row_with_wrong_results_has_no_ratio(row: Rows) -> None:
+    peer = row(engine="spark", form="groupBy", backend="rocksdb")
+
+    lines = printed([row(results_equal=False), peer])
+
+    assert lines[2][-3:] == ["WRONG", "", ""]
+    assert lines[3][-3:] == ["equal", "", "1.00"]
+
+
+def test_verdicts_say_what_was_not_reached() -> None:
+    console = Console(width=60, record=True, file=StringIO())
+    show_verdicts(
+        [Verdict("speed", 21.5, True), Verdict("memory", 2000.0, False), Verdict("x", None, False, "why")], console
+    )
+
+    assert console.export_text().splitlines() == [
+        "reached: speed (measured 21.50)",
+        "NOT REACHED: memory (measured 2,000.00)",
+        "open: x – why",
+    ]

@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app, count
+from benchmarks.model import Case, Result
+from benchmarks.processes import MIB, Sample
+from benchmarks.runner import EngineFailedError, Run, middle, result_of, run_case
+from benchmarks.running_count import Plan, cases
+from benchmarks.worker_memory import heaviest_worker_mb
+
+TRUTH = pa.table({"k": [1], "n": [50]})
+
+
+def case(work: Path, **changes: object) -> Case:
+    fields: dict[str, object] = {
+        "workload": "running_count",
+        "engine": "groupBy",
+        "key_type": "int",
+        "keys": 5,
+        "epochs": 5,
+        "epoch_records": 1_000_000,
+        "files_per_epoch": 2,
+        "parallelism": 2,
+        "inputs": str(work / "missing"),
+        "work": str(work / "work"),
+    }
+    return Case(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_row_measures_the_steady_part_only(tmp_path: Path) -> None:
+    samples = [Sample(0.0, 0.0, 900 * MIB, {}), Sample(10.0, 40.0, 100 * MIB, {}), Sample(18.0, 48.0, 100 * MIB, {})]
+    run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], samples, TRUTH)
+
+    row = result_of(run, TRUTH)
+
+    assert (row.engine, row.form, row.backend) == ("spark", "groupBy", "rocksdb")
+    assert row.records == 5_000_000
+    assert row.records_per_second == 500_000
+    assert row.cpu_seconds_per_million == 2.0
+    assert row.peak_rss_mb == 900
+    assert row.results_equal
+
+
+def test_no_worker_seen_is_not_a_small_worker() -> None:
+    assert heaviest_worker_mb([Sample(0.0, 0.0, 1, {})], 1.0) == float("inf")
+    assert heaviest_worker_mb([Sample(0.0, 0.0, 1, {7: 5 * MIB, 8: 6 * MIB})], 1.0) == 6
+
+
+def test_rounds_give_the_median_and_the_worst(row: Callable[..., Result]) -> None:
+    rounds = [
+        row(records_per_second=speed, peak_rss_mb=memory, results_equal=equal)
+        for speed, memory, equal in [(100.0, 1.0, True), (300.0, 3.0, False), (200.0, 2.0, True)]
+    ]
+
+    one = middle(rounds)
+
+    assert (one.records_per_second, one.peak_rss_mb, one.results_equal) == (200.0, 3.0, False)
+
+
+def test_engines_take_turns_on_the_same_files(tmp_path: Path) -> None:
+    plan = Plan(records=60, keys=5, epochs=[10, 20], key_types=["int"], slow_epochs=5)
+
+    planned = list(cases(plan, tmp_path, round_number=1))
+
+    assert [(c.epoch_records, c.engine, c.epochs) for c in planned] == [
+        (10, "lakestate", 6),
+        (10, "transformWithState", 5),
+        (10, "groupBy", 6),
+        (20, "lakestate", 5),
+        (20, "transformWithState", 5),
+        (20, "groupBy", 5),
+    ]
+    assert [len(list(Path(c.inputs).iterdir())) for c in planned] == [12, 10, 12, 10, 10, 10]
+    assert len({c.work for c in planned}) == 6
+
+
+def test_a_failing_engine_is_named_with_its_last_lines(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailedError, match=r"(?s)nobody ended with status 1.*KeyError"):
+        run_case(case(tmp_path, engine="nobody"))
+
+
+@pytest.mark.parametrize(
+    ("text", "records"), [("200k", 200_000), ("1m", 1_000_000), ("2_000", 2_000), ("1.5M", 1_500_000)]
+)
+def test_numbers_of_records_are_read(text: str, records: int) -> None:
+    assert count(text) == records
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--engines", "flink"], ["--epochs", "many"], ["--key-types", ""], ["--slow-epochs", "4"]]
+)
+def test_wrong_options_are_refused_before_anything_runs(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, ["running_count", *arguments]).exit_code == 2

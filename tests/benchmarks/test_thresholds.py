@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.model import ENGINES, Result
+from benchmarks.thresholds import Limit, Ratio, Thresholds, judge, load, passed, ratio_to
+
+Rows = Callable[..., Result]
+TWENTY = Thresholds(
+    ratio=[Ratio("running_count", ["int"], 200_000, "lakestate/row", "spark/transformWithState", at_least=20.0)]
+)
+MEMORY = Thresholds(limit=[Limit("worker_memory", "lakestate/row", "peak_rss_mb", at_most=1536.0)])
+
+
+def peer(row: Rows, speed: float, **changes: object) -> Result:
+    return row(engine="spark", form="transformWithState", backend="rocksdb", records_per_second=speed, **changes)
+
+
+@pytest.mark.parametrize(("speed", "reached"), [(25_000.0, True), (25_001.0, False)])
+def test_a_ratio_is_reached_from_its_figure_on(row: Rows, speed: float, reached: bool) -> None:
+    verdicts = judge(TWENTY, [row(), peer(row, speed)])
+
+    assert [verdict.reached for verdict in verdicts] == [reached]
+    assert passed(verdicts) is reached
+
+
+def test_a_threshold_says_its_name_and_what_was_measured(row: Rows) -> None:
+    (verdict,) = judge(TWENTY, [row(), peer(row, 50_000.0)])
+
+    assert verdict.name == (
+        "running_count, int keys, epochs of 200,000: lakestate/row at least 20 times spark/transformWithState"
+    )
+    assert verdict.measured == 10.0
+
+
+@pytest.mark.parametrize("wrong", ["mine", "peer"])
+def test_wrong_results_reach_nothing_however_fast(row: Rows, wrong: str) -> None:
+    results = [row(results_equal=wrong != "mine"), peer(row, 1_000.0, results_equal=wrong != "peer")]
+
+    (verdict,) = judge(TWENTY, results)
+
+    assert not verdict.reached
+    assert verdict.note.startswith("wrong results")
+    assert not passed([verdict])
+
+
+@pytest.mark.parametrize("other", [{"key_type": "string"}, {"epoch_records": 1_000_000}, {"keys": 5_000}])
+def test_only_rows_of_the_same_case_are_compared(row: Rows, other: dict[str, object]) -> None:
+    (verdict,) = judge(TWENTY, [row(), peer(row, 1.0, **other)])
+
+    assert verdict.measured is None
+    assert verdict.note == "not measured in this run"
+
+
+def test_what_was_left_out_of_a_run_does_not_fail_it_but_measuring_nothing_does(row: Rows) -> None:
+    both = Thresholds(
+        ratio=[*TWENTY.ratio, Ratio("running_count", ["int"], 200_000, "lakestate/row", "spark/groupBy", 1)]
+    )
+
+    assert passed(judge(both, [row(), peer(row, 1.0)]))
+    assert not passed(judge(both, [row()]))
+    assert not passed(judge(both, []))
+
+
+def test_thresholds_of_other_workloads_are_not_judged(row: Rows) -> None:
+    assert judge(MEMORY, [row()]) == []
+
+
+@pytest.mark.parametrize(("peak", "reached"), [(1536.0, True), (1536.1, False), (float("inf"), False)])
+def test_a_limit_holds_up_to_its_figure(row: Rows, peak: float, reached: bool) -> None:
+    (verdict,) = judge(MEMORY, [row(workload="worker_memory", peak_rss_mb=peak)])
+
+    assert (verdict.measured, verdict.reached) == (peak, reached)
+
+
+def test_a_ratio_is_taken_between_rows_of_one_case(row: Rows) -> None:
+    results = [row(), row(key_type="string", records_per_second=300.0), peer(row, 100.0, key_type="string")]
+
+    assert ratio_to(results[1], "spark/transformWithState", results) == 3.0
+    assert ratio_to(results[0], "spark/transformWithState", results) is None
+
+
+def test_the_file_names_engines_that_exist() -> None:
+    thresholds = load()
+    named = {t.of for t in [*thresholds.ratio, *thresholds.limit]} | {t.to for t in thresholds.ratio}
+
+    assert named == {engine.label for engine in ENGINES.values()}
+
+
+def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "thresholds.toml"
+    path.write_text('[[limit]]\nworkload = "w"\nof = "e"\nfigure = "peak_rss_mb"\nat_least = 1.0\n')
+
+    with pytest.raises(msgspec.ValidationError):
+        load(path)
