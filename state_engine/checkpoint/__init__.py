@@ -1,0 +1,1 @@
+"""Checkpoints: when they fall, how they are folded and published, and where they are listed."""

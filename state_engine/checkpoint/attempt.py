@@ -1,0 +1,194 @@
+"""E9, step by step: folds the epochs since a base into the state tables and makes the checkpoint visible.
+
+```
+plan ─► files ─► one commit per table ─► base ─► row in _checkpoints
+          │              │                │            │
+   E9_FILES_WRITTEN  E9_TABLE_COMMITTED  E9_BASE_WRITTEN  E9_VISIBLE
+```
+
+Names of files stand for their content and commits carry (generation, epoch) as application transaction, so that after
+any crash the same publish can be run again. Only the last step is seen by others. Nothing is deleted here.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from state_engine.checkpoint.fold_state import FoldedState, commit_table, write_files
+from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
+from state_engine.checkpoint.rows import completed_row
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
+from state_engine.clock import Clock, Ids
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import Crash
+from state_engine.log.documents import encode_base
+from state_engine.log.lineage import check_base_joins
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import base_path, table_path
+from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, TableVersion
+from state_engine.storage.create import create_under_new_name
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_reader import Segment, read_base
+from state_engine.storage.tables import Tables
+
+
+class World(NamedTuple):
+    """Everything outside that a publish needs."""
+
+    job: str
+    storage: CheckpointStorage
+    tables: Tables
+    rows: CheckpointTable
+    log: ManifestLog
+    clock: Clock
+    ids: Ids
+    crash: Crash
+    open_job: Callable[[str], CheckpointStorage] | None
+
+
+class Interval(NamedTuple):
+    """What a checkpoint folds: the epochs behind a base up to the sealed one, oldest first."""
+
+    sealed: StoredManifest
+    reference: BaseReference | None
+    base: Base | None
+    manifests: tuple[Manifest, ...]
+
+
+def publish(
+    world: World, sealed: StoredManifest, reference: BaseReference | None, joined: Sequence[CheckpointRow] = ()
+) -> BaseReference:
+    """Publishes the checkpoint that fell on a sealed epoch; running it again is safe.
+
+    Args:
+        world: Storage, tables, clock and so on.
+        sealed: The epoch; it has a checkpoint id.
+        reference: The newest visible base on its lineage.
+        joined: Rows of earlier checkpoints that this one replaces; they become visible with it.
+
+    Returns:
+        The new base, visible to everybody.
+
+    Raises:
+        StorageError: Nothing became visible, or it is unknown whether something did.
+        CorruptionError: The log is damaged.
+    """
+    epoch, began = sealed.manifest.epoch, world.clock.now_ms()
+    world.crash.at(CrashPoint.E9_PUBLISH_BEGUN, epoch)
+    interval = read_interval(world, sealed, reference)
+    states = _write_all(world, interval)
+    world.crash.at(CrashPoint.E9_FILES_WRITTEN, epoch)
+    folded = world.clock.now_ms()
+    states = _commit_all(world, sealed.manifest, states)
+    committed = world.clock.now_ms()
+    new = _write_base(world, interval, states)
+    world.crash.at(CrashPoint.E9_BASE_WRITTEN, epoch)
+    written = world.clock.now_ms()
+    phases = {"fold": folded - began, "tables": committed - folded, "base": written - committed}
+    row = completed_row(interval.sealed, interval.manifests, states, new, phases=phases, now_ms=written)
+    world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
+    world.crash.at(CrashPoint.E9_VISIBLE, epoch)
+    return new
+
+
+def app_id(manifest: Manifest) -> str:
+    """Returns the application id of a generation's transactions; their versions are epochs."""
+    return f"lakestate/{manifest.job}/g{manifest.generation}"
+
+
+def read_interval(world: World, sealed: StoredManifest, reference: BaseReference | None) -> Interval:
+    """Reads and verifies the chain behind the base.
+
+    Raises:
+        DamagedManifestError: The chain does not join the base.
+    """
+    after = reference.epoch if reference is not None else 0
+    chain = [stored for stored in world.log.chain(sealed) if stored.manifest.epoch > after]
+    base = read_base(world.storage, reference) if reference is not None else None
+    if base is not None:
+        check_base_joins(chain, base)
+    return Interval(sealed, reference, base, tuple(stored.manifest for stored in chain))
+
+
+def _write_all(world: World, interval: Interval) -> list[FoldedState]:
+    head = interval.sealed.manifest
+    states = []
+    for schema in states_of(interval.manifests):
+        active = world.tables.active(table_path(schema.uid, schema.name))
+        plan = plan_state(schema, interval.base, interval.manifests, active.names if active else None)
+        segments = _segments(world, interval, plan)
+        states.append(FoldedState(plan, write_files(world.storage, plan, segments, head.generation)))
+    return states
+
+
+def _segments(world: World, interval: Interval, plan: StatePlan) -> list[Segment]:
+    """The history to fold, cut where it crosses from the job that this one was forked from."""
+    base = interval.base if plan.full else None
+    segments: list[Segment] = []
+    for manifest in interval.manifests:
+        if segments and segments[-1].manifests[-1].job == manifest.job:
+            segments[-1] = segments[-1]._replace(manifests=(*segments[-1].manifests, manifest))
+            continue
+        foreign = manifest.job != world.job and world.open_job is not None
+        storage = world.open_job(manifest.job) if foreign and world.open_job else world.storage
+        segments.append(Segment(storage, base if not segments else None, (manifest,)))
+    return segments
+
+
+def _commit_all(world: World, head: Manifest, states: Sequence[FoldedState]) -> list[FoldedState]:
+    committed = []
+    for state in states:
+        committed.append(commit_table(world.tables, state, app_id=app_id(head), epoch=head.epoch))
+        world.crash.at(CrashPoint.E9_TABLE_COMMITTED, head.epoch)
+    return committed
+
+
+def _write_base(world: World, interval: Interval, states: Sequence[FoldedState]) -> BaseReference:
+    head = interval.sealed.manifest
+    assert head.checkpoint_id is not None, "only an epoch with a checkpoint id is published"
+    base = Base(
+        job=world.job,
+        generation=head.generation,
+        epoch=head.epoch,
+        checkpoint_id=head.checkpoint_id,
+        manifest=interval.sealed.hash,
+        full=all(state.plan.full for state in states),
+        files=tuple(file for state in states for file in state.files),
+        tables=tuple(
+            TableVersion(path=state.plan.table, version=state.version) for state in states if state.version is not None
+        ),
+        source_files=_source_files(interval),
+        schemas=_schemas(interval, states),
+    )
+    data, checksum = encode_base(base)
+    path = create_under_new_name(
+        world.storage, world.ids, lambda new: base_path(head.generation, head.epoch, new), data
+    )
+    return BaseReference(
+        path=path,
+        checksum=checksum,
+        generation=head.generation,
+        epoch=head.epoch,
+        checkpoint_id=head.checkpoint_id,
+    )
+
+
+def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSchema, ...]:
+    """The schemas of the states, and the older ones with which files that stay were written."""
+    newest = {state.plan.schema.schema_id: state.plan.schema for state in states}
+    used = {file.schema_id for state in states for file in state.files}
+    older = interval.base.schemas if interval.base is not None else ()
+    return (*(old for old in older if old.schema_id in used - newest.keys()), *newest.values())
+
+
+def _source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
+    """All files that each source has given so far: those of the base and those of every epoch since."""
+    total: tuple[tuple[SourceFile, ...], ...] = interval.base.source_files if interval.base is not None else ()
+    for manifest in interval.manifests:
+        new = [source.new_files for source in manifest.sources]
+        total = tuple(old + added for old, added in zip_longest(total, new, fillvalue=()))
+    return total
+
+
+__all__ = ["Interval", "World", "app_id", "publish", "read_interval"]

@@ -1,0 +1,136 @@
+"""Writes the folded files of one state and brings its table to them."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.checkpoint.plan import StatePlan, file_name
+from state_engine.errors import StorageError
+from state_engine.log.change_file import checksum_of
+from state_engine.log.fold import coalesce, fold
+from state_engine.log.ops import KEY_GROUP, ops_to_names, table_schema
+from state_engine.log.records import StateFile
+from state_engine.serialization.types import ddl_to_arrow
+from state_engine.storage.parquet import ParquetFile, encode_parquet
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_reader import Segment, empty_rows, read_log_rows
+from state_engine.storage.tables import TableFile, Tables, put_once
+
+CODEC: Literal["zstd"] = "zstd"
+
+
+class FoldedState(NamedTuple):
+    """One state of a checkpoint: its plan, the files that this publish wrote, its table's version if there is one."""
+
+    plan: StatePlan
+    written: tuple[StateFile, ...]
+    version: int | None = None
+
+    @property
+    def files(self) -> tuple[StateFile, ...]:
+        """All files that make up the state, oldest first."""
+        return self.plan.kept + self.written
+
+
+def write_files(
+    storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int
+) -> tuple[StateFile, ...]:
+    """Folds a state range by range and writes one file for each range that has rows.
+
+    A file's name stands for its content, so a file that an earlier attempt left behind is taken as it is. Memory holds
+    one range at a time.
+    """
+    files = []
+    for first, last in plan.ranges:
+        rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
+        folded = fold(plan.schema, rows) if plan.full else coalesce(plan.schema, rows)
+        del rows
+        if not folded.num_rows:
+            continue
+        path = f"{plan.table}/{file_name(plan, first, last)}"
+        files.append(_write_file(storage, plan, path, folded, generation))
+    return tuple(files)
+
+
+def _table_file(file: StateFile, prefix: str) -> TableFile:
+    statistics = {
+        "numRecords": file.rows,
+        "minValues": {KEY_GROUP: file.first},
+        "maxValues": {KEY_GROUP: file.last},
+        "nullCount": {KEY_GROUP: 0},
+    }
+    return TableFile(file.path.removeprefix(prefix), file.length, file.rows, msgspec.json.encode(statistics).decode())
+
+
+def _write_file(storage: CheckpointStorage, plan: StatePlan, path: str, folded: pa.Table, generation: int) -> StateFile:
+    data, written = encode_parquet(ops_to_names(folded), codec=CODEC)
+    if not put_once(storage, path, data):
+        data = pa.py_buffer(storage.get(path))
+        written = _describe(path, data, expected_rows=folded.num_rows)
+    return StateFile(
+        schema_id=plan.schema.schema_id,
+        path=path,
+        length=written.length,
+        checksum=written.checksum,
+        rows=written.rows,
+        first=written.row_groups[0][0],
+        last=written.row_groups[-1][1],
+        generation=generation,
+        max_parallelism=plan.max_parallelism,
+        codec=CODEC,
+        row_groups=written.row_groups,
+    )
+
+
+def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
+    """Describes a file that an attempt of another release left: the same rows in other bytes."""
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    if metadata.num_rows != expected_rows:
+        raise StorageError(
+            f"{path} holds {metadata.num_rows} rows of an earlier attempt, expected {expected_rows}.",
+            action="Nothing was published; the next checkpoint uses other names.",
+        )
+    groups = []
+    for index in range(metadata.num_row_groups):
+        row_group = metadata.row_group(index)
+        bounds = row_group.column(0).statistics
+        if bounds is None:
+            raise StorageError(f"{path} has no bounds of its key groups.", action="Remove the file; nothing names it.")
+        groups.append((int(str(bounds.min)), int(str(bounds.max)), row_group.num_rows))
+    return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), "")
+
+
+def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:
+    """Commits the new files to the state's table, once, and checks that the table now holds the state's files.
+
+    Raises:
+        StorageError: The outcome is unknown, or somebody else writes the table. The next checkpoint is FULL.
+    """
+    plan = state.plan
+    active = tables.active(plan.table)
+    prefix = f"{plan.table}/"
+    wanted = {file.path.removeprefix(prefix) for file in state.files}
+    if set(active.names if active else ()) == wanted and (active is not None or not wanted):
+        return state._replace(version=active.version if active else None)
+    version = tables.commit(
+        plan.table,
+        [_table_file(file, prefix) for file in state.written],
+        schema=table_schema(plan.schema, ddl_to_arrow),
+        app_id=app_id,
+        version=epoch,
+        overwrite=plan.full,
+        info={"lakestate.epoch": str(epoch), "lakestate.fold": "full" if plan.full else "incremental"},
+    )
+    active = tables.active(plan.table)
+    if active is None or set(active.names) != wanted:
+        raise StorageError(
+            f"The table {plan.table} does not hold the files of epoch {epoch}: somebody else writes it.",
+            action="Do not write, optimise or vacuum state tables; the next checkpoint rewrites the table.",
+        )
+    return state._replace(version=version)
+
+
+__all__ = ["FoldedState", "commit_table", "write_files"]

@@ -1,0 +1,210 @@
+"""Decides per state how a checkpoint is published: which key groups to one file, and whether from scratch. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from state_engine.log.paths import table_path
+from state_engine.log.records import Base, Manifest, StateFile, StateSchema
+
+FULL_FACTOR = 4
+"""A state is folded from scratch when the rows of its files are more than this many times its live rows."""
+
+FULL_MINIMUM_ROWS = 50_000
+"""Below this many rows a long log costs less than it takes to rewrite it."""
+
+FULL_LAYERS = 32
+"""A state is folded from scratch when so many incremental checkpoints lie on top of each other."""
+
+ROWS_PER_FILE = 500_000
+"""Rows of the log that are folded at once; bounds memory. One key group is never split."""
+
+
+class StatePlan(NamedTuple):
+    """How one state is published.
+
+    Attributes:
+        schema: The state.
+        table: Its table, relative to the job's root.
+        stem: Beginning of the names of the files that this publish writes; the same for every attempt.
+        full: True if the new files replace all others.
+        reason: Why it is full; empty otherwise.
+        kept: Files of the base that stay.
+        ranges: Key groups, both ends inclusive, to fold into one file each.
+        max_parallelism: Number of key groups.
+    """
+
+    schema: StateSchema
+    table: str
+    stem: str
+    full: bool
+    reason: str
+    kept: tuple[StateFile, ...]
+    ranges: tuple[tuple[int, int], ...]
+    max_parallelism: int
+
+
+def states_of(manifests: Sequence[Manifest]) -> list[StateSchema]:
+    """Returns the keyed states and timers that a chain knows, each by its newest schema.
+
+    Operator and broadcast states are not folded by key group; they are not published here.
+    """
+    newest: dict[tuple[str, str], StateSchema] = {}
+    for manifest in manifests:
+        for schema in manifest.schemas:
+            if schema.kind in ("keyed", "timer"):
+                newest[schema.uid, schema.name] = schema
+    return [newest[name] for name in sorted(newest)]
+
+
+def plan_state(
+    schema: StateSchema, base: Base | None, manifests: Sequence[Manifest], active: Sequence[str] | None
+) -> StatePlan:
+    """Plans one state.
+
+    Args:
+        schema: The state.
+        base: The newest visible base on the lineage.
+        manifests: Everything behind it, the published epoch last.
+        active: Names of the files that are in the state's table now, or None when there is no table.
+    """
+    head = manifests[-1]
+    table = table_path(schema.uid, schema.name)
+    mine = _files_of(base, schema)
+    layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
+    incremental = f"part-g{head.generation:06d}-{layer}"
+    reason = _why_full(schema, base, mine, head, _foreign(table, mine, active, incremental))
+    blocks = list(_blocks(manifests, schema)) + (list(_file_blocks(mine)) if reason else [])
+    groups = _max_parallelism(schema, mine, manifests)
+    return StatePlan(
+        schema=schema,
+        table=table,
+        stem=f"part-g{head.generation:06d}-e{head.epoch:010d}-full" if reason else incremental,
+        full=bool(reason),
+        reason=reason,
+        kept=() if reason else mine,
+        ranges=cut_ranges(blocks, groups, ROWS_PER_FILE) if reason or blocks else (),
+        max_parallelism=groups,
+    )
+
+
+def cut_ranges(
+    blocks: Iterable[tuple[int, int, int]], max_parallelism: int, rows_per_range: int
+) -> tuple[tuple[int, int], ...]:
+    """Cuts all key groups into ranges of at most about `rows_per_range` rows.
+
+    Args:
+        blocks: (first, last, rows): so many rows somewhere in these key groups, both inclusive.
+        max_parallelism: Number of key groups.
+        rows_per_range: Rows at which a range ends; a range has at least one key group.
+    """
+    rows = np.zeros(max_parallelism)
+    for first, last, count in blocks:
+        rows[first : last + 1] += count / (last - first + 1)
+    ranges, start, total = [], 0, 0.0
+    for group in range(max_parallelism):
+        if group > start and total + rows[group] > rows_per_range:
+            ranges.append((start, group - 1))
+            start, total = group, 0.0
+        total += float(rows[group])
+    return (*ranges, (start, max_parallelism - 1))
+
+
+def file_name(plan: StatePlan, first: int, last: int) -> str:
+    """Returns the name of the file for a range: it stands for its content, whoever writes it."""
+    return f"{plan.stem}-{first:05d}-{last:05d}.parquet"
+
+
+def live_rows(manifests: Sequence[Manifest], schema: StateSchema) -> tuple[int, int] | None:
+    """Returns (rows, keys) that live, as the subtasks reported last; None when none of them did."""
+    for manifest in reversed(manifests):
+        operator = manifest.operators.get(schema.uid)
+        acks = operator.acks if operator is not None else ()
+        found = [s for ack in acks for s in ack.statistics if s.name == schema.name]
+        if found:
+            return sum(s.rows for s in found), sum(s.keys for s in found)
+    return None
+
+
+def changed_rows(manifests: Sequence[Manifest], schema: StateSchema) -> int:
+    """Returns the rows of a state in all change files of an interval."""
+    return sum(rows for _, _, rows in _blocks(manifests, schema))
+
+
+def _why_full(schema: StateSchema, base: Base | None, mine: Sequence[StateFile], head: Manifest, foreign: str) -> str:
+    if base is None:
+        return "there is no base"
+    if base.generation != head.generation:
+        return "it is the first checkpoint of its generation"
+    if foreign:
+        return foreign
+    reported = live_rows([head], schema)
+    limit = max(FULL_MINIMUM_ROWS, FULL_FACTOR * (reported[0] if reported else 0))
+    if sum(file.rows for file in mine) > limit:
+        return f"its files hold more than {limit} rows"
+    if len({layer_of(file.path) for file in mine}) > FULL_LAYERS:
+        return f"more than {FULL_LAYERS} checkpoints lie on top of each other"
+    return ""
+
+
+def layer_of(path: str) -> str:
+    """Returns the stem of a state file's path: equal for all files of one publish."""
+    return path.rsplit("-", 2)[0]
+
+
+def _foreign(table: str, mine: Sequence[StateFile], active: Sequence[str] | None, incremental: str) -> str:
+    """Says what is in the table that a sound series of publishes would not have left there.
+
+    An unfinished attempt at this very publish is sound; one at another epoch, or somebody's OPTIMIZE, is not.
+    """
+    names = {file.path.removeprefix(f"{table}/") for file in mine}
+    if active is None:
+        return "its table is gone" if names else ""
+    missing = names.difference(active)
+    extra = [name for name in active if name not in names and layer_of(name) != incremental]
+    return "its table holds other files than the base" if missing or extra else ""
+
+
+def _files_of(base: Base | None, schema: StateSchema) -> tuple[StateFile, ...]:
+    if base is None:
+        return ()
+    ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
+    return tuple(file for file in base.files if file.schema_id in ids | {schema.schema_id})
+
+
+def _blocks(manifests: Sequence[Manifest], schema: StateSchema) -> Iterable[tuple[int, int, int]]:
+    for manifest in manifests:
+        operator = manifest.operators.get(schema.uid)
+        for ack in operator.acks if operator is not None else ():
+            for section in ack.changes.sections if ack.changes is not None else ():
+                if section.name == schema.name:
+                    yield section.first, section.last, section.rows
+
+
+def _file_blocks(files: Sequence[StateFile]) -> Iterable[tuple[int, int, int]]:
+    for file in files:
+        yield from file.row_groups or ((file.first, file.last, file.rows),)
+
+
+def _max_parallelism(schema: StateSchema, files: Sequence[StateFile], manifests: Sequence[Manifest]) -> int:
+    for manifest in reversed(manifests):
+        if schema.uid in manifest.operators:
+            return manifest.operators[schema.uid].max_parallelism
+    return files[-1].max_parallelism if files else 1
+
+
+__all__ = [
+    "FULL_FACTOR",
+    "FULL_LAYERS",
+    "FULL_MINIMUM_ROWS",
+    "ROWS_PER_FILE",
+    "StatePlan",
+    "changed_rows",
+    "cut_ranges",
+    "file_name",
+    "layer_of",
+    "live_rows",
+    "plan_state",
+    "states_of",
+]

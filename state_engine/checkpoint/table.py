@@ -1,0 +1,221 @@
+"""Rows of `_checkpoints`: the only place that makes a checkpoint or a savepoint visible.
+
+`docs/formats/checkpoints-table.md` explains every column. Rows are appended and never changed.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.errors import DamagedFileError
+from state_engine.log.lineage import contains
+from state_engine.log.paths import CHECKPOINTS
+from state_engine.log.records import BaseReference, Manifest
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.tables import TableFile, Tables, put_once
+
+CheckpointKind = Literal["checkpoint", "savepoint"]
+CheckpointStatus = Literal["completed", "failed", "aborted"]
+CheckpointType = Literal["FULL", "INCREMENTAL", "PIN"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+class StateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One state in a checkpoint.
+
+    `log_rows` counts the rows of all files, deletes included; `changed_rows` those that this checkpoint added. `rows`
+    and `keys` count what lives, as the subtasks reported it. `version` is the Delta version of `table`.
+    """
+
+    uid: str
+    state: str
+    table: str
+    version: int | None = None
+    full: bool
+    reason: str = ""
+    files: int
+    rows: int | None = None
+    keys: int | None = None
+    log_rows: int
+    changed_rows: int
+    bytes: int
+
+
+class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `_checkpoints`. Times are milliseconds since the Unix epoch; in the table they are timestamps."""
+
+    id: str
+    kind: CheckpointKind
+    checkpoint_id: int | None = None
+    status: CheckpointStatus
+    type: CheckpointType | None = None
+    generation: int
+    epoch: int
+    manifest: str
+    base_path: str | None = None
+    base_checksum: str | None = None
+    triggered_at: int
+    completed_at: int
+    duration_ms: int
+    phases_ms: dict[str, int] = {}
+    bytes: int = 0
+    state_bytes: int = 0
+    rows: int | None = None
+    log_rows: int = 0
+    changed_rows: int = 0
+    keys: dict[str, int] = {}
+    states: tuple[StateRow, ...] = ()
+    trigger: str = ""
+    label: str = ""
+    note: str = ""
+    failure: str = ""
+
+    @property
+    def base(self) -> BaseReference | None:
+        """The base that this checkpoint made visible."""
+        if self.base_path is None or self.base_checksum is None or self.checkpoint_id is None:
+            return None
+        return BaseReference(
+            path=self.base_path,
+            checksum=self.base_checksum,
+            generation=self.generation,
+            epoch=self.epoch,
+            checkpoint_id=self.checkpoint_id,
+        )
+
+
+_STATE = pa.struct(
+    [
+        pa.field("uid", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("version", pa.int64()),
+        pa.field("full", pa.bool_()),
+        pa.field("reason", pa.string()),
+        pa.field("files", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("keys", pa.int64()),
+        pa.field("log_rows", pa.int64()),
+        pa.field("changed_rows", pa.int64()),
+        pa.field("bytes", pa.int64()),
+    ]
+)
+
+_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("id", pa.string(), nullable=False),
+    pa.field("kind", pa.string(), nullable=False),
+    pa.field("checkpoint_id", pa.int64()),
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("type", pa.string()),
+    pa.field("generation", pa.int64(), nullable=False),
+    pa.field("epoch", pa.int64(), nullable=False),
+    pa.field("manifest", pa.string(), nullable=False),
+    pa.field("base_path", pa.string()),
+    pa.field("base_checksum", pa.string()),
+    pa.field("triggered_at", _TIME),
+    pa.field("completed_at", _TIME),
+    pa.field("duration_ms", pa.int64()),
+    pa.field("phases_ms", pa.map_(pa.string(), pa.int64())),
+    pa.field("bytes", pa.int64()),
+    pa.field("state_bytes", pa.int64()),
+    pa.field("rows", pa.int64()),
+    pa.field("log_rows", pa.int64()),
+    pa.field("changed_rows", pa.int64()),
+    pa.field("keys", pa.map_(pa.string(), pa.int64())),
+    pa.field("states", pa.list_(pa.field("element", _STATE))),
+    pa.field("trigger", pa.string()),
+    pa.field("label", pa.string()),
+    pa.field("note", pa.string()),
+    pa.field("failure", pa.string()),
+]
+
+SCHEMA = pa.schema(_FIELDS)
+
+
+def to_table(rows: Sequence[CheckpointRow]) -> pa.Table:
+    """Returns rows in the Arrow form of the table."""
+    values = []
+    for row in rows:
+        value: dict[str, Any] = msgspec.to_builtins(row)
+        for name in ("triggered_at", "completed_at"):
+            value[name] = _EPOCH + value[name] * _MILLISECOND
+        values.append(value)
+    return pa.Table.from_pylist(values, SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[CheckpointRow]:
+    """Returns the rows of the table; columns that this release does not know are left out."""
+    known = [name for name in SCHEMA.names if name in table.column_names]
+    rows = []
+    for value in table.select(known).to_pylist():
+        for name in ("triggered_at", "completed_at"):
+            value[name] = (value[name] - _EPOCH) // _MILLISECOND
+        for name in ("phases_ms", "keys"):
+            value[name] = dict(value[name] or ())
+        rows.append(msgspec.convert(value, CheckpointRow))
+    return rows
+
+
+class CheckpointTable:
+    """Reads and appends rows of `_checkpoints` of one job."""
+
+    def __init__(self, storage: CheckpointStorage, tables: Tables) -> None:
+        self._storage = storage
+        self._tables = tables
+
+    def append(self, rows: Sequence[CheckpointRow], *, app_id: str, version: int) -> None:
+        """Makes the rows visible together, or none of them; nothing happens when (app_id, version) was there before.
+
+        Raises:
+            StorageError: The outcome is unknown; appending again with the same transaction is safe.
+        """
+        sink = pa.BufferOutputStream()
+        pq.write_table(to_table(rows), sink, compression="zstd")
+        data = sink.getvalue()
+        # Named by content: the same rows again are the same file, and another attempt's rows are another one.
+        name = f"part-{rows[-1].id}-{hashlib.sha256(memoryview(data)).hexdigest()[:32]}.parquet"
+        put_once(self._storage, f"{CHECKPOINTS}/{name}", data)
+        file = TableFile(name=name, length=data.size, rows=len(rows))
+        self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
+
+    def rows(self) -> list[CheckpointRow]:
+        """Returns all rows, oldest epoch first; none when the job never published.
+
+        Raises:
+            DamagedFileError: A row group cannot be read.
+        """
+        active = self._tables.active(CHECKPOINTS)
+        rows: list[CheckpointRow] = []
+        for name in active.names if active else ():
+            try:
+                table = pq.read_table(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}")))
+            except pa.ArrowException as error:
+                raise DamagedFileError(
+                    f"{CHECKPOINTS}/{name} cannot be read: {error}.",
+                    action="Restore by savepoint id or epoch, which need no row; restore the file from a backup.",
+                ) from error
+            rows += from_table(table)
+        return sorted(rows, key=lambda row: (row.completed_at, row.generation, row.epoch))
+
+
+def newest_base(rows: Iterable[CheckpointRow], head: Manifest) -> BaseReference | None:
+    """Returns the newest visible base on the lineage of `head`, at or before its epoch."""
+    best: BaseReference | None = None
+    for row in rows:
+        base = row.base if row.kind == "checkpoint" and row.status == "completed" else None
+        if base is None or base.epoch > head.epoch or not contains(head.lineage, base.generation, base.epoch):
+            continue
+        if best is None or base.epoch > best.epoch:
+            best = base
+    return best
+
+
+__all__ = ["SCHEMA", "CheckpointRow", "CheckpointTable", "StateRow", "from_table", "newest_base", "to_table"]

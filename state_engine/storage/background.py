@@ -1,0 +1,74 @@
+"""One thread for work that must not hold up an epoch."""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+Task = Callable[[], None]
+
+
+class Background(Protocol):
+    """Runs tasks one at a time, in order."""
+
+    def submit(self, task: Task) -> None:
+        """Runs a task soon; returns at once."""
+        ...
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Returns True when all tasks have ended, False when the time is over."""
+        ...
+
+
+class Inline:
+    """Runs each task before `submit` returns; what it raises comes out. For tests and the simulator."""
+
+    def submit(self, task: Task) -> None:
+        task()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return True
+
+
+class OneThread:
+    """A daemon thread that lives while there are tasks.
+
+    A task has to deal with its own errors: what it raises ends up in `threading.excepthook`, and the next task runs.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: list[Task] = []
+        self._changed = threading.Condition()
+        self._running = False
+
+    def submit(self, task: Task) -> None:
+        with self._changed:
+            self._tasks.append(task)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._running, timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._tasks:
+                    self._running = False
+                    self._changed.notify_all()
+                    return
+                task = self._tasks.pop(0)
+            try:
+                task()
+            except BaseException:
+                with self._changed:
+                    self._running = bool(self._tasks)
+                    if self._running:
+                        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                    self._changed.notify_all()
+                raise
+
+
+__all__ = ["Background", "Inline", "OneThread", "Task"]

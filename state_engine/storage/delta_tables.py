@@ -1,0 +1,46 @@
+"""The tables of a job as Delta tables."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from state_engine.errors import NotFoundError
+from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, table_version
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.tables import ActiveFiles, TableFile
+
+
+class DeltaTables:
+    """Delta tables below the root of a job."""
+
+    def __init__(self, storage: CheckpointStorage) -> None:
+        self._url = storage.url.rstrip("/")
+
+    def active(self, table: str) -> ActiveFiles | None:
+        path = f"{self._url}/{table}"
+        version = table_version(path)
+        if version is None:
+            return None
+        try:
+            return ActiveFiles(version, tuple(live_files(path)))
+        except NotFoundError:
+            return None
+
+    def commit(
+        self,
+        table: str,
+        files: Sequence[TableFile],
+        *,
+        schema: pa.Schema,
+        app_id: str,
+        version: int,
+        overwrite: bool = False,
+        info: Mapping[str, str] | None = None,
+    ) -> int:
+        path = f"{self._url}/{table}"
+        ensure_table(path, schema)
+        adds = [DeltaFile(file.name, file.length, file.rows, file.statistics) for file in files]
+        return append_files(path, adds, app_id=app_id, version=version, schema=schema, overwrite=overwrite, info=info)
+
+
+__all__ = ["DeltaTables"]

@@ -1,0 +1,156 @@
+"""State tables as the publisher sees them: a set of files that is changed by transactions that take effect once.
+
+`DeltaTables` is what jobs use. `PlainTables` does the same with JSON documents on any storage; it serves storages that
+delta-rs cannot write (`memory://`), and tests that inject faults.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from state_engine.errors import AlreadyExistsError, NotFoundError, StorageError
+from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.port import CheckpointStorage, Data
+
+
+class TableFile(NamedTuple):
+    """One Parquet file to add: its name below the table's folder, length in bytes, rows, Delta's statistics (JSON)."""
+
+    name: str
+    length: int
+    rows: int
+    statistics: str = ""
+
+
+class ActiveFiles(NamedTuple):
+    """A table's newest version and the names of its files, relative to the table's folder."""
+
+    version: int
+    names: tuple[str, ...]
+
+
+class Tables(Protocol):
+    """All tables of one job; names of tables are paths relative to the job's root."""
+
+    def active(self, table: str) -> ActiveFiles | None:
+        """Returns the table's files, or None when there is no table.
+
+        Raises:
+            StorageError: There is one, and it cannot be loaded.
+        """
+        ...
+
+    def commit(
+        self,
+        table: str,
+        files: Sequence[TableFile],
+        *,
+        schema: pa.Schema,
+        app_id: str,
+        version: int,
+        overwrite: bool = False,
+        info: Mapping[str, str] | None = None,
+    ) -> int:
+        """Adds files in one transaction, makes the table when it is missing, and returns the table's version.
+
+        Nothing happens when `app_id` has committed `version` or a later one. With `overwrite` all other files leave
+        the table (their bytes stay).
+
+        Raises:
+            StorageError: The outcome is unknown; committing again is safe.
+        """
+        ...
+
+
+def put_once(storage: CheckpointStorage, path: str, data: Data) -> bool:
+    """Writes an object under a name that stands for its content; whole or not at all.
+
+    Returns:
+        True if the object now holds `data`, False if an earlier attempt left other bytes there.
+
+    Raises:
+        StorageError: It could not be written.
+    """
+    try:
+        storage.put_if_absent(path, data)
+    except AlreadyExistsError:
+        return storage.get(path) == bytes(memoryview(data))
+    except StorageError:
+        if not storage.exists(path):  # the answer to a put that took effect may have been lost
+            raise
+        return storage.get(path) == bytes(memoryview(data))
+    return True
+
+
+class _Version(msgspec.Struct, frozen=True, kw_only=True):
+    names: tuple[str, ...] = ()
+    transactions: dict[str, int] = {}
+    info: dict[str, str] = {}
+
+
+class PlainTables:
+    """Tables as a row of JSON documents, one per version, each put if absent."""
+
+    def __init__(self, storage: CheckpointStorage) -> None:
+        self._storage = storage
+
+    def active(self, table: str) -> ActiveFiles | None:
+        found = self._newest(table)
+        return ActiveFiles(found[0], found[1].names) if found else None
+
+    def commit(
+        self,
+        table: str,
+        files: Sequence[TableFile],
+        *,
+        schema: pa.Schema,
+        app_id: str,
+        version: int,
+        overwrite: bool = False,
+        info: Mapping[str, str] | None = None,
+    ) -> int:
+        while True:
+            number, newest = self._newest(table) or (-1, _Version())
+            if newest.transactions.get(app_id, -1) >= version:
+                return number
+            names = tuple(file.name for file in files)
+            after = _Version(
+                names=names if overwrite else newest.names + names,
+                transactions={**newest.transactions, app_id: version},
+                info=dict(info or {}),
+            )
+            try:
+                self._storage.put_if_absent(_version_path(table, number + 1), msgspec.json.encode(after))
+            except AlreadyExistsError:
+                continue
+            return number + 1
+
+    def _newest(self, table: str) -> tuple[int, _Version] | None:
+        listed = self._storage.list(f"{table}/_plain_log")
+        if not listed:
+            return None
+        number = len(listed) - 1
+        try:
+            return number, msgspec.json.decode(self._storage.get(_version_path(table, number)), type=_Version)
+        except (NotFoundError, msgspec.DecodeError) as error:
+            raise StorageError(
+                f"The table {table} cannot be loaded: {error}.", action="Take a FULL checkpoint."
+            ) from error
+
+
+def _version_path(table: str, number: int) -> str:
+    return f"{table}/_plain_log/{number:020d}.json"
+
+
+def open_tables(storage: CheckpointStorage) -> Tables:
+    """Returns Delta tables, or plain ones where delta-rs cannot write."""
+    if isinstance(storage, MemoryStorage):
+        return PlainTables(storage)
+    from state_engine.storage.delta_tables import DeltaTables  # imported here: loading delta-rs takes time
+
+    return DeltaTables(storage)
+
+
+__all__ = ["ActiveFiles", "PlainTables", "TableFile", "Tables", "open_tables", "put_once"]
