@@ -1,7 +1,7 @@
 """What sealed epochs still owe to sinks (S3, E7)."""
 
 from state_engine.epoch.ports import Log, Sinks
-from state_engine.errors import DamagedManifestError, NotFoundError, SinkError
+from state_engine.errors import DamagedManifestError, NotFoundError, SinkError, StorageError
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 
@@ -40,12 +40,12 @@ def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
     """Commits the output of a sealed epoch, trying again after errors; the commit is idempotent.
 
     Raises:
-        SinkError: Every try failed; the epoch stays sealed and owes its output.
+        SinkError, StorageError: Every try failed; the epoch stays sealed and owes its output.
     """
     for left in reversed(range(attempts)):
         try:
             return sinks.commit(sealed)
-        except SinkError:
+        except (SinkError, StorageError):
             if not left:
                 raise
 

@@ -74,7 +74,6 @@ class EpochDriver:
         self._max_attempts = max_attempts
         self._put_attempts = put_attempts
         self._sink_attempts = sink_attempts
-        self._debt: StoredManifest | None = None
         self._ended: LakestateError | None = None
         self._stopping = False
 
@@ -103,7 +102,8 @@ class EpochDriver:
             EpochError: Every attempt failed; nothing was sealed.
             FencedError: Another driver owns the job; nothing was sealed. This driver is of no more use.
             StorageError: Nobody knows whether the epoch was sealed. This driver is of no more use; start again.
-            SinkError: The epoch is sealed, its output not yet committed; the next start, or epoch, commits it.
+            SinkError: The epoch is sealed, its output not committed; the next start commits it. This driver is of no
+                more use: no epoch may be sealed over that debt, and the batch may not run again.
         """
         return self._run("epoch", tasks, sources)
 
@@ -120,16 +120,17 @@ class EpochDriver:
             if self._ended is not None:
                 raise self._ended
             self._refuse_if_stopping()
-            self._pay()
             plan = self._plan()
             checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time)
             self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
             acks = self._collect(plan, tasks)
             self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
             self._seal(self._manifest(kind, plan, sources, acks, checkpoint_id))
-            self._pay()
-            if checkpoint_id is not None:
-                self._publisher.begin(self._head)
+            try:
+                self._commit(checkpoint_id)
+            except Exception as error:
+                self._end(error)
+                raise
             self._crash.at(CrashPoint.E8_BEFORE_RETURN, plan.epoch)
             return self._head
 
@@ -219,18 +220,25 @@ class EpochDriver:
                 action="Nothing, if the job was started elsewhere; otherwise start it again.",
             )
             raise self._ended
-        self._head = self._debt = verdict.stored
+        self._head = verdict.stored
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
 
-    def _pay(self) -> None:
-        """E7. Also before a new epoch begins, if the last try failed: no epoch is sealed over an open debt."""
-        if self._debt is None:
-            return
-        epoch = self._debt.manifest.epoch
+    def _commit(self, checkpoint_id: int | None) -> None:
+        """E7, then the beginning of E9."""
+        epoch = self._head.manifest.epoch
         self._crash.at(CrashPoint.E7_BEFORE_SINK_COMMIT, epoch)
-        debts.commit(self._sinks, self._debt, self._sink_attempts)
-        self._debt = None
+        debts.commit(self._sinks, self._head, self._sink_attempts)
         self._crash.at(CrashPoint.E7_COMMITTED, epoch)
+        if checkpoint_id is not None:
+            self._publisher.begin(self._head)
+
+    def _end(self, cause: Exception) -> None:
+        """Refuses all later epochs: one is sealed and did not return, so the engine may offer its batch again."""
+        head = self._head.manifest
+        self._ended = LakestateError(
+            f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed behind it: {cause}",
+            action="Start the job again; the start commits what is owed and goes on behind that epoch.",
+        )
 
 
 __all__ = ["EpochDriver"]

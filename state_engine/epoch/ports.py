@@ -81,11 +81,12 @@ class Tasks(Protocol):
 
 
 class Sinks(Protocol):
-    """E7, and the way back of a restore: all sinks of the job behind one port.
+    """E7, and the way of a restore: all sinks of the job behind one port.
 
-    Sinks outlive drivers, so they keep the last fence: once rewound for a generation they ignore commits of older
-    generations, and once they hold an epoch they ignore commits of older epochs. A driver that was declared dead may
-    still be on its way to either. Whether a sink that cannot go back is kept as it is, is the sinks' own setting.
+    Sinks outlive drivers, so they keep the last fence, ordered by (generation, epoch): once moved to a generation they
+    ignore commits of older ones, and once they hold an epoch they ignore commits of older epochs. A driver that was
+    declared dead may still be on its way to either. Whether a sink that cannot move is kept as it is, is the sinks' own
+    setting.
     """
 
     def commit(self, sealed: StoredManifest) -> None:
@@ -94,22 +95,24 @@ class Sinks(Protocol):
         Announces `E7_SINK_COMMITTED` after each sink.
 
         Raises:
-            SinkError: Nothing was committed, or the outcome is unknown; calling again is safe.
+            SinkError, StorageError: Nothing was committed, or the outcome is unknown; calling again is safe.
         """
         ...
 
     def rewind(self, target: StoredManifest, generation: int) -> None:
-        """Takes every sink back to what it held after `target`; idempotent by the new generation.
+        """Takes every sink to what it held after `target`; idempotent by the new generation.
 
-        Changes nothing if the sinks were taken back for `generation`, or hold output of it, already.
+        Output behind `target` goes; output that an earlier restore took away, and that `target` stands on, comes back.
+        The fence moves to `generation` in the same transaction, also when there is nothing to take away. Changes
+        nothing if the fence stands there already: a slow starter may come along when the generation has output.
 
         Raises:
-            SinkRewindError: A sink cannot go back.
+            SinkRewindError: A sink cannot get there.
         """
         ...
 
     def check_rewind(self, target: StoredManifest) -> None:
-        """Raises SinkRewindError if `rewind` could not succeed; changes nothing."""
+        """Raises SinkRewindError if `rewind` could not succeed; changes nothing. Asked before the fork is decided."""
         ...
 
 
@@ -127,7 +130,10 @@ class Publisher(Protocol):
     def finish(self, head: StoredManifest) -> BaseReference | None:
         """Completes a publish that a dead driver left behind, if the chain of `head` owes one.
 
-        Returns the newest visible base in the lineage of `head`, or None if there is none.
+        The chain may lead into the job that this one was forked from; what that job owes is its own affair.
+
+        Returns:
+            The newest visible base of this job in the lineage of `head`, or None if there is none.
         """
         ...
 

@@ -158,7 +158,6 @@ class StartUp:
         target = look.read_target(self._log, successor.origin)
         if operators is not None:
             check(request, target.manifest)
-            self._sinks.check_rewind(target)
         kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, successor.generation)
         debt = debts.owed(self._log, closing)
         if debt is not None and contains(kept, debt.manifest.generation, debt.manifest.epoch):
