@@ -69,7 +69,7 @@ def unseal(
     remedy = "Bring the file back from a backup, or restore an older checkpoint or savepoint."
     try:
         envelope = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(f"{where} is not a {name} document: {error}.", action=remedy) from error
     if envelope.format != name:
         raise damaged(f"{where} is a {envelope.format!r} document, expected {name!r}.", action=remedy)

@@ -1,0 +1,291 @@
+"""The bytes of every format, as released. Run this file as a program to write new ones, and say so to the reader."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.errors import CorruptionError
+from state_engine.log.change_file import ChangeFileHeader, checksum_of, encode_change_file, verify_change_file
+from state_engine.log.documents import decode_base, decode_pin, encode_base, encode_pin
+from state_engine.log.manifest import decode_manifest, encode_manifest
+from state_engine.log.ops import log_schema
+from state_engine.log.records import (
+    Ack,
+    Base,
+    BaseReference,
+    Codec,
+    Manifest,
+    OperatorEpoch,
+    Origin,
+    OutputFile,
+    Pin,
+    SourceFile,
+    SourceFingerprint,
+    SourcePosition,
+    Span,
+    StateFile,
+    StateHandle,
+    StateSchema,
+    StateStatistics,
+    Successor,
+    TableVersion,
+)
+from state_engine.serialization.column import Column
+from state_engine.serialization.types import ddl_to_arrow
+
+GOLDEN = Path(__file__).parent / "golden"
+
+HEADER = ChangeFileHeader(
+    job="flights", generation=2, epoch=42, uid="delays", subtask=1, attempt="a1b2", max_parallelism=128
+)
+COUNTS = StateSchema(
+    schema_id="11aa",
+    uid="delays",
+    kind="keyed",
+    name="count",
+    shape="value",
+    key=(Column(name="carrier", type="string"),),
+    value="bigint",
+)
+ROUTES = StateSchema(
+    schema_id="22bb",
+    uid="delays",
+    kind="keyed",
+    name="routes",
+    shape="map",
+    key=(Column(name="carrier", type="string"),),
+    user_key="struct<from:string,to:string>",
+    value="double",
+)
+COUNT_ROWS = [
+    {"key_group": 64, "carrier": "UA", "value": 3, "op": 1, "seq": 0, "last_access": 1_700_000_000_000},
+    {"key_group": 70, "carrier": None, "value": None, "op": 1, "seq": 3, "last_access": None},
+    {"key_group": 99, "carrier": "DL", "value": None, "op": 3, "seq": 1, "last_access": None},
+]
+ROUTE_ROWS = [
+    {"key_group": 64, "carrier": "UA", "user_key": None, "value": None, "op": 4, "seq": 4, "last_access": None},
+    {
+        "key_group": 64,
+        "carrier": "UA",
+        "user_key": {"from": "EWR", "to": "IAH"},
+        "value": 1.5,
+        "op": 1,
+        "seq": 5,
+        "last_access": 1_700_000_000_001,
+    },
+]
+
+
+def _rows(schema: StateSchema, rows: list[dict[str, object]]) -> pa.Table:
+    full = [{"namespace": None} | row for row in rows]
+    return pa.Table.from_pylist(full, schema=log_schema(schema, ddl_to_arrow))
+
+
+def _change_file(codec: Codec) -> tuple[bytes, StateHandle]:
+    states = [(COUNTS, _rows(COUNTS, COUNT_ROWS)), (ROUTES, _rows(ROUTES, ROUTE_ROWS))]
+    parts, sections, checksum, length = encode_change_file(HEADER, states, codec, block_rows=2)
+    handle = StateHandle(
+        path="_epochs/g000002/changes/e0000000042-delays-1-a1b2.arrow",
+        length=length,
+        checksum=checksum,
+        rows=5,
+        codec=codec,
+        sections=sections,
+    )
+    return b"".join(memoryview(part) for part in parts), handle
+
+
+BASE_REFERENCE = BaseReference(
+    path="_epochs/g000001/bases/e0000000040-77.json", checksum="0f" * 32, generation=1, epoch=40, checkpoint_id=7
+)
+
+
+def _manifest() -> Manifest:
+    ack = Ack(
+        uid="delays",
+        subtask=1,
+        attempt="a1b2",
+        records_in=100,
+        records_out=3,
+        changes=_change_file("none")[1],
+        outputs=(
+            OutputFile(
+                output="main",
+                path="part-1.parquet",
+                in_table=True,
+                length=99,
+                checksum="xxh3:" + "ab" * 16,
+                rows=3,
+                statistics='{"numRecords":3}',
+            ),
+        ),
+        schemas=(COUNTS, ROUTES),
+        statistics=(StateStatistics(name="count", rows=2, keys=2),),
+        earliest_timer=1_700_000_100_000,
+        timings_ms={"process": 12.5},
+    )
+    return Manifest(
+        job="flights",
+        generation=2,
+        epoch=42,
+        kind="epoch",
+        incarnation="5e" * 16,
+        incarnation_number=3,
+        predecessor="cd" * 32,
+        processing_time=1_700_000_000_002,
+        lineage=(Span(generation=1, first=1, last=41), Span(generation=2, first=42)),
+        watermarks={"flights": 1_699_999_999_000},
+        fingerprints=(SourceFingerprint(kind="parquet", path="/data/in", options={"maxFilesPerTrigger": "2"}),),
+        source_metadata='{"batchWatermarkMs":0}',
+        sources=(
+            SourcePosition(offset='{"logOffset":3}', new_files=(SourceFile(path="/data/in/ü.parquet", timestamp=1),)),
+        ),
+        operators={
+            "delays": OperatorEpoch(parallelism=2, max_parallelism=128, acks=(ack,)),
+            "idle": OperatorEpoch(parallelism=1, max_parallelism=128),
+        },
+        schemas=(COUNTS, ROUTES),
+        keys={"delays": (Column(name="carrier", type="string"),)},
+        inlined={"_epochs/g000002/changes/e0000000042-idle-0-c3d4.arrow": b"\x00\xff inlined"},
+        base=BASE_REFERENCE,
+        checkpoint_id=8,
+        origin=Origin(job="flights", generation=1, epoch=41, manifest="cd" * 32, savepoint_id="sp-1"),
+        successor=Successor(
+            generation=3, origin=Origin(job="flights", generation=2, epoch=42, manifest="ef" * 32), parallelism=4
+        ),
+    )
+
+
+def _base() -> Base:
+    return Base(
+        job="flights",
+        generation=1,
+        epoch=40,
+        checkpoint_id=7,
+        manifest="ab" * 32,
+        full=True,
+        files=(
+            StateFile(
+                schema_id="11aa",
+                path="delays/count/e0000000040-0-127.parquet",
+                length=1234,
+                checksum="xxh3:" + "12" * 16,
+                rows=5,
+                first=0,
+                last=127,
+                generation=1,
+                max_parallelism=128,
+                codec="zstd",
+                row_groups=((0, 64, 3), (65, 127, 2)),
+            ),
+        ),
+        tables=(TableVersion(path="delays/count", version=4),),
+        source_files=((SourceFile(path="/data/in/a.parquet", timestamp=1_700_000_000_000),),),
+        schemas=(COUNTS,),
+    )
+
+
+def _pin() -> Pin:
+    return Pin(
+        savepoint_id="sp-1",
+        job="flights",
+        generation=2,
+        epoch=42,
+        manifest="ab" * 32,
+        base=BASE_REFERENCE,
+        manifests=(("_epochs/g000001/e0000000041.json", "cd" * 32), ("_epochs/g000002/e0000000042.json", "ab" * 32)),
+        handles=(("delays/count/e0000000040-0-127.parquet", 1234),),
+        created_at=1_700_000_000_003,
+        label="before the upgrade",
+        bytes=4321,
+        rows=10,
+    )
+
+
+ENCODED: dict[str, Callable[[], bytes]] = {
+    "manifest.json": lambda: encode_manifest(_manifest())[0],
+    "base.json": lambda: encode_base(_base())[0],
+    "pin.json": lambda: encode_pin(_pin())[0],
+    "changes-none.arrow": lambda: _change_file("none")[0],
+}
+DECODERS: dict[str, Callable[[bytes], object]] = {
+    "manifest.json": lambda data: decode_manifest(data).manifest,
+    "base.json": lambda data: decode_base(data).base,
+    "pin.json": lambda data: decode_pin(data).pin,
+    "changes-none.arrow": verify_change_file,
+    "changes-zstd.arrow": verify_change_file,
+    "changes-lz4.arrow": verify_change_file,
+}
+
+
+@pytest.mark.parametrize("name", sorted(ENCODED))
+def test_the_same_record_has_the_same_bytes(name: str) -> None:
+    assert ENCODED[name]() == (GOLDEN / name).read_bytes()
+
+
+def test_golden_documents_decode_to_their_records() -> None:
+    assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
+    assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
+    assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "base.json", "pin.json"])
+def test_golden_documents_encode_back_to_their_bytes(name: str) -> None:
+    data = (GOLDEN / name).read_bytes()
+    encode: Callable[..., tuple[bytes, str]] = {
+        "manifest.json": encode_manifest,
+        "base.json": encode_base,
+        "pin.json": encode_pin,
+    }[name]
+    assert encode(DECODERS[name](data))[0] == data
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "lz4"])
+def test_golden_change_files_hold_their_rows(codec: Codec) -> None:
+    from state_engine.log.change_file import read_state
+
+    data = (GOLDEN / f"changes-{codec}.arrow").read_bytes()
+    header, footer = verify_change_file(data)
+    assert (header, footer.codec, len(footer.sections)) == (HEADER, codec, 3)
+    handle = StateHandle(
+        path="golden", length=len(data), checksum=checksum_of(data), rows=5, codec=codec, sections=footer.sections
+    )
+    for schema, rows in ((COUNTS, COUNT_ROWS), (ROUTES, ROUTE_ROWS)):
+        found = read_state(lambda at, length: data[at : at + length], handle, schema.schema_id, 0, 127)
+        assert found is not None
+        assert found.equals(_rows(schema, rows))
+
+
+@pytest.mark.parametrize("name", sorted(DECODERS))
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_changed_byte_anywhere_is_detected(name: str, data: st.DataObject) -> None:
+    golden = (GOLDEN / name).read_bytes()
+    position = data.draw(st.integers(0, len(golden) - 1))
+    flipped = data.draw(st.integers(1, 255))
+    damaged = golden[:position] + bytes([golden[position] ^ flipped]) + golden[position + 1 :]
+    with pytest.raises(CorruptionError):
+        DECODERS[name](damaged)
+
+
+@pytest.mark.parametrize("name", sorted(DECODERS))
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_cut_or_longer_file_is_detected(name: str, data: st.DataObject) -> None:
+    golden = (GOLDEN / name).read_bytes()
+    with pytest.raises(CorruptionError):
+        DECODERS[name](golden[: data.draw(st.integers(0, len(golden) - 1))])
+    with pytest.raises(CorruptionError):
+        DECODERS[name](golden + data.draw(st.binary(min_size=1, max_size=9)))
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for name, encoded in ENCODED.items():
+        (GOLDEN / name).write_bytes(encoded())
+    for other in ("zstd", "lz4"):
+        (GOLDEN / f"changes-{other}.arrow").write_bytes(_change_file(other)[0])
