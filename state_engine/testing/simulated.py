@@ -1,0 +1,303 @@
+"""The simulated world behind the ports of the protocol: crashes, storage that lies, sinks, a publisher, time.
+
+Everything is deterministic: there are no threads, and all choices are in `Faults` or come from a seed.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from state_engine.epoch import debts
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.look import newest
+from state_engine.errors import SinkError, StorageError
+from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import base_path
+from state_engine.log.records import Ack, BaseReference, Manifest, Span
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.memory import MemoryStorage
+
+PutOutcome = Literal["ok", "lost_answer", "failed", "delayed"]
+State = dict[str, dict[str, int]]
+Row = tuple[int, str, int]
+At = tuple[CrashPoint, int | None]
+
+
+class SimulatedCrash(BaseException):
+    """The process is gone. Not an `Exception`: nothing may catch it on the way."""
+
+
+@dataclass
+class Faults:
+    """What goes wrong for one driver. Each entry happens once, then it is used up.
+
+    Attributes:
+        crashes: Points at which the driver's process ends; an epoch of None is any epoch.
+        task_deaths: Points at which only the task attempt ends; the engine tries it again.
+        hooks: Called at a point, before the crash: another driver may act in between.
+        puts: What becomes of the next puts of manifests.
+        failed_reads: How many of the next reads of manifests fail.
+        mixed: Epochs whose first try lets downstream subtasks read two attempts of one upstream subtask.
+        missing: Epochs whose first try loses a barrier.
+        aborted: Epochs whose first try is given up by the engine.
+        sink_errors: How many of the next sink commits report an error; each second one has taken effect all the same.
+    """
+
+    crashes: list[At] = field(default_factory=list)
+    task_deaths: list[At] = field(default_factory=list)
+    hooks: dict[tuple[CrashPoint, int], Callable[[], object]] = field(default_factory=dict)
+    puts: list[PutOutcome] = field(default_factory=list)
+    failed_reads: int = 0
+    mixed: set[int] = field(default_factory=set)
+    missing: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+    sink_errors: int = 0
+
+
+@dataclass
+class SimulatedCrashes:
+    """The `Crash` port: counts what it passes, and crashes where the faults say so."""
+
+    faults: Faults
+    reached: Counter[CrashPoint]
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        self.reached[point] += 1
+        if (hook := self.faults.hooks.pop((point, epoch), None)) is not None:
+            hook()
+        for wanted in ((point, epoch), (point, None)):
+            if wanted in self.faults.crashes:
+                self.faults.crashes.remove(wanted)
+                raise SimulatedCrash(f"{point}@{epoch}")
+
+    def task_dies(self, point: CrashPoint, epoch: int) -> bool:
+        """Passes a point inside a task; says whether the attempt ends here."""
+        self.at(point, epoch)
+        found = [wanted for wanted in ((point, epoch), (point, None)) if wanted in self.faults.task_deaths]
+        self.faults.task_deaths = [one for one in self.faults.task_deaths if one not in found]
+        return bool(found)
+
+
+class Entry(NamedTuple):
+    """What a sink took over from one epoch."""
+
+    generation: int
+    epoch: int
+    rows: tuple[Row, ...]
+
+
+@dataclass
+class TableSink:
+    """Exactly once, as a Delta table is: ignores what it holds already, can be taken back, keeps out the fenced."""
+
+    entries: list[Entry] = field(default_factory=list)
+    version: tuple[int, int] = (0, 0)
+
+    def add(self, entry: Entry) -> None:
+        if entry[:2] > self.version:
+            self.entries.append(entry)
+            self.version = (entry.generation, entry.epoch)
+
+    def move(self, kept: tuple[Span, ...], returned: list[Entry]) -> None:
+        generation = kept[-1].generation
+        if self.version[0] < generation:
+            self.entries = [entry for entry in self.entries if contains(kept, entry.generation, entry.epoch)] + returned
+            self.version = (generation, 0)
+
+    @property
+    def rows(self) -> list[Row]:
+        return sorted(row for entry in self.entries for row in entry.rows)
+
+
+@dataclass
+class World:
+    """All that survives a driver."""
+
+    job: str
+    storage: MemoryStorage
+    table: TableSink = field(default_factory=TableSink)
+    notified: list[Entry] = field(default_factory=list)
+    checkpoints: list[BaseReference] = field(default_factory=list)
+    in_flight: list[Manifest] = field(default_factory=list)
+    reached: Counter[CrashPoint] = field(default_factory=Counter)
+    others: dict[str, "World"] = field(default_factory=dict)
+    now_ms: int = 1_000_000
+    ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.log = self.open_log()
+
+    def open_log(self) -> ManifestLog:
+        """Opens a fresh view of the chain that has decoded nothing yet."""
+        return ManifestLog(self.storage, self.job, open_job=lambda job: self.others[job].storage)
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"{self.ids:032x}"
+
+    def deliver(self) -> None:
+        """Lets the puts arrive that were still on their way."""
+        while self.in_flight:
+            with suppress(StorageError):  # somebody else may hold the number by now
+                self.put(self.in_flight.pop(0))
+
+    def put(self, manifest: Manifest) -> StoredManifest:
+        """Puts a manifest, then asserts that no epoch is sealed over an open debt (E7)."""
+        stored = self.log.put(manifest)
+        if manifest.kind in ("epoch", "idle"):
+            debt = debts.owed(self.log, self.log.read(manifest.generation, manifest.epoch - 1))
+            paid = debt is None or (debt.manifest.generation, debt.manifest.epoch) <= self.table.version
+            assert paid, f"epoch {manifest.epoch} was sealed before its predecessor was committed"
+        return stored
+
+    def output(self, acks: tuple[Ack, ...]) -> tuple[Row, ...]:
+        paths = [file.path for ack in acks for file in ack.outputs]
+        return tuple((n, key, value) for path in paths for n, key, value in json.loads(self.storage.get(path)))
+
+    def state_at(self, head: StoredManifest, *, down_to_base: bool = True) -> State:
+        """Folds the sealed changes up to a manifest: the definition of state."""
+        state: State = {}
+        base = head.manifest.base if down_to_base else None
+        if base is not None:
+            state = json.loads(self.storage.get(base.path))
+        for manifest, _ in self.log.chain(head, down_to_base=down_to_base):
+            storage = self.storage if manifest.job == self.job else self.others[manifest.job].storage
+            for uid, operator in manifest.operators.items():
+                for ack in operator.acks:
+                    if ack.changes is not None:
+                        state.setdefault(uid, {}).update(json.loads(storage.get(ack.changes.path)))
+        return state
+
+
+@dataclass
+class FaultyLog:
+    """The `Log` port of one driver: answers get lost, puts fail, or stay under way until `World.deliver`."""
+
+    world: World
+    faults: Faults
+
+    def generations(self) -> list[int]:
+        return self.world.log.generations()
+
+    def newest(self, generation: int) -> StoredManifest | None:
+        return self.world.log.newest(generation)
+
+    def read(self, generation: int, epoch: int) -> StoredManifest:
+        if self.faults.failed_reads:
+            self.faults.failed_reads -= 1
+            raise StorageError("simulated: the read failed")
+        return self.world.log.read(generation, epoch)
+
+    def put(self, manifest: Manifest) -> StoredManifest:
+        outcome = self.faults.puts.pop(0) if self.faults.puts else "ok"
+        if outcome == "delayed":
+            self.world.in_flight.append(manifest)
+        if outcome in ("failed", "delayed"):
+            raise StorageError(f"simulated: the put {outcome}")
+        stored = self.world.put(manifest)
+        if outcome == "lost_answer":
+            raise StorageError("simulated: the answer was lost")
+        return stored
+
+
+@dataclass
+class SimulatedSinks:
+    """The `Sinks` port: one exactly-once table for the first operator, one at-least-once user sink for the last."""
+
+    world: World
+    crash: SimulatedCrashes
+
+    def commit(self, sealed: StoredManifest) -> None:
+        manifest, faults = sealed.manifest, self.crash.faults
+        if faults.sink_errors:
+            faults.sink_errors -= 1
+            if faults.sink_errors % 2 == 0:
+                raise SinkError("simulated: the sink is away")
+        self.world.table.add(self._entry(manifest, "count"))
+        self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        self.world.notified.append(self._entry(manifest, "total"))
+        self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        if faults.sink_errors:
+            faults.sink_errors -= 1
+            raise SinkError("simulated: the answer of the sink was lost")
+
+    def check_rewind(self, target: StoredManifest) -> None:
+        pass
+
+    def rewind(self, target: StoredManifest, generation: int) -> None:
+        head = newest(self.world.log)
+        assert head is not None
+        returned = [
+            stored.manifest
+            for stored in self.world.log.chain(target, down_to_base=False)
+            if stored.manifest.operators["count"].acks
+            and not contains(head.manifest.lineage, stored.manifest.generation, stored.manifest.epoch)
+        ]
+        kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, generation)
+        self.world.table.move(kept, [self._entry(manifest, "count") for manifest in returned])
+        self.world.notified.extend(self._entry(manifest, "total") for manifest in returned)
+
+    def _entry(self, manifest: Manifest, uid: str) -> Entry:
+        return Entry(manifest.generation, manifest.epoch, self.world.output(manifest.operators[uid].acks))
+
+
+@dataclass
+class SimulatedPublisher:
+    """The `Publisher` port: folds into one JSON base; the list `World.checkpoints` stands for `_checkpoints`."""
+
+    world: World
+    crash: SimulatedCrashes
+
+    def begin(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        self.crash.at(CrashPoint.E9_PUBLISH_BEGUN, manifest.epoch)
+        path = base_path(manifest.generation, manifest.epoch, self.world.new_id())
+        data = json.dumps(self.world.state_at(sealed)).encode()
+        self.crash.at(CrashPoint.E9_FILES_WRITTEN, manifest.epoch)
+        self.crash.at(CrashPoint.E9_TABLE_COMMITTED, manifest.epoch)
+        self.world.storage.put_exclusive(path, data)
+        self.crash.at(CrashPoint.E9_BASE_WRITTEN, manifest.epoch)
+        self.world.checkpoints.append(
+            BaseReference(
+                path=path,
+                checksum="",
+                generation=manifest.generation,
+                epoch=manifest.epoch,
+                checkpoint_id=manifest.checkpoint_id or 0,
+            )
+        )
+        self.crash.at(CrashPoint.E9_VISIBLE, manifest.epoch)
+
+    def completed(self) -> BaseReference | None:
+        return self.world.checkpoints[-1] if self.world.checkpoints else None
+
+    def finish(self, head: StoredManifest) -> BaseReference | None:
+        lineage = head.manifest.lineage
+        for stored in self.world.log.chain(head):
+            if stored.manifest.job != self.world.job:
+                continue
+            visible = {base.checkpoint_id for base in self.world.checkpoints}
+            if stored.manifest.checkpoint_id is not None and stored.manifest.checkpoint_id not in visible:
+                self.begin(stored)
+        found = [base for base in self.world.checkpoints if contains(lineage, base.generation, base.epoch)]
+        return max(found, key=lambda base: base.epoch, default=None)
+
+
+__all__ = [
+    "Entry",
+    "Faults",
+    "FaultyLog",
+    "PutOutcome",
+    "Row",
+    "SimulatedCrash",
+    "SimulatedCrashes",
+    "SimulatedPublisher",
+    "SimulatedSinks",
+    "State",
+    "TableSink",
+    "World",
+]

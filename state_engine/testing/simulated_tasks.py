@@ -1,0 +1,158 @@
+"""E2 to E5 in the simulated world: two operators in a row, their subtasks, attempts, files, barriers.
+
+`count` sums amounts per key, `total` counts records per group of keys. What they should have done is a plain loop
+over all records: `truth`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from state_engine.epoch.acks import Alignment
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.errors import EpochError
+from state_engine.log.paths import change_path, output_path
+from state_engine.log.records import Ack, Barrier, OutputFile, StateHandle, StateSchema
+from state_engine.serialization.column import Column
+from state_engine.testing.simulated import Row, SimulatedCrashes, State, World
+
+TASK_ATTEMPTS = 4
+KEY = (Column(name="key", type="string"),)
+
+
+def schema(uid: str) -> StateSchema:
+    """Returns the one state of an operator."""
+    return StateSchema(schema_id=f"s-{uid}", uid=uid, kind="keyed", name="n", shape="value", key=KEY, value="bigint")
+
+
+def key_of(uid: str, row: Row) -> str:
+    """Returns the key of a record at an operator."""
+    return row[1] if uid == "count" else str(int(row[1]) % 4)
+
+
+def operate(state: dict[str, int], uid: str, rows: Iterable[Row]) -> list[Row]:
+    """Runs one operator in the order of the records; changes `state`, returns the output."""
+    out = []
+    for row in rows:
+        key = key_of(uid, row)
+        state[key] = state.get(key, 0) + (row[2] if uid == "count" else 1)
+        out.append((row[0], key, state[key]))
+    return out
+
+
+def truth(records: Sequence[Row]) -> tuple[State, list[Row], list[Row]]:
+    """Returns the state and both outputs of the job after these records."""
+    state: State = {"count": {}, "total": {}}
+    counts = operate(state["count"], "count", records)
+    totals = operate(state["total"], "total", counts)
+    return {uid: rows for uid, rows in state.items() if rows}, counts, totals
+
+
+@dataclass
+class SimulatedTasks:
+    """The `Tasks` port for the records of one batch."""
+
+    world: World
+    crash: SimulatedCrashes
+    records: Sequence[Row] = ()
+
+    def run(self, plan: EpochPlan) -> list[Barrier]:
+        faults, first_try = self.crash.faults, not plan.retry
+        if first_try and plan.epoch in faults.aborted:
+            raise EpochError("simulated: the engine aborted the job")
+        state = self.world.state_at(self.world.log.read(plan.predecessor_generation, plan.predecessor_epoch))
+        rows, barriers = list(self.records), [list[Barrier]()]
+        upstream: OperatorPlan | None = None
+        for number, op in enumerate(plan.operators):
+            following = plan.operators[number + 1].parallelism if number + 1 < len(plan.operators) else 1
+            stage = _Stage(self, plan, op, upstream, following, state.get(op.uid, {}))
+            rows, barriers = stage.run(rows, barriers)
+            upstream = op
+        return barriers[0][1:] if first_try and plan.epoch in faults.missing else barriers[0]
+
+
+@dataclass
+class _Stage:
+    """One operator in one try at an epoch; `downstream` is the number of those who get its barriers."""
+
+    tasks: SimulatedTasks
+    plan: EpochPlan
+    op: OperatorPlan
+    upstream: OperatorPlan | None
+    downstream: int
+    state: dict[str, int]
+
+    def run(self, rows: list[Row], arriving: list[list[Barrier]]) -> tuple[list[Row], list[list[Barrier]]]:
+        """Runs all subtasks; returns the output in order, and the barriers for each downstream subtask."""
+        out: list[Row] = []
+        leaving: list[list[Barrier]] = [[] for _ in range(self.downstream)]
+        for subtask in range(self.op.parallelism):
+            alignment = Alignment(self.op.uid, subtask, self.upstream)
+            for barrier in arriving[subtask] if self.upstream else ():
+                alignment.add(barrier)
+            assert alignment.aligned, f"{self.op.uid}/{subtask} misses {alignment.missing}"
+            mine = [row for row in rows if self._subtask_of(row) == subtask]
+            ack, made = self._until_done(subtask, mine)
+            out += made
+            for n, barrier in enumerate(alignment.barriers(ack, self.downstream)):
+                leaving[n].append(barrier)
+            if subtask == 0 and not self.plan.retry and self.plan.epoch in self.tasks.crash.faults.mixed:
+                # the executor died: those who had not read yet read a second attempt
+                again = alignment.barriers(self._until_done(subtask, mine)[0], self.downstream)
+                for n in range(1, self.downstream):
+                    leaving[n][-1] = again[n]
+        return sorted(out), leaving
+
+    def _subtask_of(self, row: Row) -> int:
+        group = int(key_of(self.op.uid, row)) * 5 % self.op.max_parallelism
+        return group * self.op.parallelism // self.op.max_parallelism
+
+    def _until_done(self, subtask: int, rows: list[Row]) -> tuple[Ack, list[Row]]:
+        for _ in range(TASK_ATTEMPTS):
+            if (done := self._attempt(subtask, rows)) is not None:
+                return done
+        raise EpochError(f"simulated: {TASK_ATTEMPTS} attempts of {self.op.uid}/{subtask} died")
+
+    def _attempt(self, subtask: int, rows: list[Row]) -> tuple[Ack, list[Row]] | None:
+        """Runs one attempt; None if it dies on the way. Its files stay."""
+        plan, uid, attempt = self.plan, self.op.uid, self.tasks.world.new_id()
+        if self._dies(CrashPoint.E2_ROUTED) or self._dies(CrashPoint.E3_CAUGHT_UP):
+            return None
+        overlay = dict(self.state)
+        out = operate(overlay, uid, rows)
+        changed = {key: overlay[key] for key in sorted({key_of(uid, row) for row in rows})}
+        if self._dies(CrashPoint.E4_OPERATED) or self._dies(CrashPoint.E5_BEFORE_CHANGE_FILE):
+            return None
+        path = change_path(plan.generation, plan.epoch, uid, subtask, attempt)
+        changes = StateHandle(
+            path=path, length=self._write(path, changed), checksum="", rows=len(changed), codec="none"
+        )
+        if self._dies(CrashPoint.E5_CHANGE_FILE_WRITTEN):
+            return None
+        path = output_path(plan.generation, plan.epoch, uid, subtask, attempt, "main")
+        staged = OutputFile(output="main", path=path, length=self._write(path, out), checksum="", rows=len(out))
+        if self._dies(CrashPoint.E5_OUTPUT_STAGED):
+            return None
+        ack = Ack(
+            uid=uid,
+            subtask=subtask,
+            attempt=attempt,
+            records_in=len(rows),
+            records_out=len(out),
+            changes=changes,
+            outputs=(staged,),
+            schemas=(schema(uid),),
+        )
+        return None if self._dies(CrashPoint.E5_ACKED) else (ack, out)
+
+    def _dies(self, point: CrashPoint) -> bool:
+        return self.tasks.crash.task_dies(point, self.plan.epoch)
+
+    def _write(self, path: str, content: object) -> int:
+        data = json.dumps(content).encode()
+        self.tasks.world.storage.put_exclusive(path, data)
+        return len(data)
+
+
+__all__ = ["KEY", "SimulatedTasks", "key_of", "operate", "schema", "truth"]

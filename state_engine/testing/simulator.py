@@ -1,0 +1,213 @@
+"""Runs the very `StartUp` and `EpochDriver` of production through crashes, zombies and lying storage, and checks.
+
+```python
+simulation = Simulation(seed=1)
+simulation.finish(Faults(crashes=[(CrashPoint.E6_SEALED, 4)]))   # drivers die and are started again, to the end
+simulation.verify()                                             # the chain, the state, the sinks
+```
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from state_engine.epoch import look
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.ports import SourceState
+from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.start import StartUp
+from state_engine.errors import LakestateError
+from state_engine.log.lineage import contains
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import SourceFingerprint, SourcePosition
+from state_engine.storage.memory import MemoryStorage
+from state_engine.testing.simulated import (
+    Faults,
+    FaultyLog,
+    Row,
+    SimulatedCrash,
+    SimulatedCrashes,
+    SimulatedPublisher,
+    SimulatedSinks,
+    World,
+)
+from state_engine.testing.simulated_tasks import KEY, SimulatedTasks, truth
+
+MAX_PARALLELISM = 13
+CHECKPOINT_EVERY = 3
+BATCH = 7
+
+
+def request(job: str = "simulated", parallelism: tuple[int, int] = (2, 3)) -> StartRequest:
+    """Returns a start of the simulated job as it declares itself."""
+    count, total = (
+        OperatorShape(uid=uid, parallelism=p, max_parallelism=MAX_PARALLELISM, keys=KEY)
+        for uid, p in zip(("count", "total"), parallelism, strict=True)
+    )
+    return StartRequest(
+        job=job,
+        root="memory://",
+        operators=(count, replace(total, upstream="count")),
+        fingerprints=(SourceFingerprint(kind="counted", path="numbers"),),
+    )
+
+
+@dataclass
+class _Clock:
+    """Jumps forward, and now and then back."""
+
+    world: World
+    choice: random.Random
+
+    def now_ms(self) -> int:
+        self.world.now_ms += self.choice.choice((0, 1, 40, 500, -300))
+        return self.world.now_ms
+
+
+@dataclass
+class _Barriers:
+    world: World
+
+    def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
+        return int(self.world.new_id(), 16) if epoch % CHECKPOINT_EVERY == 0 else None
+
+
+class SimulatedDriver:
+    """One process: S1 to S5 when it is made, then epochs. It knows only what a driver of its time could know.
+
+    Args:
+        simulation: The world, the source, the clock.
+        start: What it is started with.
+        faults: What goes wrong for it.
+    """
+
+    def __init__(self, simulation: "Simulation", start: StartRequest, faults: Faults) -> None:
+        world = simulation.world
+        self._simulation = simulation
+        self.crash = SimulatedCrashes(faults, world.reached)
+        log, clock = FaultyLog(world, faults), _Clock(world, simulation.choice)
+        sinks, publisher = SimulatedSinks(world, self.crash), SimulatedPublisher(world, self.crash)
+        head = StartUp(log, sinks, publisher, clock, world, self.crash).run(start)
+        self.offset = position(head.stored)
+        self.dead = False
+        self.crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
+        self.epochs = EpochDriver(head, log, sinks, publisher, _Barriers(world), clock, self.crash)
+        self.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
+
+    def step(self) -> StoredManifest:
+        """Runs one batch. What the engine believes to be read moves only if it returns (E8)."""
+        end = min(self.offset + BATCH, len(self._simulation.records))
+        with self._alive() as tasks:
+            tasks.records = self._simulation.records[self.offset : end]
+            sealed = self.epochs.run_epoch(tasks, SourceState(positions=(SourcePosition(offset=str(end)),)))
+        self.offset = end
+        return sealed
+
+    def idle(self) -> StoredManifest:
+        """Runs one idle epoch."""
+        with self._alive() as tasks:
+            return self.epochs.run_idle(tasks)
+
+    @contextmanager
+    def _alive(self) -> Iterator[SimulatedTasks]:
+        if self.dead:
+            raise SimulatedCrash("this process is gone")
+        try:
+            yield SimulatedTasks(self._simulation.world, self.crash)
+        except SimulatedCrash:
+            self.dead = True
+            raise
+
+
+class Simulation:
+    """One job, its world, and its records.
+
+    Args:
+        seed: Decides records and times.
+        size: Number of records.
+        job: Its name.
+    """
+
+    def __init__(self, seed: int = 0, size: int = 60, job: str = "simulated") -> None:
+        self.choice = random.Random(seed)
+        self.records: list[Row] = [(n, str(self.choice.randrange(12)), self.choice.randint(1, 5)) for n in range(size)]
+        self.world = World(job, MemoryStorage())
+
+    @property
+    def head(self) -> StoredManifest:
+        """The newest sealed manifest."""
+        head = look.newest(self.world.log)
+        assert head is not None, "nothing was sealed"
+        return head
+
+    def start(self, start: StartRequest | None = None, faults: Faults | None = None) -> SimulatedDriver:
+        """Starts a driver."""
+        return SimulatedDriver(self, start or request(self.world.job), faults or Faults())
+
+    def restore(self, target: StoredManifest, parallelism: tuple[int, int] = (2, 3)) -> StartRequest:
+        """Returns a start that restores a sealed epoch."""
+        return replace(request(self.world.job, parallelism), restore=RestoreTarget(stored=target, savepoint_id="sp"))
+
+    def finish(self, faults: Faults, start: StartRequest | None = None, restarts: int = 30) -> int:
+        """Runs to the end of the source; whatever dies is started again, at first as `start` says until it succeeds.
+
+        Returns:
+            How many drivers it took.
+
+        Raises:
+            AssertionError: There was no end: the job makes no progress.
+        """
+        for number in range(1, restarts + 1):
+            try:
+                driver = self.start(start, faults)
+                start = None
+                while driver.offset < len(self.records):
+                    driver.step()
+                return number
+            except (SimulatedCrash, LakestateError):
+                self.world.deliver()
+        raise AssertionError(f"no end after {restarts} restarts")
+
+    def verify(self) -> None:
+        """Checks everything that must hold whenever a driver has settled; raises AssertionError."""
+        head = self.head
+        self._verify_chain(head)
+        state, counts, totals = truth(self.records[: position(head)])
+        assert self.world.state_at(head) == state, "the state from the newest base differs from the truth"
+        assert self.world.state_at(head, down_to_base=False) == state, "the state differs from the truth"
+        assert self.world.table.rows == sorted(counts), "the exactly-once sink differs from the truth"
+        lineage = head.manifest.lineage
+        notified = [entry for entry in self.world.notified if contains(lineage, entry.generation, entry.epoch)]
+        told = {row for entry in notified for row in entry.rows}
+        assert told == set(totals), "the at-least-once sink misses output, or holds output of no sealed epoch"
+
+    def _verify_chain(self, head: StoredManifest) -> None:
+        """One line of epochs per generation, linked by hash, closed where it was left; numbers and times only grow."""
+        log = self.world.open_log()
+        log.chain(head, down_to_base=False)
+        for generation in log.generations():
+            line = [log.read(generation, epoch) for epoch in log.epochs(generation)]
+            _verify_line(line)
+            assert not line or (line[-1].manifest.kind == "closing") == (generation != head.manifest.generation)
+
+
+def position(stored: StoredManifest) -> int:
+    """Returns how many records are read after a manifest."""
+    return int(stored.manifest.sources[0].offset) if stored.manifest.sources else 0
+
+
+def _verify_line(line: Sequence[StoredManifest]) -> None:
+    for (before, digest), (after, _) in pairwise(line):
+        assert after.epoch == before.epoch + 1, "a number is missing"
+        assert after.predecessor == digest, "the chain is not linked by hash"
+        assert after.incarnation_number >= before.incarnation_number, "a fenced driver sealed"
+        assert after.processing_time >= before.processing_time, "time went back"
+        assert before.kind != "closing", "something was sealed behind a closing manifest"
+
+
+__all__ = ["MAX_PARALLELISM", "SimulatedDriver", "Simulation", "position", "request"]

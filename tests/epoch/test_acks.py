@@ -1,0 +1,158 @@
+"""Rule R: the driver seals only if all downstream subtasks name the same attempt of each upstream subtask."""
+
+from typing import Any
+
+import pytest
+
+from state_engine.epoch.acks import Acknowledged, Alignment, Answer, acknowledge
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.log.records import Ack, Barrier, Failure, Seen
+
+A = OperatorPlan(uid="a", parallelism=2, max_parallelism=8)
+B = OperatorPlan(uid="b", parallelism=3, max_parallelism=8, upstream="a")
+C = OperatorPlan(uid="c", parallelism=2, max_parallelism=8, upstream="b")
+
+
+def plan_of(*operators: OperatorPlan) -> EpochPlan:
+    return EpochPlan(
+        job="j",
+        root="r",
+        generation=1,
+        epoch=5,
+        incarnation="i",
+        predecessor="p",
+        predecessor_epoch=4,
+        predecessor_generation=1,
+        processing_time=0,
+        operators=operators,
+    )
+
+
+PLAN = plan_of(A, B, C)
+
+
+def ack(uid: str, subtask: int, attempt: str = "1", **fields: Any) -> Ack:
+    return Ack(uid=uid, subtask=subtask, attempt=f"{uid}{subtask}-{attempt}", records_in=0, records_out=0, **fields)
+
+
+def play(reads: dict[tuple[str, int, int], str] | None = None, **failures: Failure) -> list[Barrier]:
+    """Runs the three operators. `reads` says which attempt of (upstream, its subtask) a subtask reads, if not 1."""
+    reads = reads or {}
+    arriving: list[list[list[Barrier]]] = [[[]] * A.parallelism]
+    for op, upstream, following in ((A, None, 3), (B, A, 2), (C, B, 1)):
+        leaving: list[list[Barrier]] = [[] for _ in range(following)]
+        for subtask in range(op.parallelism):
+            alignment = Alignment(op.uid, subtask, upstream)
+            for barrier in arriving[-1][subtask]:
+                alignment.add(barrier)
+            assert alignment.aligned
+            failure = failures.get(f"{op.uid}{subtask}")
+            for n in range(following):
+                attempt = reads.get((op.uid, subtask, n), "1")
+                mine = alignment.barriers(ack(op.uid, subtask, attempt, failure=failure), following)
+                leaving[n].append(mine[n])
+        arriving.append(leaving)
+    return arriving[-1][0]
+
+
+def decide(barriers: list[Barrier]) -> Acknowledged:
+    return acknowledge(PLAN, barriers)
+
+
+def test_one_attempt_of_each_is_a_success() -> None:
+    decision = decide(list(reversed(play())))
+    assert decision.answer is Answer.SUCCESS
+    assert {uid: [one.subtask for one in acks] for uid, acks in decision.acks.items()} == {
+        "a": [0, 1],
+        "b": [0, 1, 2],
+        "c": [0, 1],
+    }
+    assert decision.acks["b"][2].attempt == "b2-1"
+
+
+def test_the_same_barrier_twice_is_one_barrier() -> None:
+    barriers = play()
+    assert decide(barriers + barriers) == decide(barriers)
+
+
+@pytest.mark.parametrize("uid", ["a", "b"])
+@pytest.mark.parametrize("subtask", [0, 1])
+@pytest.mark.parametrize("reader", [0, 1])
+def test_two_downstream_subtasks_that_read_two_attempts_are_inconsistent(uid: str, subtask: int, reader: int) -> None:
+    decision = decide(play({(uid, subtask, reader): "2"}))
+    assert decision.answer is Answer.INCONSISTENT
+    assert f"{uid}{subtask}-1, {uid}{subtask}-2" in decision.reason
+    assert not decision.acks
+
+
+def test_all_downstream_subtasks_on_the_second_attempt_are_consistent() -> None:
+    decision = decide(play({("a", 1, n): "2" for n in range(3)}))
+    assert decision.answer is Answer.SUCCESS
+    assert decision.acks["a"][1].attempt == "a1-2"
+
+
+def test_one_subtask_that_read_two_attempts_does_not_hide_it() -> None:
+    alignment = Alignment("b", 0, A)
+    for attempt in ("1", "1", "2"):
+        alignment.add(Barrier(uid="a", subtask=0, attempt=attempt))
+    assert alignment.missing == (1,)
+    assert not alignment.aligned
+    assert [one.attempt for one in alignment.seen] == ["1", "2"]
+
+
+def test_two_attempts_of_the_last_operator_are_inconsistent() -> None:
+    barriers = play()
+    other = Barrier(uid="c", subtask=1, attempt="c1-2", acks=(ack("c", 1, "2"),), seen=barriers[1].seen)
+    assert decide([*barriers, other]).answer is Answer.INCONSISTENT
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_barrier_is_missing(lost: int) -> None:
+    barriers = play()
+    del barriers[lost]
+    decision = decide(barriers)
+    assert decision.answer is Answer.MISSING
+    assert "no ack of subtask" in decision.reason
+
+
+def test_nothing_at_all_is_missing() -> None:
+    assert decide([]).answer is Answer.MISSING
+
+
+def test_a_subtask_that_did_not_read_all_of_its_upstream_is_missing() -> None:
+    first, second = play()
+    blind = Barrier(uid="c", subtask=1, attempt=second.attempt, acks=second.acks, seen=second.seen[:-1])
+    decision = decide([first, blind])
+    assert decision.answer is Answer.MISSING
+    assert decision.reason == "Subtask 1 of operator 'c' holds no barrier of 'b', subtask 2."
+
+
+def test_a_subtask_beyond_the_plan_is_inconsistent() -> None:
+    stale = Seen(uid="b", subtask=7, attempt="x", by_uid="c", by_subtask=0)
+    barriers = [*play(), Barrier(uid="c", subtask=0, attempt="c0-1", seen=(stale,))]
+    assert decide(barriers).answer is Answer.INCONSISTENT
+
+
+def failure(kind: Any, uid: str) -> Failure:
+    return Failure(kind=kind, uid=uid, subtask=0, message=f"{kind} in {uid}")
+
+
+def test_a_failure_travels_as_data_and_the_one_nearest_to_the_source_is_told() -> None:
+    decision = decide(play(b2=failure("user_function", "b"), c0=failure("output_type", "c"), a0=failure("poison", "a")))
+    assert decision.answer is Answer.FAILURE
+    assert decision.failure == failure("user_function", "b")
+
+
+def test_poison_alone_is_told_too() -> None:
+    assert decide(play(c1=failure("poison", "c"))).reason == "poison in c"
+
+
+def test_a_barrier_from_elsewhere_is_a_broken_route() -> None:
+    with pytest.raises(ValueError, match="does not feed"):
+        Alignment("b", 0, A).add(Barrier(uid="c", subtask=0, attempt="1"))
+    with pytest.raises(ValueError, match="does not feed"):
+        Alignment("a", 0, None).add(Barrier(uid="a", subtask=0, attempt="1"))
+
+
+def test_a_job_without_operators_has_nothing_to_wait_for() -> None:
+    assert acknowledge(plan_of(), []) == Acknowledged(Answer.SUCCESS, {})

@@ -1,0 +1,112 @@
+"""Each refusal of a start names what differs and leaves every byte as it was."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.errors import (
+    KeyTypeChangedError,
+    MaxParallelismChangedError,
+    RestoreError,
+    SourcesChangedError,
+    StateTypeChangedError,
+    UnknownOperatorError,
+)
+from state_engine.log.records import SourceFingerprint
+from state_engine.serialization.column import Column
+from state_engine.testing.simulated import Faults
+from state_engine.testing.simulated_tasks import schema
+from state_engine.testing.simulator import Simulation, request
+
+Change = Callable[[StartRequest], StartRequest]
+
+
+def operator(**fields: object) -> Change:
+    """Changes the first operator."""
+
+    def change(start: StartRequest) -> StartRequest:
+        first, *others = start.operators
+        return replace(start, operators=(replace(first, **fields), *others))
+
+    return change
+
+
+def source(**fields: object) -> Change:
+    return lambda start: replace(start, fingerprints=(replace(start.fingerprints[0], **fields),))
+
+
+REFUSALS: list[tuple[Change, type[RestoreError], str]] = [
+    (operator(max_parallelism=128), MaxParallelismChangedError, "128; its state was written with 13"),
+    (operator(keys=(Column(name="key", type="bigint"),)), KeyTypeChangedError, r"\(key bigint\).*\(key string\)"),
+    (operator(keys=()), KeyTypeChangedError, "'count'"),
+    (
+        operator(schemas=(replace(schema("count"), schema_id="x", value="double"),)),
+        StateTypeChangedError,
+        "bigint, is double",
+    ),
+    (
+        operator(schemas=(replace(schema("count"), schema_id="x", shape="list"),)),
+        StateTypeChangedError,
+        "value, is list",
+    ),
+    (operator(uid="counter"), UnknownOperatorError, r"'count' \(n\).*new in the job: counter"),
+    (source(kind="delta"), SourcesChangedError, "source 0: kind was counted, is delta"),
+    (source(path="letters"), SourcesChangedError, "path was numbers, is letters"),
+    (source(options={"header": "true"}), SourcesChangedError, "option header was not set, is true"),
+    (lambda start: replace(start, fingerprints=()), SourcesChangedError, "there were 1 and are 0"),
+]
+
+
+@pytest.mark.parametrize("restore", [False, True])
+@pytest.mark.parametrize(("change", "kind", "says"), REFUSALS, ids=[says[:20] for _, _, says in REFUSALS])
+def test_a_refusal_writes_nothing(change: Change, kind: type[RestoreError], says: str, restore: bool) -> None:
+    simulation = Simulation()
+    simulation.finish(Faults())
+    start = request()
+    if restore:
+        start = simulation.restore(simulation.world.log.read(1, 4))
+    before = dict(simulation.world.storage.objects)
+    with pytest.raises(kind, match=says) as refusal:
+        simulation.start(change(start))
+    assert refusal.value.action
+    assert simulation.world.storage.objects == before
+
+
+def test_state_of_a_lost_operator_may_stay_behind_and_come_back() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    for _ in range(3):
+        driver.step()
+    before = simulation.world.state_at(simulation.head)
+    renamed = operator(uid="other")(request())
+    simulation.start(replace(renamed, allow_non_restored_state=True))
+    head = simulation.head.manifest
+    assert set(head.operators) == {"other", "total", "count"}
+    assert "count" in {known.uid for known in head.schemas}
+    simulation.start()
+    assert simulation.world.state_at(simulation.head) == before
+
+
+def test_sources_may_change_before_the_first_position() -> None:
+    simulation = Simulation()
+    simulation.start()
+    simulation.start(source(path="letters")(request()))
+    assert simulation.head.manifest.fingerprints == (SourceFingerprint(kind="counted", path="letters"),)
+
+
+def test_an_operator_and_a_state_may_be_added() -> None:
+    simulation = Simulation()
+    simulation.finish(Faults())
+    new = OperatorShape(uid="new", parallelism=2, max_parallelism=7, keys=(), schemas=(schema("new"),))
+    simulation.start(replace(request(), operators=(*request().operators, new)))
+    assert simulation.head.manifest.operators["new"].max_parallelism == 7
+    assert {known.uid for known in simulation.head.manifest.schemas} == {"count", "total", "new"}
+
+
+def test_parallelism_may_change_but_not_beyond_max_parallelism() -> None:
+    simulation = Simulation()
+    simulation.finish(Faults())
+    simulation.start(replace(request(), parallelism=50))
+    assert {op.parallelism for op in simulation.head.manifest.operators.values()} == {13}
