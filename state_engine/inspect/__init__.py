@@ -1,0 +1,18 @@
+"""Looks at jobs and reads their state from outside, without a JVM."""
+
+from state_engine.inspect.read import History, history_at, read_state, schema_of
+from state_engine.inspect.sql import run_state_sql, state_sql
+from state_engine.inspect.view import JobView, SinkSize, StateSize, open_job
+
+__all__ = [
+    "History",
+    "JobView",
+    "SinkSize",
+    "StateSize",
+    "history_at",
+    "open_job",
+    "read_state",
+    "run_state_sql",
+    "schema_of",
+    "state_sql",
+]

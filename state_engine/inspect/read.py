@@ -1,0 +1,114 @@
+"""Reads state from outside: the same fold as a restore, over the same files."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from state_engine.checkpoint.plan import states_of
+from state_engine.checkpoint.table import CheckpointTable, newest_base
+from state_engine.errors import NothingToRestoreError, UnknownOperatorError
+from state_engine.log.lineage import check_base_joins
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Pin, StateSchema
+from state_engine.savepoint.catalogue import resolve_restore
+from state_engine.savepoint.handles import read_pinned
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.state_reader import Segment, load_groups, read_base
+from state_engine.storage.tables import open_tables
+
+At = Pin | StoredManifest | str | None
+
+
+class History(NamedTuple):
+    """What folds to the state of one epoch."""
+
+    head: StoredManifest
+    segment: Segment
+
+
+def read_state(
+    root: str,
+    job: str,
+    uid: str,
+    state_name: str,
+    *,
+    at: At = None,
+    first: int = 0,
+    last: int | None = None,
+) -> pa.Table:
+    """Returns the live rows of one state.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job; it may be running.
+        uid: The operator.
+        state_name: The state.
+        at: A savepoint, a sealed epoch, or what `resolve_restore` takes (`checkpoint:3`, `epoch:1/42`, a savepoint
+            id). The newest sealed epoch by default.
+        first: Lowest key group.
+        last: Highest key group; all by default.
+
+    Returns:
+        key_group, key columns, namespace, [user_key], value, position, seq, last_access; sorted by key group. A list
+        has one row per element, in order.
+
+    Raises:
+        NothingToRestoreError: There is no such job, epoch or savepoint.
+        UnknownOperatorError: There is no such state; the error names those that exist.
+        CorruptionError: A file is gone or damaged.
+    """
+    history = history_at(root, job, at)
+    schema = schema_of(history, job, uid, state_name)
+    highest = _last_group(history, uid) if last is None else last
+    return load_groups([history.segment], schema, first, highest).drop_columns(["op"])
+
+
+def history_at(root: str, job: str, at: At = None) -> History:
+    """Returns what folds to the state at an epoch: the newest visible base before it, or a pin's, and what followed."""
+    storage = open_storage(root, job)
+    if isinstance(at, Pin):
+        return History(*read_pinned(storage, at))
+    head = at if isinstance(at, StoredManifest) else resolve_restore(root, job, at or "latest").stored
+    if head.manifest.job != job:
+        raise NothingToRestoreError(
+            f"Epoch {head.manifest.epoch} belongs to job {head.manifest.job!r}, not to {job!r}.",
+            action=f"Read the state of job {head.manifest.job!r}.",
+        )
+    return History(head, _segment(storage, job, head))
+
+
+def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSchema:
+    """Returns the schema of a state at an epoch.
+
+    Raises:
+        UnknownOperatorError: There is none of this name.
+    """
+    known = states_of([*history.segment.manifests, history.head.manifest])
+    for schema in known:
+        if (schema.uid, schema.name) == (uid, state_name):
+            return schema
+    names = ", ".join(f"{schema.uid}/{schema.name}" for schema in known) or "none"
+    raise UnknownOperatorError(
+        f"Job {job!r} has no state {uid}/{state_name} at epoch {history.head.manifest.epoch}; it has {names}.",
+        action="Name one of these; a state appears with the first epoch that uses it.",
+    )
+
+
+def _segment(storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
+    rows = CheckpointTable(storage, open_tables(storage)).rows()
+    reference = newest_base(rows, head.manifest) or head.manifest.base
+    base = read_base(storage, reference) if reference is not None else None
+    after = base.epoch if base is not None else 0
+    chain = [stored for stored in ManifestLog(storage, job).chain(head) if stored.manifest.epoch > after]
+    if base is not None:
+        check_base_joins(chain, base)
+    return Segment(storage, base, tuple(stored.manifest for stored in chain))
+
+
+def _last_group(history: History, uid: str) -> int:
+    operator = history.head.manifest.operators.get(uid)
+    return operator.max_parallelism - 1 if operator is not None else (1 << 15) - 1
+
+
+__all__ = ["At", "History", "history_at", "read_state", "schema_of"]

@@ -1,0 +1,158 @@
+"""The folding query: what a state table means, as text for DuckDB, Spark and polars.
+
+A state table is a log: rows say what was put, appended, deleted or cleared. The query keeps what lives. It is the fold
+of `log/fold.py` in words of SQL; `docs/state-tables.md` explains it line by line.
+"""
+
+from typing import Literal
+
+import pyarrow as pa
+
+from state_engine.errors import LakestateError, NothingToRestoreError
+from state_engine.inspect.read import At, History, history_at, schema_of
+from state_engine.log.paths import table_path
+from state_engine.log.records import StateFile, StateSchema
+from state_engine.storage.port import open_storage
+
+Dialect = Literal["duckdb", "polars", "spark"]
+
+
+def state_sql(root: str, job: str, uid: str, state_name: str, dialect: Dialect = "duckdb", *, at: At = None) -> str:
+    """Returns a query for the live rows of a state at the newest checkpoint before an epoch.
+
+    DuckDB and polars get the list of files that the checkpoint names, so the query needs no Delta extension, and its
+    result stands still while the job goes on. Spark gets the Delta table itself: its newest version.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        uid: The operator.
+        state_name: The state.
+        dialect: `duckdb` and `spark`: one SELECT; `polars`: a Python program whose result is the frame `state`.
+        at: As of `read_state`.
+
+    Raises:
+        NothingToRestoreError: Nothing was published before this epoch.
+        UnknownOperatorError: There is no such state.
+    """
+    history = history_at(root, job, at)
+    schema = schema_of(history, job, uid, state_name)
+    storage = open_storage(root, job)
+    table = f"{storage.url.rstrip('/')}/{table_path(uid, state_name)}"
+    if dialect == "spark":
+        _published(history, job)
+        return fold_query(schema, f"delta.`{table}`", "struct", identifier="`")
+    paths = [f"{storage.url.rstrip('/')}/{file.path}" for file in _files(history, schema, job)]
+    if not paths:
+        raise NothingToRestoreError(
+            f"State {uid}/{state_name} of job {job!r} has no rows in its newest checkpoint.", action="Use read_state."
+        )
+    if dialect == "polars":
+        return _polars_program(schema, paths, table)
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    source = f"read_parquet([{listed}])"
+    return f"-- with the delta extension, instead of read_parquet: delta_scan('{table}')\n" + fold_query(
+        schema, source, "row", identifier='"'
+    )
+
+
+def run_state_sql(root: str, job: str, uid: str, state_name: str, *, at: At = None) -> pa.Table:
+    """Runs the folding query in DuckDB, an optional extra; local storages only.
+
+    Raises:
+        LakestateError: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise LakestateError(
+            "DuckDB is not installed.", action="pip install 'lakestate[demo]', or use read_state."
+        ) from error
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        result = connection.sql(state_sql(root, job, uid, state_name, at=at)).to_arrow_table()
+    assert isinstance(result, pa.Table)
+    return result
+
+
+def fold_query(schema: StateSchema, source: str, pair: str, *, identifier: str) -> str:
+    """Returns the SELECT that folds a state table.
+
+    Args:
+        schema: The state; its shape decides which operations there are.
+        source: What stands behind FROM.
+        pair: The dialect's function that makes a comparable pair: `row` or `struct`.
+        identifier: The dialect's quote around names.
+    """
+    quoted = [f"{identifier}{name.replace(identifier, 2 * identifier)}{identifier}" for name in _key_names(schema)]
+    entry = ", ".join(["key_group", *quoted])
+    cell = f"{entry}, user_key" if schema.user_key is not None else entry
+    shown = ", ".join([cell, "value", "position", "seq", "last_access"])
+    place = f"{pair}(position, seq)"
+    lines = [
+        "WITH log AS (",
+        "  SELECT *,",
+        f"    max(CASE WHEN op = 'reset_group' THEN {place} END) OVER (PARTITION BY key_group) AS reset_at,",
+        f"    max(CASE WHEN op = 'clear' THEN {place} END) OVER (PARTITION BY {entry}) AS cleared_at,",
+        f"    row_number() OVER (PARTITION BY {cell} ORDER BY position DESC, seq DESC) AS newest",
+        f"  FROM {source}",
+        ")",
+        f"SELECT {shown}",
+        "FROM log",
+        "WHERE op IN ('put', 'append')",
+        f"  AND (reset_at IS NULL OR {place} > reset_at)",
+        f"  AND (cleared_at IS NULL OR {place} > cleared_at)",
+    ]
+    if schema.shape != "list":
+        lines.append("  AND newest = 1")
+    else:
+        lines = [line for line in lines if "AS newest" not in line]
+        lines[3] = lines[3].rstrip(",")
+    return "\n".join([*lines, f"ORDER BY {entry}, position, seq"]) + "\n"
+
+
+def _key_names(schema: StateSchema) -> list[str]:
+    return [*(column.name for column in schema.key), "namespace"]
+
+
+def _published(history: History, job: str) -> None:
+    if history.segment.base is None:
+        raise NothingToRestoreError(
+            f"Job {job!r} published nothing up to epoch {history.head.manifest.epoch}.",
+            action="Wait for the first checkpoint, or use read_state, which also reads what is not published yet.",
+        )
+
+
+def _files(history: History, schema: StateSchema, job: str) -> list[StateFile]:
+    _published(history, job)
+    base = history.segment.base
+    assert base is not None
+    ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
+    return [file for file in base.files if file.schema_id in ids]
+
+
+def _polars_program(schema: StateSchema, paths: list[str], table: str) -> str:
+    entry = ["key_group", *_key_names(schema)]
+    cell = [*entry, "user_key"] if schema.user_key is not None else entry
+    listed = ",\n    ".join(repr(path) for path in paths)
+    newest = "" if schema.shape == "list" else f"    & (place == place.max().over({cell!r}))\n"
+    return f"""import polars as pl
+
+# or, with deltalake: pl.scan_delta({table!r})
+log = pl.scan_parquet([
+    {listed},
+])
+# one number per row in the order of (position, seq); 0 stands for "never"
+log = log.sort("position", "seq").with_row_index("place", offset=1)
+place = pl.col("place").cast(pl.Int64)
+reset_at = pl.when(pl.col("op") == "reset_group").then(place).otherwise(0).max().over("key_group")
+cleared_at = pl.when(pl.col("op") == "clear").then(place).otherwise(0).max().over({entry!r})
+state = log.filter(
+    pl.col("op").is_in(["put", "append"])
+    & (place > reset_at)
+    & (place > cleared_at)
+{newest}).select({[*cell, "value", "position", "seq", "last_access"]!r}).collect()
+"""
+
+
+__all__ = ["Dialect", "fold_query", "run_state_sql", "state_sql"]

@@ -1,0 +1,162 @@
+"""What a job looks like from outside, cheap enough for every tick of a sensor: no state is read, no JVM started."""
+
+from typing import NamedTuple
+
+from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
+from state_engine.epoch import look
+from state_engine.log.lineage import predecessor_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Base, Manifest, Pin
+from state_engine.savepoint.catalogue import list_savepoints
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+from state_engine.storage.state_reader import read_base
+from state_engine.storage.tables import open_tables
+
+
+class StateSize(NamedTuple):
+    """Size of one state.
+
+    `rows` and `keys` are what its subtasks reported last, null when none did. `bytes` is what a restore of the newest
+    epoch reads: the files of the newest base, and the sections of the change files behind it.
+    """
+
+    uid: str
+    state: str
+    rows: int | None
+    keys: int | None
+    bytes: int
+    log_rows: int
+
+
+class SinkSize(NamedTuple):
+    """What one output of an operator gave to its sink in an interval of epochs."""
+
+    uid: str
+    output: str
+    files: int
+    rows: int
+    bytes: int
+
+
+class JobView:
+    """One job as it lies on disk. Every method asks the storage again.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+    """
+
+    def __init__(self, root: str, job: str) -> None:
+        self.root, self.job = root, job
+        self._storage = open_storage(root, job)
+        self._log = ManifestLog(self._storage, job)
+        self._rows = CheckpointTable(self._storage, open_tables(self._storage))
+
+    @property
+    def generations(self) -> list[int]:
+        """Generations that have epochs, in ascending order."""
+        return self._log.generations()
+
+    def newest(self) -> StoredManifest | None:
+        """Returns the newest sealed manifest, None before the first one."""
+        return look.newest(self._log)
+
+    def epochs(self, limit: int = 20) -> list[StoredManifest]:
+        """Returns the newest epochs of the current lineage, newest first; abandoned ones are left out."""
+        found: list[StoredManifest] = []
+        head = self.newest()
+        while head is not None and len(found) < limit:
+            found.append(head)
+            place = predecessor_of(head.manifest)
+            head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
+        return found
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        """Returns the rows of all checkpoints, oldest first; failed and aborted ones too."""
+        return [row for row in self._rows.rows() if row.kind == "checkpoint"]
+
+    def newest_checkpoint(self) -> CheckpointRow | None:
+        """Returns the completed checkpoint that a restore of the newest epoch would start from."""
+        head = self.newest()
+        rows = self._rows.rows() if head is not None else []
+        base = newest_base(rows, head.manifest) if head is not None else None
+        return next((row for row in rows if base is not None and row.base == base), None)
+
+    def savepoints(self) -> list[Pin]:
+        """Returns the completed savepoints, oldest first."""
+        return list_savepoints(self.root, self.job)
+
+    def statistics(self) -> list[StateSize]:
+        """Returns the size of every state at the newest epoch, without reading state."""
+        head = self.newest()
+        if head is None:
+            return []
+        reference = newest_base(self._rows.rows(), head.manifest) or head.manifest.base
+        base = read_base(self._storage, reference) if reference is not None else None
+        after = reference.epoch if reference is not None else 0
+        chain = [stored.manifest for stored in self._log.chain(head) if stored.manifest.epoch > after]
+        return _sizes(base, chain or [head.manifest])
+
+    def sinks(self, limit: int = 20) -> list[SinkSize]:
+        """Returns what each output gave to its sink in the newest epochs of the current lineage."""
+        total: dict[tuple[str, str], SinkSize] = {}
+        for stored in self.epochs(limit):
+            for uid, operator in stored.manifest.operators.items():
+                for output in (output for ack in operator.acks for output in ack.outputs):
+                    so_far = total.get((uid, output.output), SinkSize(uid, output.output, 0, 0, 0))
+                    total[uid, output.output] = SinkSize(
+                        uid,
+                        output.output,
+                        so_far.files + 1,
+                        so_far.rows + output.rows,
+                        so_far.bytes + output.length,
+                    )
+        return [total[name] for name in sorted(total)]
+
+
+def open_job(root: str, job: str) -> JobView:
+    """Opens a job for inspection; it may be running, stopped, or not there at all.
+
+    Raises:
+        JobDefinitionError: The name cannot be that of a job.
+    """
+    return JobView(root, job)
+
+
+def _sizes(base: Base | None, chain: list[Manifest]) -> list[StateSize]:
+    head = chain[-1]
+    behind = chain if base is None else [manifest for manifest in chain if manifest.epoch > base.epoch]
+    sizes = []
+    for schema in states_of(chain):
+        ids = {schema.schema_id}
+        ids |= (
+            {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
+            if base
+            else set()
+        )
+        files = [file for file in base.files if file.schema_id in ids] if base is not None else []
+        live = live_rows([head], schema) or live_rows(chain, schema)
+        sizes.append(
+            StateSize(
+                uid=schema.uid,
+                state=schema.name,
+                rows=live[0] if live else None,
+                keys=live[1] if live else None,
+                bytes=sum(file.length for file in files)
+                + sum(_share(manifest, schema.uid, schema.name) for manifest in behind),
+                log_rows=sum(file.rows for file in files) + changed_rows(behind, schema),
+            )
+        )
+    return sizes
+
+
+def _share(manifest: Manifest, uid: str, name: str) -> int:
+    """Bytes of the sections of one state in the change files of an epoch."""
+    operator = manifest.operators.get(uid)
+    handles = [ack.changes for ack in operator.acks if ack.changes is not None] if operator is not None else []
+    return sum(section.length for handle in handles for section in handle.sections if section.name == name)
+
+
+__all__ = ["JobView", "SinkSize", "StateSize", "open_job"]

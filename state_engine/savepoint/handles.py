@@ -1,0 +1,95 @@
+"""The files behind a pin: which they are, whether they are there, and what they say."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError, NotFoundError
+from state_engine.log.lineage import check_base_joins
+from state_engine.log.manifest import StoredManifest, decode_manifest
+from state_engine.log.records import Base, BaseReference, Manifest, Pin
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_reader import Segment, read_base
+
+_REMEDY = "Restore another savepoint, or bring the file back from a backup."
+
+
+class Pinned(NamedTuple):
+    """What a pin stands for: the manifest of its epoch, and the history that folds to its state."""
+
+    head: StoredManifest
+    segment: Segment
+
+
+def handles_of(
+    storage: CheckpointStorage, reference: BaseReference | None, base: Base | None, manifests: Iterable[Manifest]
+) -> tuple[tuple[str, int], ...]:
+    """Returns (path, length) of every file besides manifests that a restore reads, without doubles.
+
+    Staged outputs are not among them, since a sealed epoch's output is committed before the next one, nor are changes
+    that are inlined in a manifest.
+    """
+    found: dict[str, int] = {}
+    if reference is not None:
+        found[reference.path] = len(storage.get(reference.path))
+    if base is not None:
+        found |= {file.path: file.length for file in base.files}
+    for manifest in manifests:
+        for operator in manifest.operators.values():
+            for ack in operator.acks:
+                if ack.changes is not None and ack.changes.path not in manifest.inlined:
+                    found[ack.changes.path] = ack.changes.length
+    return tuple(found.items())
+
+
+def verify_handles(storage: CheckpointStorage, pin: Pin) -> None:
+    """Checks that every file of a pin is there with its length, and every manifest with its hash.
+
+    Lengths come from one listing per folder; contents are not read.
+
+    Raises:
+        MissingFileError: A file is gone.
+        DamagedFileError: A file has another length.
+        DamagedManifestError: A manifest is not the one that was pinned.
+    """
+    for path, digest in pin.manifests:
+        _read_manifest(storage, path, digest)
+    lengths: dict[str, int] = {}
+    for folder in {path.rpartition("/")[0] for path, _ in pin.handles}:
+        lengths |= {info.path: info.size for info in storage.list(folder, recursive=False)}
+    for path, length in pin.handles:
+        if path not in lengths:
+            raise MissingFileError(f"{path}, which savepoint {pin.savepoint_id} needs, is gone.", action=_REMEDY)
+        if lengths[path] != length:
+            raise DamagedFileError(
+                f"{path}, which savepoint {pin.savepoint_id} needs, has {lengths[path]} bytes, expected {length}.",
+                action=_REMEDY,
+            )
+
+
+def read_pinned(storage: CheckpointStorage, pin: Pin) -> Pinned:
+    """Reads manifests and base of a pin from their handles alone; no table and no chain is asked.
+
+    Raises:
+        CorruptionError: Something is gone or damaged.
+    """
+    manifests = [_read_manifest(storage, path, digest) for path, digest in pin.manifests]
+    base = read_base(storage, pin.base) if pin.base is not None else None
+    head = manifests[-1]
+    after = base.epoch if base is not None else 0
+    behind = [stored for stored in manifests if stored.manifest.epoch > after]
+    if base is not None:
+        check_base_joins(behind, base)
+    return Pinned(head, Segment(storage, base, tuple(stored.manifest for stored in behind)))
+
+
+def _read_manifest(storage: CheckpointStorage, path: str, digest: str) -> StoredManifest:
+    try:
+        stored = decode_manifest(storage.get(path), path=path)
+    except NotFoundError as error:
+        raise MissingFileError(f"The manifest {path} is gone.", action=_REMEDY) from error
+    if stored.hash != digest:
+        raise DamagedManifestError(f"{path} has the hash {stored.hash}, expected {digest}.", action=_REMEDY)
+    return stored
+
+
+__all__ = ["Pinned", "handles_of", "read_pinned", "verify_handles"]
