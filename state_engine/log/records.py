@@ -117,7 +117,7 @@ class Ack(Record, frozen=True, kw_only=True):
     statistics: tuple[StateStatistics, ...] = ()
     earliest_timer: int | None = None
     failure: Failure | None = None
-    timings_ms: dict[str, float] = {}
+    timings_ms: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Seen(Record, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ class SourceFingerprint(Record, frozen=True, kw_only=True):
 
     kind: str
     path: str
-    options: dict[str, str] = {}
+    options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class OperatorEpoch(Record, frozen=True, kw_only=True):
@@ -227,14 +227,14 @@ class Manifest(Record, frozen=True, kw_only=True):
     predecessor: str
     processing_time: int
     lineage: tuple[Span, ...]
-    watermarks: dict[str, int] = {}
+    watermarks: dict[str, int] = msgspec.field(default_factory=dict)
     fingerprints: tuple[SourceFingerprint, ...] = ()
     source_metadata: str = ""
     sources: tuple[SourcePosition, ...] = ()
-    operators: dict[str, OperatorEpoch] = {}
+    operators: dict[str, OperatorEpoch] = msgspec.field(default_factory=dict)
     schemas: tuple[StateSchema, ...] = ()
-    keys: dict[str, tuple[Column, ...]] = {}
-    inlined: dict[str, bytes] = {}
+    keys: dict[str, tuple[Column, ...]] = msgspec.field(default_factory=dict)
+    inlined: dict[str, bytes] = msgspec.field(default_factory=dict)
     base: BaseReference | None = None
     checkpoint_id: int | None = None
     origin: Origin | None = None
