@@ -1,13 +1,23 @@
 """The base of all durable records, and a column as they spell it."""
 
+from typing import Any
+
 import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Base of all durable records: immutable, and a field that we do not know is an error."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # msgspec's own gives the fields by position, which fields by keyword only do not take
+        return _rebuild, (type(self), msgspec.structs.asdict(self))
 
-class Column(Record):
+
+def _rebuild(kind: type[Record], fields: dict[str, Any]) -> Record:
+    return kind(**fields)
+
+
+class Column(Record, frozen=True, kw_only=True):
     """One column by name and Spark DDL type, such as `("tailnum", "string")`."""
 
     name: str

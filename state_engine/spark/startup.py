@@ -105,10 +105,9 @@ def _request(job: "StreamJob", options: StartOptions) -> StartRequest:
     states = job.states()
     specs = job.specs()
     upstream: list[str | None] = [None, *(spec.uid for spec in specs[:-1])]
-    target = None
+    target: RestoreTarget | None = None
     if options.restore is not None:
-        resolved = resolve_restore(job.root, job.name, options.restore)
-        target = RestoreTarget(stored=resolved.stored, savepoint_id=resolved.savepoint_id)
+        target = resolve_restore(job.root, job.name, options.restore)
     return StartRequest(
         job=job.name,
         root=job.root,
