@@ -1,5 +1,7 @@
 """A crash at every named place, then a restart: nobody can tell from the results."""
 
+from pathlib import Path
+
 import pytest
 
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
@@ -83,3 +85,9 @@ def test_points_stand_in_the_order_of_the_protocol() -> None:
 def test_production_passes_every_point() -> None:
     for point in CrashPoint:
         NoCrash().at(point, 1)
+
+
+def test_the_page_about_the_protocol_lists_every_point_in_order() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert listed == [point.name for point in CrashPoint]

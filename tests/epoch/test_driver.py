@@ -21,7 +21,7 @@ from state_engine.errors import (
     UserFunctionError,
 )
 from state_engine.log.records import Ack, Barrier, Failure, SourceFile, SourcePosition
-from state_engine.testing.simulated import Faults
+from state_engine.testing.simulated import Faults, SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks, schema
 from state_engine.testing.simulator import SimulatedDriver, Simulation
 
@@ -205,3 +205,30 @@ def test_a_checkpoint_whose_driver_died_is_finished_by_the_next_start() -> None:
     simulation = Simulation()
     simulation.finish(Faults(crashes=[(CrashPoint.E9_FILES_WRITTEN, 3)]))
     assert simulation.world.checkpoints[0].epoch == 3
+
+
+def test_an_idle_epoch_owes_its_output_like_any_other() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    driver.step()
+    driver.crash.faults.crashes.append((CrashPoint.E6_SEALED, 3))
+    with pytest.raises(SimulatedCrash):
+        driver.idle()
+    assert debts.owed(simulation.world.log, simulation.head) == simulation.head
+    assert simulation.world.table.version == (1, 2)
+    simulation.start()
+    assert simulation.world.table.version == (1, 3)
+
+
+def test_manifests_without_data_carry_no_acks() -> None:
+    simulation = Simulation()
+    simulation.start().step()
+    target = simulation.head
+    simulation.start()
+    assert simulation.head.manifest.operators.keys() == {"count", "total"}
+    assert not any(operator.acks for operator in simulation.head.manifest.operators.values())
+    simulation.start(simulation.restore(target))
+    for manifest in (simulation.world.log.read(1, 4).manifest, simulation.head.manifest):
+        assert manifest.kind in ("closing", "restore")
+        assert not any(operator.acks for operator in manifest.operators.values())
+        assert [known.uid for known in manifest.schemas] == ["count", "total"]

@@ -178,3 +178,10 @@ def test_a_sink_that_cannot_go_back_refuses_before_anything_is_closed(monkeypatc
     with pytest.raises(SinkRewindError):
         simulation.start(simulation.restore(target_of(simulation, 5)))
     assert simulation.world.storage.objects == before
+
+
+def test_the_number_of_a_generation_is_never_used_twice() -> None:
+    simulation = finished()
+    simulation.world.storage.put_exclusive("_epochs/g000004/changes/left-behind", b"")
+    simulation.start(simulation.restore(target_of(simulation, 5)))
+    assert simulation.head.manifest.generation == 5
