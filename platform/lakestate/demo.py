@@ -16,7 +16,7 @@ from lakestate.examples.flights.data import RECORDS, read_flights, write_files
 from state_engine.errors import LakestateError
 from state_engine.log.records import Pin
 
-_RECORDS_PER_FILE = 10_000
+_RECORDS_PER_FILE = 12_000  # one file is one epoch: 29 for all records, and a few that run again
 _FEWEST_FILES = 16  # so that there is an epoch for each thing that is to happen
 
 

@@ -51,7 +51,7 @@ class DemoView:
     def phase(self, text: str) -> None:
         """Says what happens now."""
         elapsed = time.monotonic() - self._started
-        self._console.print(f"[dim]{elapsed:6.1f} s[/]  {text}", highlight=False)
+        self._console.print(f"[dim]{elapsed:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
 
     def show(self, event: AnyEvent) -> None:
         """Takes in one event."""

@@ -78,7 +78,7 @@ class RunnerProcess:
     ) -> None:
         self.kill()
 
-    def events(self, silence_s: float = 120.0) -> Iterator[AnyEvent]:
+    def events(self, silence_s: float = 300.0) -> Iterator[AnyEvent]:
         """Yields events as they come, until the runner has closed its output.
 
         Raises:
