@@ -32,10 +32,9 @@ from state_engine.testing.simulated import (
     Row,
     SimulatedCrash,
     SimulatedCrashes,
-    SimulatedPublisher,
-    SimulatedSinks,
     World,
 )
+from state_engine.testing.simulated_services import SimulatedPublisher, SimulatedSinks
 from state_engine.testing.simulated_tasks import KEY, SimulatedTasks, truth
 
 MAX_PARALLELISM = 13

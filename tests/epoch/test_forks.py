@@ -7,7 +7,8 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.request import RestoreTarget
 from state_engine.errors import FencedError, NothingToRestoreError, RestoreError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
-from state_engine.testing.simulated import Faults, SimulatedCrash, SimulatedSinks
+from state_engine.testing.simulated import Faults, SimulatedCrash
+from state_engine.testing.simulated_services import SimulatedSinks
 from state_engine.testing.simulated_tasks import truth
 from state_engine.testing.simulator import SimulatedDriver, Simulation, position, request
 

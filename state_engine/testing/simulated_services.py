@@ -1,0 +1,99 @@
+"""The sinks and the publisher of the simulated world, with the fences and the idempotence that their ports promise."""
+
+import json
+from dataclasses import dataclass
+
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.look import newest
+from state_engine.errors import SinkError
+from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import base_path
+from state_engine.log.records import BaseReference, Manifest
+from state_engine.testing.simulated import Entry, SimulatedCrashes, World
+
+
+@dataclass
+class SimulatedSinks:
+    """The `Sinks` port: one exactly-once table for the first operator, one at-least-once user sink for the last."""
+
+    world: World
+    crash: SimulatedCrashes
+
+    def commit(self, sealed: StoredManifest) -> None:
+        manifest, faults = sealed.manifest, self.crash.faults
+        if faults.sink_errors:
+            faults.sink_errors -= 1
+            if faults.sink_errors % 2 == 0:
+                raise SinkError("simulated: the sink is away")
+        self.world.table.add(self._entry(manifest, "count"))
+        self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        self.world.notified.append(self._entry(manifest, "total"))
+        self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        if faults.sink_errors:
+            faults.sink_errors -= 1
+            raise SinkError("simulated: the answer of the sink was lost")
+
+    def check_rewind(self, target: StoredManifest) -> None:
+        pass
+
+    def rewind(self, target: StoredManifest, generation: int) -> None:
+        head = newest(self.world.log)
+        assert head is not None
+        returned = [
+            stored.manifest
+            for stored in self.world.log.chain(target, down_to_base=False)
+            if stored.manifest.operators["count"].acks
+            and not contains(head.manifest.lineage, stored.manifest.generation, stored.manifest.epoch)
+        ]
+        kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, generation)
+        self.world.table.move(kept, [self._entry(manifest, "count") for manifest in returned])
+        self.world.notified.extend(self._entry(manifest, "total") for manifest in returned)
+
+    def _entry(self, manifest: Manifest, uid: str) -> Entry:
+        return Entry(manifest.generation, manifest.epoch, self.world.output(manifest.operators[uid].acks))
+
+
+@dataclass
+class SimulatedPublisher:
+    """The `Publisher` port: folds into one JSON base; the list `World.checkpoints` stands for `_checkpoints`."""
+
+    world: World
+    crash: SimulatedCrashes
+
+    def begin(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        self.crash.at(CrashPoint.E9_PUBLISH_BEGUN, manifest.epoch)
+        path = base_path(manifest.generation, manifest.epoch, self.world.new_id())
+        data = json.dumps(self.world.state_at(sealed)).encode()
+        self.crash.at(CrashPoint.E9_FILES_WRITTEN, manifest.epoch)
+        self.crash.at(CrashPoint.E9_TABLE_COMMITTED, manifest.epoch)
+        self.world.storage.put_exclusive(path, data)
+        self.crash.at(CrashPoint.E9_BASE_WRITTEN, manifest.epoch)
+        self.world.checkpoints.append(
+            BaseReference(
+                path=path,
+                checksum="",
+                generation=manifest.generation,
+                epoch=manifest.epoch,
+                checkpoint_id=manifest.checkpoint_id or 0,
+            )
+        )
+        self.crash.at(CrashPoint.E9_VISIBLE, manifest.epoch)
+
+    def completed(self) -> BaseReference | None:
+        return self.world.checkpoints[-1] if self.world.checkpoints else None
+
+    def finish(self, head: StoredManifest) -> BaseReference | None:
+        lineage = head.manifest.lineage
+        for stored in self.world.log.chain(head):
+            if stored.manifest.job != self.world.job:
+                continue
+            visible = {base.checkpoint_id for base in self.world.checkpoints}
+            if stored.manifest.checkpoint_id is not None and stored.manifest.checkpoint_id not in visible:
+                self.begin(stored)
+        found = [base for base in self.world.checkpoints if contains(lineage, base.generation, base.epoch)]
+        return max(found, key=lambda base: base.epoch, default=None)
+
+
+__all__ = ["SimulatedPublisher", "SimulatedSinks"]
