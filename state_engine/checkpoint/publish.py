@@ -94,9 +94,8 @@ class CheckpointPublisher:
 
     def finish(self, head: StoredManifest) -> BaseReference | None:
         self._background.wait()
-        rows = self._world.rows.rows()
-        self._visible = self._completed = newest_base(rows, head.manifest)
-        owed = self._owed(head, {row.checkpoint_id for row in rows})
+        self._visible = self._completed = newest_base(self._world.rows.newest_first(), head.manifest)
+        owed = self._owed(head)
         if owed:
             now = self._world.clock.now_ms()
             self._run(owed[-1], [aborted_row(stored, owed[-1], now) for stored in owed[:-1]])
@@ -109,7 +108,7 @@ class CheckpointPublisher:
     def next_checkpoint_id(self) -> int:
         """Returns an id above those of all rows and of all sealed epochs of the job, abandoned ones included."""
         log = self._world.log
-        highest = max((row.checkpoint_id or 0 for row in self._world.rows.rows()), default=0)
+        highest = self._world.rows.highest_id()
         for generation in log.generations():
             newest = log.newest(generation)
             while newest is not None and newest.manifest.checkpoint_id is None:
@@ -120,16 +119,22 @@ class CheckpointPublisher:
             highest = max(highest, newest.manifest.checkpoint_id or 0 if newest is not None else 0)
         return highest + 1
 
-    def _owed(self, head: StoredManifest, known: set[int | None]) -> list[StoredManifest]:
+    def _owed(self, head: StoredManifest) -> list[StoredManifest]:
         """Checkpoints of the running generation, behind the newest base, of which no row tells the end."""
         after = self._visible.epoch if self._visible is not None else 0
-        return [
-            stored
+        wanted = {
+            stored.manifest.checkpoint_id: stored
             for stored in self._world.log.chain(head)
             if stored.manifest.generation == head.manifest.generation
-            and stored.manifest.checkpoint_id not in known | {None}
+            and stored.manifest.checkpoint_id is not None
             and stored.manifest.epoch > after
-        ]
+        }
+        lowest = min(wanted, default=0)
+        for row in self._world.rows.newest_first() if wanted else ():
+            if (row.checkpoint_id or 0) < lowest:
+                break
+            wanted.pop(row.checkpoint_id or 0, None)
+        return list(wanted.values())
 
     def _run(self, sealed: StoredManifest, joined: Sequence[CheckpointRow] = ()) -> None:
         """Publishes one checkpoint and notes how it ended. Only a simulated crash gets out."""

@@ -4,7 +4,8 @@
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from state_engine.errors import DamagedFileError
+from state_engine.errors import DamagedFileError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.paths import CHECKPOINTS
 from state_engine.log.records import BaseReference, Manifest
@@ -23,6 +24,7 @@ CheckpointKind = Literal["checkpoint", "savepoint"]
 CheckpointStatus = Literal["completed", "failed", "aborted"]
 CheckpointType = Literal["FULL", "INCREMENTAL", "PIN"]
 
+_NAME = re.compile(r"part-(.+)-[0-9a-f]{32}\.parquet")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _TIME = pa.timestamp("us", tz="UTC")
@@ -187,35 +189,75 @@ class CheckpointTable:
         self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
 
     def rows(self) -> list[CheckpointRow]:
-        """Returns all rows, oldest epoch first; none when the job never published.
+        """Returns all rows, oldest first; none when the job never published.
 
         Raises:
-            DamagedFileError: A row group cannot be read.
+            DamagedFileError: A file of the table cannot be read.
         """
-        active = self._tables.active(CHECKPOINTS)
-        rows: list[CheckpointRow] = []
-        for name in active.names if active else ():
-            try:
-                table = pq.read_table(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}")))
-            except pa.ArrowException as error:
-                raise DamagedFileError(
-                    f"{CHECKPOINTS}/{name} cannot be read: {error}.",
-                    action="Restore by savepoint id or epoch, which need no row; restore the file from a backup.",
-                ) from error
-            rows += from_table(table)
+        rows = [row for name in self._names() for row in self._read(name)]
         return sorted(rows, key=lambda row: (row.completed_at, row.generation, row.epoch))
+
+    def newest_first(self) -> Iterator[CheckpointRow]:
+        """Yields the rows of checkpoints from the highest id down and reads no more files than are asked for.
+
+        A file is named for its highest id. Files of other names (somebody compacted the table) are all read first.
+        """
+        names = self._names()
+        if any(_id_of(name) is None for name in names):
+            yield from sorted(
+                (row for row in self.rows() if row.checkpoint_id is not None), key=lambda row: -(row.checkpoint_id or 0)
+            )
+            return
+        for name in sorted((name for name in names if _number_of(name)), key=_number_of, reverse=True):
+            yield from reversed(self._read(name))
+
+    def highest_id(self) -> int:
+        """Returns the highest checkpoint id of all rows, 0 when there are none."""
+        return next((row.checkpoint_id or 0 for row in self.newest_first()), 0)
+
+    def savepoint_ids(self) -> set[str]:
+        """Returns the ids of the completed savepoints."""
+        found = [_id_of(name) for name in self._names()]
+        if None in found:
+            return {row.id for row in self.rows() if row.kind == "savepoint" and row.status == "completed"}
+        return {name for name in found if name is not None and not name.isdecimal()}
+
+    def _names(self) -> tuple[str, ...]:
+        active = self._tables.active(CHECKPOINTS)
+        return active.names if active is not None else ()
+
+    def _read(self, name: str) -> list[CheckpointRow]:
+        try:
+            return from_table(pq.read_table(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}"))))
+        except (pa.ArrowException, NotFoundError) as error:
+            raise DamagedFileError(
+                f"{CHECKPOINTS}/{name} cannot be read: {error}.",
+                action="Restore by savepoint id or epoch, which need no row; restore the file from a backup.",
+            ) from error
+
+
+def _id_of(name: str) -> str | None:
+    match = _NAME.fullmatch(name)
+    return match[1] if match is not None else None
+
+
+def _number_of(name: str) -> int:
+    found = _id_of(name)
+    return int(found) if found is not None and found.isdecimal() else 0
 
 
 def newest_base(rows: Iterable[CheckpointRow], head: Manifest) -> BaseReference | None:
-    """Returns the newest visible base on the lineage of `head`, at or before its epoch."""
-    best: BaseReference | None = None
+    """Returns the newest visible base on the lineage of `head`, at or before its epoch.
+
+    Args:
+        rows: From the highest id down (`newest_first`): along a lineage ids grow as epochs do.
+        head: The epoch to begin from.
+    """
     for row in rows:
         base = row.base if row.kind == "checkpoint" and row.status == "completed" else None
-        if base is None or base.epoch > head.epoch or not contains(head.lineage, base.generation, base.epoch):
-            continue
-        if best is None or base.epoch > best.epoch:
-            best = base
-    return best
+        if base is not None and base.epoch <= head.epoch and contains(head.lineage, base.generation, base.epoch):
+            return base
+    return None
 
 
 __all__ = ["SCHEMA", "CheckpointRow", "CheckpointTable", "StateRow", "from_table", "newest_base", "to_table"]

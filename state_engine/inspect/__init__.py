@@ -2,6 +2,7 @@
 
 from state_engine.inspect.read import History, history_at, read_state, schema_of
 from state_engine.inspect.sql import run_state_sql, state_sql
+from state_engine.inspect.tables import read_table
 from state_engine.inspect.view import JobView, SinkSize, StateSize, open_job
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "history_at",
     "open_job",
     "read_state",
+    "read_table",
     "run_state_sql",
     "schema_of",
     "state_sql",

@@ -96,8 +96,8 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
 
 
 def _segment(storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
-    rows = CheckpointTable(storage, open_tables(storage)).rows()
-    reference = newest_base(rows, head.manifest) or head.manifest.base
+    rows = CheckpointTable(storage, open_tables(storage))
+    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
     base = read_base(storage, reference) if reference is not None else None
     after = base.epoch if base is not None else 0
     chain = [stored for stored in ManifestLog(storage, job).chain(head) if stored.manifest.epoch > after]

@@ -1,5 +1,6 @@
 """What a job looks like from outside, cheap enough for every tick of a sensor: no state is read, no JVM started."""
 
+from itertools import islice
 from typing import NamedTuple
 
 from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
@@ -73,16 +74,21 @@ class JobView:
             head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
         return found
 
-    def checkpoints(self) -> list[CheckpointRow]:
-        """Returns the rows of all checkpoints, oldest first; failed and aborted ones too."""
-        return [row for row in self._rows.rows() if row.kind == "checkpoint"]
+    def checkpoints(self, limit: int | None = None) -> list[CheckpointRow]:
+        """Returns the rows of checkpoints, oldest first; failed and aborted ones too.
+
+        Args:
+            limit: Only so many of the newest; each costs a small read.
+        """
+        return list(islice(self._rows.newest_first(), limit))[::-1]
 
     def newest_checkpoint(self) -> CheckpointRow | None:
         """Returns the completed checkpoint that a restore of the newest epoch would start from."""
         head = self.newest()
-        rows = self._rows.rows() if head is not None else []
-        base = newest_base(rows, head.manifest) if head is not None else None
-        return next((row for row in rows if base is not None and row.base == base), None)
+        for row in self._rows.newest_first() if head is not None else ():
+            if head is not None and newest_base([row], head.manifest) is not None:
+                return row
+        return None
 
     def savepoints(self) -> list[Pin]:
         """Returns the completed savepoints, oldest first."""
@@ -93,7 +99,7 @@ class JobView:
         head = self.newest()
         if head is None:
             return []
-        reference = newest_base(self._rows.rows(), head.manifest) or head.manifest.base
+        reference = newest_base(self._rows.newest_first(), head.manifest) or head.manifest.base
         base = read_base(self._storage, reference) if reference is not None else None
         after = reference.epoch if reference is not None else 0
         chain = [stored.manifest for stored in self._log.chain(head) if stored.manifest.epoch > after]

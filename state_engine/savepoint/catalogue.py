@@ -21,8 +21,7 @@ def list_savepoints(root: str, job: str) -> list[Pin]:
         DamagedFileError: A pin is not what was written.
     """
     storage = open_storage(root, job)
-    rows = CheckpointTable(storage, open_tables(storage)).rows()
-    completed = {row.id for row in rows if row.kind == "savepoint" and row.status == "completed"}
+    completed = CheckpointTable(storage, open_tables(storage)).savepoint_ids()
     pins = []
     for savepoint_id in storage.folders(SAVEPOINTS):
         if savepoint_id in completed and storage.exists(pin_path(savepoint_id)):

@@ -113,7 +113,7 @@ def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> Stored
 
 def _draft(storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest) -> Pin:
     """A pin without name: the newest visible base at or before the epoch, and the manifests behind it."""
-    reference = newest_base(rows.rows(), head.manifest) or head.manifest.base
+    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
     base = read_base(storage, reference) if reference is not None else None
     chain = [stored for stored in log.chain(head) if base is None or stored.manifest.epoch > base.epoch]
     if base is not None:

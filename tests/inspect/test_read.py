@@ -2,10 +2,17 @@ import random
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.errors import DamagedFileError, MissingFileError, NothingToRestoreError, UnknownOperatorError
-from state_engine.inspect import open_job, read_state, run_state_sql, state_sql
+from state_engine.errors import (
+    DamagedFileError,
+    MissingFileError,
+    NotFoundError,
+    NothingToRestoreError,
+    UnknownOperatorError,
+)
+from state_engine.inspect import open_job, read_state, read_table, run_state_sql, state_sql
 from state_engine.log.records import StateSchema
 from state_engine.savepoint import trigger_savepoint
 from state_engine.testing.changes import model_of, put
@@ -153,6 +160,33 @@ def test_a_view_without_reading_state(root: str) -> None:
     at = job.log.read(1, 7)  # subtasks report what they held before the epoch
     assert sizes["count"].rows == len(job.rows("aircraft", "count", at))
     assert sizes["count"].bytes > 0
+
+
+def test_a_sensor_reads_only_the_rows_that_are_new(root: str) -> None:
+    job = published(root)
+    fetched: list[str] = []
+    view = open_job(root, job.job)
+    get = view._storage.get
+    view._storage.get = lambda path: fetched.append(path) or get(path)  # type: ignore[method-assign,func-returns-value]
+    assert [row.checkpoint_id for row in view.checkpoints(1)] == [3]
+    assert len([path for path in fetched if path.endswith(".parquet")]) == 1
+
+
+def test_a_table_of_checkpoints_that_somebody_compacted_is_still_read(tmp_path: Path) -> None:
+    job = published(str(tmp_path))
+    pin = trigger_savepoint(str(tmp_path), job.job)
+    DeltaTable(Path(tmp_path, "flights", "_checkpoints")).optimize.compact()
+    view = open_job(str(tmp_path), job.job)
+    assert [row.checkpoint_id for row in view.checkpoints()] == [1, 2, 3]
+    assert view.savepoints() == [pin]
+    assert CheckpointPublisher(job.storage, job.job).next_checkpoint_id() == 4
+
+
+def test_reads_any_delta_table(tmp_path: Path) -> None:
+    published(str(tmp_path))
+    assert read_table(str(tmp_path / "flights" / "_checkpoints")).num_rows == 3
+    with pytest.raises(NotFoundError, match="no Delta table"):
+        read_table(str(tmp_path / "nothing"))
 
 
 def test_epochs_cross_generations_along_the_lineage(root: str) -> None:
