@@ -51,9 +51,15 @@ def check(move_: SinkMove, sink: str, path: str) -> None:
         )
 
 
-def transaction_id(job: str, generation: int, sink: str) -> str:
-    """Returns the id under which a generation of a job commits to a sink's table."""
-    return f"lakestate/{job}/g{generation:06d}/{sink}"
+def transaction_id(job: str, sink: str) -> str:
+    """Returns the id under which a job commits to a sink's table."""
+    return f"lakestate/{job}/{sink}"
+
+
+def transaction_version(generation: int, epoch: int) -> int:
+    """Returns the version of an epoch's commit: it grows over generations, so that a driver of an old one, declared dead
+    and still on its way, finds itself behind."""
+    return generation << 40 | epoch
 
 
 def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
@@ -66,8 +72,9 @@ def _committed(manifest: Manifest, sink: str, path: str, job: str, live: set[str
     outputs = outputs_of(manifest, sink)
     if not outputs or any(o.path in live for o in outputs):
         return outputs
-    newest = delta.transaction_version(path, transaction_id(job, manifest.generation, sink))
-    return outputs if newest is not None and newest >= manifest.epoch else []
+    newest = delta.transaction_version(path, transaction_id(job, sink))
+    committed = newest is not None and newest >= transaction_version(manifest.generation, manifest.epoch)
+    return outputs if committed else []
 
 
 def _since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
@@ -86,4 +93,4 @@ def _since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Seq
         current = log.read(place.generation, place.epoch)
 
 
-__all__ = ["SinkMove", "check", "move", "outputs_of", "transaction_id"]
+__all__ = ["SinkMove", "check", "move", "outputs_of", "transaction_id", "transaction_version"]

@@ -93,8 +93,8 @@ class SinkCommits:
             delta.append_files(
                 sink.path,
                 [_delta_file(f) for f in files],
-                app_id=history.transaction_id(self._job, epoch.generation, node.uid),
-                version=epoch.epoch,
+                app_id=history.transaction_id(self._job, node.uid),
+                version=history.transaction_version(epoch.generation, epoch.epoch),
                 schema=schema,
                 info=self._info(node, epoch.generation, epoch.epoch),
             )
@@ -141,11 +141,11 @@ class SinkCommits:
         def abandoned(epoch: EpochId) -> bool:
             return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch[1:]))
 
-        for node, schema in self._sinks:
+        for node, _ in self._sinks:
             if isinstance(node.sink, MemorySink):
                 node.sink.remove(abandoned)
-            elif isinstance(node.sink, DeltaSink) and not self._keep_output:
-                self._rewind_table(node, node.sink, schema, target, generation)
+            elif isinstance(node.sink, DeltaSink) and target.manifest.job == self._job:
+                self._rewind_table(node, node.sink, target, generation)
 
     def _move(self, node: SinkNode, sink: DeltaSink, target: StoredManifest) -> history.SinkMove:
         head = newest(self._log)
@@ -153,24 +153,21 @@ class SinkCommits:
             return history.SinkMove((), ())
         return history.move(self._log, self._job, node.uid, sink.path, head, target)
 
-    def _rewind_table(
-        self, node: SinkNode, sink: DeltaSink, schema: pa.Schema, target: StoredManifest, generation: int
-    ) -> None:
-        """One transaction takes away what was abandoned; a second one brings back what an abandoned line had added."""
-        move = self._move(node, sink, target)
-        info = self._info(node, generation, target.manifest.epoch + 1)
-        base = history.transaction_id(self._job, generation, node.uid)
-        live = set(delta.live_files(sink.path))
-        removed = [o.path for o in move.removed if o.path in live]
-        if removed:
-            delta.remove_files(
-                sink.path, removed, app_id=f"{base}/rewind", version=generation, now_ms=_now_ms(), info=info
+    def _rewind_table(self, node: SinkNode, sink: DeltaSink, target: StoredManifest, generation: int) -> None:
+        """One transaction takes away what is abandoned, brings back what the target stands on, and moves the fence."""
+        move = history.SinkMove((), ()) if self._keep_output else self._move(node, sink, target)
+        try:
+            delta.replace_files(
+                sink.path,
+                [o.path for o in move.removed],
+                [_delta_file(o) for o in move.added],
+                app_id=history.transaction_id(self._job, node.uid),
+                version=history.transaction_version(generation, 0),
+                now_ms=_now_ms(),
+                info=self._info(node, generation, target.manifest.epoch),
             )
-        if move.added:
-            adds = [_delta_file(o) for o in move.added]
-            delta.append_files(
-                sink.path, adds, app_id=f"{base}/return", version=generation, schema=schema, info=info
-            )
+        except MissingFileError as error:
+            raise SinkRewindError(error.message, action=error.action) from error
 
 
 def _now_ms() -> int:

@@ -122,17 +122,7 @@ def append_files(
         StorageError: anything else; whether it was committed is unknown, and calling again is safe.
     """
     _check_files(path, adds)
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(
-            add.path,
-            add.size,
-            dict(add.partition_values),
-            add.modified_ms,
-            True,
-            add.statistics or f'{{"numRecords":{add.rows}}}',
-        )
-        for add in adds
-    ]
+    actions: list[AddAction | RemoveAction] = [_add_action(add) for add in adds]
 
     def commit(table: DeltaTable, properties: CommitProperties) -> None:
         table.create_write_transaction(
@@ -147,32 +137,49 @@ def append_files(
     return _commit_once(path, app_id, version, info, commit)
 
 
-def remove_files(
-    path: str, files: Sequence[str], *, app_id: str, version: int, now_ms: int, info: Mapping[str, Any] | None = None
+def _add_action(add: DeltaFile) -> AddAction:
+    statistics = add.statistics or f'{{"numRecords":{add.rows}}}'
+    return AddAction(add.path, add.size, dict(add.partition_values), add.modified_ms, True, statistics)
+
+
+def replace_files(
+    path: str,
+    removed: Sequence[str],
+    adds: Sequence[DeltaFile] = (),
+    *,
+    app_id: str,
+    version: int,
+    now_ms: int,
+    info: Mapping[str, Any] | None = None,
 ) -> int:
-    """Removes files from the table in one commit, once for (app_id, version); their bytes stay.
+    """Removes and adds files in one commit, once for (app_id, version); the bytes of removed files stay.
+
+    With nothing to remove and nothing to add the commit still moves the application's version.
 
     Args:
-        files: Paths relative to the table's root, as they were added.
+        removed: Paths relative to the table's root, as they were added.
+        adds: Files that are durable below the table's root.
         now_ms: Time of removal.
 
     Returns:
         The newest version of the table after the commit.
 
     Raises:
-        MissingFileError: a file is no longer part of the table (compacted or removed by somebody else).
+        MissingFileError: a file to remove is no longer part of the table (compacted or removed by somebody else), or
+            one to add is not there.
         StorageError: as of `append_files`.
     """
+    _check_files(path, adds)
 
     def commit(table: DeltaTable, properties: CommitProperties) -> None:
-        gone = sorted(set(files) - set(_paths(table)))
+        gone = sorted(set(removed) - set(_paths(table)))
         if gone:
             raise MissingFileError(
-                f"{len(gone)} of {len(files)} files are no longer part of {path}, the first is {gone[0]}.",
+                f"{len(gone)} of {len(removed)} files are no longer part of {path}, the first is {gone[0]}.",
                 action="Somebody compacted or changed the table; keep what it holds, or rewrite it by hand.",
             )
         table.create_write_transaction(
-            [RemoveAction(file, True, now_ms) for file in files],
+            [*(RemoveAction(file, True, now_ms) for file in removed), *map(_add_action, adds)],
             "append",
             table.schema(),
             commit_properties=properties,
@@ -321,7 +328,7 @@ __all__ = [
     "append_files",
     "ensure_table",
     "live_files",
-    "remove_files",
+    "replace_files",
     "restore_version",
     "table_version",
     "transaction_version",

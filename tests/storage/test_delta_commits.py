@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
 from state_engine.storage import delta
-from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, remove_files, restore_version
+from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, replace_files, restore_version
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.parquet import write_parquet
 
@@ -241,8 +241,8 @@ def test_a_version_that_cannot_come_back_is_named(table: str) -> None:
 def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
     _append(table, 1, _file(table, "1.parquet", "a"), _file(table, "2.parquet", "b"), _file(table, "3.parquet", "c"))
     for _ in range(2):
-        assert remove_files(table, ["1.parquet", "3.parquet"], app_id="app", version=2, now_ms=1) == 2
+        assert replace_files(table, ["1.parquet", "3.parquet"], app_id="app", version=2, now_ms=1) == 2
     assert _values(table) == ["b"]
     with pytest.raises(MissingFileError, match=r"1 of 2 files.*1\.parquet"):
-        remove_files(table, ["1.parquet", "2.parquet"], app_id="app", version=3, now_ms=1)
+        replace_files(table, ["1.parquet", "2.parquet"], app_id="app", version=3, now_ms=1)
     assert _values(table) == ["b"]
