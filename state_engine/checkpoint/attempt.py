@@ -118,7 +118,7 @@ def _write_all(world: World, interval: Interval) -> list[FoldedState]:
         active = world.tables.active(table_path(schema.uid, schema.name))
         plan = plan_state(schema, interval.base, interval.manifests, active.names if active else None)
         segments = _segments(world, interval, plan)
-        states.append(FoldedState(plan, write_files(world.storage, plan, segments, head.generation)))
+        states.append(write_files(world.storage, plan, segments, head.generation))
     return states
 
 

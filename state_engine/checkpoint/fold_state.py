@@ -11,7 +11,7 @@ from state_engine.checkpoint.plan import StatePlan, file_name
 from state_engine.errors import StorageError
 from state_engine.log.change_file import checksum_of
 from state_engine.log.fold import coalesce, fold
-from state_engine.log.ops import KEY_GROUP, ops_to_names, table_schema
+from state_engine.log.ops import ops_to_names, table_schema
 from state_engine.log.records import StateFile
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.parquet import ParquetFile, encode_parquet
@@ -23,10 +23,18 @@ CODEC: Literal["zstd"] = "zstd"
 
 
 class FoldedState(NamedTuple):
-    """One state of a checkpoint: its plan, the files that this publish wrote, its table's version if there is one."""
+    """One state of a checkpoint.
+
+    Attributes:
+        plan: How it is published.
+        written: The files that this publish wrote.
+        statistics: Delta's statistics (JSON) of each of them, in order.
+        version: Version of its table, null when there is none.
+    """
 
     plan: StatePlan
     written: tuple[StateFile, ...]
+    statistics: tuple[str, ...]
     version: int | None = None
 
     @property
@@ -37,13 +45,13 @@ class FoldedState(NamedTuple):
 
 def write_files(
     storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int
-) -> tuple[StateFile, ...]:
+) -> FoldedState:
     """Folds a state range by range and writes one file for each range that has rows.
 
     A file's name stands for its content, so a file that an earlier attempt left behind is taken as it is. Memory holds
     one range at a time.
     """
-    files = []
+    files, statistics = [], []
     for first, last in plan.ranges:
         rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
         folded = fold(plan.schema, rows) if plan.full else coalesce(plan.schema, rows)
@@ -51,26 +59,20 @@ def write_files(
         if not folded.num_rows:
             continue
         path = f"{plan.table}/{file_name(plan, first, last)}"
-        files.append(_write_file(storage, plan, path, folded, generation))
-    return tuple(files)
+        file, described = _write_file(storage, plan, path, folded, generation)
+        files.append(file)
+        statistics.append(described)
+    return FoldedState(plan, tuple(files), tuple(statistics))
 
 
-def _table_file(file: StateFile, prefix: str) -> TableFile:
-    statistics = {
-        "numRecords": file.rows,
-        "minValues": {KEY_GROUP: file.first},
-        "maxValues": {KEY_GROUP: file.last},
-        "nullCount": {KEY_GROUP: 0},
-    }
-    return TableFile(file.path.removeprefix(prefix), file.length, file.rows, msgspec.json.encode(statistics).decode())
-
-
-def _write_file(storage: CheckpointStorage, plan: StatePlan, path: str, folded: pa.Table, generation: int) -> StateFile:
+def _write_file(
+    storage: CheckpointStorage, plan: StatePlan, path: str, folded: pa.Table, generation: int
+) -> tuple[StateFile, str]:
     data, written = encode_parquet(ops_to_names(folded), codec=CODEC)
     if not put_once(storage, path, data):
         data = pa.py_buffer(storage.get(path))
         written = _describe(path, data, expected_rows=folded.num_rows)
-    return StateFile(
+    file = StateFile(
         schema_id=plan.schema.schema_id,
         path=path,
         length=written.length,
@@ -83,6 +85,7 @@ def _write_file(storage: CheckpointStorage, plan: StatePlan, path: str, folded: 
         codec=CODEC,
         row_groups=written.row_groups,
     )
+    return file, written.statistics
 
 
 def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
@@ -100,7 +103,8 @@ def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
         if bounds is None:
             raise StorageError(f"{path} has no bounds of its key groups.", action="Remove the file; nothing names it.")
         groups.append((int(str(bounds.min)), int(str(bounds.max)), row_group.num_rows))
-    return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), "")
+    statistics = msgspec.json.encode({"numRecords": metadata.num_rows}).decode()
+    return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), statistics)
 
 
 def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:
@@ -117,7 +121,10 @@ def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int)
         return state._replace(version=active.version if active else None)
     version = tables.commit(
         plan.table,
-        [_table_file(file, prefix) for file in state.written],
+        [
+            TableFile(file.path.removeprefix(prefix), file.length, file.rows, statistics)
+            for file, statistics in zip(state.written, state.statistics, strict=True)
+        ],
         schema=table_schema(plan.schema, ddl_to_arrow),
         app_id=app_id,
         version=epoch,
