@@ -1,1 +1,5 @@
-"""Dagster resources: Spark session, state store, job control (import name: `lakestate.resources`)."""
+"""Dagster resources: state store (import name: `lakestate.resources`)."""
+
+from lakestate.resources.state_store import StateStoreResource
+
+__all__ = ["StateStoreResource"]

@@ -1,0 +1,57 @@
+"""Where jobs keep their state, as a Dagster resource."""
+
+import dagster as dg
+from pydantic import Field
+
+from state_engine.clock import RandomIds, SystemClock
+from state_engine.inspect import JobView, open_job
+from state_engine.log.records import Manifest, Pin
+from state_engine.savepoint import list_savepoints, load_savepoint, read_pinned, trigger_savepoint
+from state_engine.storage.port import open_storage
+
+
+class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Reads the state of jobs below one root and takes savepoints of it, running or not, without a JVM.
+
+    Credentials of object stores come from the environment, as obstore finds them.
+    """
+
+    root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
+
+    def open_job(self, job: str) -> JobView:
+        """Returns the view of one job. A job that never ran has no epochs, no checkpoints and no savepoints."""
+        return open_job(self.root, job)
+
+    def uri(self, job: str, path: str = "") -> str:
+        """Returns the address of a path relative to the root of a job."""
+        return "/".join(part for part in (self.root.rstrip("/"), job, path) if part)
+
+    def find_savepoint(self, job: str, label: str) -> Pin | None:
+        """Returns the newest savepoint with this label, or None."""
+        found = [pin for pin in list_savepoints(self.root, job) if pin.label == label]
+        return max(found, key=lambda pin: pin.created_at, default=None)
+
+    def take_savepoint(self, job: str, *, label: str) -> Pin:
+        """Pins the newest sealed epoch; the job neither has to run nor notices.
+
+        Raises:
+            NothingToRestoreError: The job never sealed an epoch.
+            CorruptionError: A file that a restore would need is gone or damaged.
+            SavepointError: The pin could not be written.
+        """
+        return trigger_savepoint(self.root, job, clock=SystemClock(), ids=RandomIds(), label=label, trigger="dagster")
+
+    def validate_savepoint(self, job: str, savepoint_id: str) -> Manifest:
+        """Checks that all files of a savepoint are there and returns the manifest of its epoch.
+
+        Lengths of files and hashes of manifests are compared; the contents of state files are not read.
+
+        Raises:
+            NothingToRestoreError: There is no such savepoint.
+            CorruptionError: Something is gone or damaged.
+        """
+        pin = load_savepoint(self.root, job, savepoint_id)
+        return read_pinned(open_storage(self.root, job), pin).head.manifest
+
+
+__all__ = ["StateStoreResource"]
