@@ -1,0 +1,89 @@
+"""Savepoints of a stream, one per partition: a run takes, validates and records it."""
+
+import time
+from typing import Any
+
+import dagster as dg
+
+from lakestate.assets.metadata import Metadata, size_metadata
+from lakestate.assets.names import KINDS, dagster_name, savepoint_key, savepoint_partitions, stream_pool
+from lakestate.resources import StateStoreResource
+from state_engine.errors import LakestateError
+from state_engine.log.records import Manifest, Pin
+
+_NO_PARTITION = "A savepoint needs a name: choose or add a partition when you materialise it; its key is the name."
+
+
+def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
+    """Returns `<job>/savepoint`.
+
+    The partition key becomes the savepoint's label. One partition is one savepoint for ever: another run of the same
+    partition, such as a retry of one that died, validates and records what is there and takes no second one.
+    """
+
+    @dg.asset(
+        key=savepoint_key(job),
+        partitions_def=savepoint_partitions(job),
+        group_name=dagster_name(job),
+        kinds=KINDS,
+        pool=stream_pool(job),
+        description=(
+            f"A savepoint of the stream `{job}`, which may be running or stopped: the newest sealed epoch is pinned, "
+            "nothing is copied, and the stream does not notice. To take one, materialise and add a partition: "
+            "its key is the savepoint's label."
+        ),
+    )
+    def savepoint(context: dg.AssetExecutionContext, state_store: StateStoreResource) -> dg.MaterializeResult[Any]:
+        if not context.has_partition_key:
+            raise dg.Failure(_NO_PARTITION, allow_retries=False)
+        began = time.monotonic()
+        try:
+            pin = state_store.find_savepoint(job, context.partition_key)
+            is_new = pin is None
+            if pin is None:
+                pin = state_store.take_savepoint(job, label=context.partition_key)
+            else:
+                context.log.info(f"Savepoint {pin.savepoint_id} carries this label already; it is validated again.")
+            manifest = state_store.validate_savepoint(job, pin.savepoint_id)
+        except LakestateError as error:
+            raise dg.Failure(
+                f"{type(error).__name__}: {error.message}",
+                metadata={"action": error.action or "Look at the log of the run."},
+            ) from error
+        seconds = time.monotonic() - began
+        context.log.info(f"Savepoint {pin.savepoint_id} at epoch {pin.epoch} is complete: {pin.bytes:,} bytes.")
+        return dg.MaterializeResult(
+            metadata=savepoint_metadata(pin, manifest, is_new=is_new, seconds=seconds, uri=state_store.uri(job)),
+            data_version=dg.DataVersion(pin.savepoint_id),
+        )
+
+    return savepoint
+
+
+def savepoint_metadata(pin: Pin, manifest: Manifest, *, is_new: bool, seconds: float, uri: str) -> Metadata:
+    """Returns what a run records about a savepoint; the keys are always the same."""
+    return {
+        "savepoint_id": dg.MetadataValue.text(pin.savepoint_id),
+        "label": dg.MetadataValue.text(pin.label),
+        "created_at": dg.MetadataValue.timestamp(pin.created_at / 1000),
+        "files": dg.MetadataValue.int(len(pin.handles) + len(pin.manifests)),
+        "is_new": dg.MetadataValue.bool(is_new),
+        **size_metadata(
+            generation=pin.generation,
+            epoch=pin.epoch,
+            seconds=seconds,
+            size=pin.bytes,
+            rows=pin.rows,
+            keys=count_keys(manifest),
+            uri=uri,
+        ),
+    }
+
+
+def count_keys(manifest: Manifest) -> int:
+    """Returns how many keys all operators held before this epoch, as their subtasks reported."""
+    acks = (ack for operator in manifest.operators.values() for ack in operator.acks)
+    return sum(max((statistics.keys for statistics in ack.statistics), default=0) for ack in acks)
+
+
+__all__ = ["build_savepoint_asset", "count_keys", "savepoint_metadata"]
