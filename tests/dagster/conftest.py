@@ -1,0 +1,71 @@
+"""A job's log without a JVM, and a Dagster instance on disk."""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakestate.resources import StateStoreResource
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.testing.changes import put, state
+from state_engine.testing.jobs import JobBuilder
+
+
+class Stream:
+    """The log of a stopped job named `flights`, extended epoch by epoch."""
+
+    def __init__(self, root: Path) -> None:
+        self.state_store = StateStoreResource(root=str(root))
+        self.log = JobBuilder(str(root), "flights", [state("aircraft", "legs", "tailnum string", "bigint")])
+        self.publisher = CheckpointPublisher(self.log.storage, "flights")
+
+    def epoch(self, *, checkpoint_id: int | None = None) -> None:
+        """Seals an epoch that counts 20 aircraft, and publishes it as a checkpoint if that has an id."""
+        count = self.log.head.manifest.epoch if self.log.head else 0
+        sealed = self.log.epoch(
+            {("aircraft", "legs"): [put(f"N{number}", count) for number in range(20)]}, checkpoint_id=checkpoint_id
+        )
+        self.publisher.begin(sealed)
+        self.log.adopt(self.publisher.completed())
+
+    def checkpoints(self, first: int, last: int) -> None:
+        """Completes the checkpoints of these ids, both inclusive, each after two epochs."""
+        for checkpoint_id in range(first, last + 1):
+            self.epoch()
+            self.epoch(checkpoint_id=checkpoint_id)
+
+
+@pytest.fixture
+def new_stream() -> Callable[[Path], Stream]:
+    """Makes a job's log below a folder."""
+    return Stream
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    """A job that never ran."""
+    return Stream(tmp_path / "state")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance with its storage on disk."""
+    home = tmp_path / "home"
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home)) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="session")
+def dagster_dev() -> Any:
+    """The class `DagsterDev`; test folders are no packages, so that none of them is called `dagster`."""
+    path = Path(__file__).with_name("dagster_dev.py")
+    spec = importlib.util.spec_from_file_location("dagster_dev_of_tests", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.DagsterDev

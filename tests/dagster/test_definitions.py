@@ -1,0 +1,108 @@
+"""What a code location holds, and that loading it starts no JVM."""
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.instance import InstanceRef
+
+from lakestate.resources import StateStoreResource
+from lakestate.stream_definitions import build_stream_definitions
+from state_engine.errors import JobDefinitionError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def state_store(tmp_path):
+    return StateStoreResource(root=str(tmp_path))
+
+
+def test_the_code_location_shows_the_demonstration():
+    from lakestate.definitions import defs
+
+    dg.Definitions.validate_loadable(defs)
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert {"flights/checkpoint", "flights/savepoint"} <= keys
+    assert defs.resolve_sensor_def("flights_checkpoints").default_status == dg.DefaultSensorStatus.RUNNING
+
+
+def test_a_checkpoint_cannot_be_materialised_and_a_savepoint_can(state_store):
+    graph = build_stream_definitions("flights", state_store).resolve_asset_graph()
+    checkpoint, savepoint = (graph.get(dg.AssetKey(["flights", name])) for name in ("checkpoint", "savepoint"))
+    assert not checkpoint.is_executable
+    assert savepoint.is_executable
+    assert savepoint.partitions_def == dg.DynamicPartitionsDefinition(name="flights_savepoints")
+    assert savepoint.pools == {"stream_flights"}
+    assert checkpoint.group_name == savepoint.group_name == "flights"
+    assert checkpoint.kinds == savepoint.kinds == {"spark", "deltalake"}
+
+
+def test_freshness_is_the_streams_own(state_store):
+    policies = [
+        build_stream_definitions("flights", state_store, fresh_within=within)
+        .resolve_asset_graph()
+        .get(dg.AssetKey(["flights", "checkpoint"]))
+        .freshness_policy
+        for within in (None, timedelta(minutes=5))
+    ]
+    assert policies == [None, dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=5))]
+
+
+def test_streams_share_a_code_location(state_store):
+    names = ("flights", "orders-2.eu")
+    defs = dg.Definitions.merge(*(build_stream_definitions(name, state_store) for name in names))
+    dg.Definitions.validate_loadable(defs)
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert "orders-2.eu/savepoint" in keys
+
+
+def test_a_name_that_no_job_can_have_is_refused(state_store):
+    with pytest.raises(JobDefinitionError):
+        build_stream_definitions("../flights", state_store)
+
+
+def test_loading_the_code_location_starts_no_jvm(tmp_path):
+    code = (
+        "import sys, lakestate.definitions\n"
+        "loaded = {name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta'}\n"
+        "assert not loaded, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
+def test_dagster_validates_the_code_location_from_the_root(tmp_path):
+    command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate"]
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    for name in ("workspace.yaml", "dagster.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "All code locations passed validation" in done.stdout + done.stderr
+
+
+def test_the_workspace_names_the_code_location():
+    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
+    (location,) = workspace["load_from"]
+    assert location["python_module"]["module_name"] == "lakestate.definitions"
+
+
+def test_the_instance_loads_and_keeps_its_history(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(tmp_path / "other"), config_dir=str(ROOT))) as instance:
+        pools = instance.get_concurrency_config().pool_config
+        assert pools.default_pool_limit == 1
+        assert pools.pool_granularity is not None
+        assert pools.pool_granularity.value == "run"
+        assert instance.run_monitoring_enabled
+        assert not instance.telemetry_enabled
+        assert instance.get_settings("sensors")["use_threads"]
+        assert instance.compute_log_manager is not None
+        assert instance.file_manager_directory("run").startswith(".dagster_home")
+    assert (tmp_path / ".dagster_home" / "storage" / "history").is_dir()
