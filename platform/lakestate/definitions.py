@@ -20,9 +20,10 @@ DEFAULT_ROOT = ".lakestate/state"
 def load_definitions() -> dg.Definitions:
     """Returns the definitions of all registered jobs."""
     state_store = StateStoreResource(root=os.environ.get(ROOT) or str(Path(DEFAULT_ROOT).absolute()))
-    streams = (
-        build_stream_definitions(job, state_store, report_every=timedelta(seconds=10)) for job in registered_jobs()
-    )
+    streams = [
+        build_stream_definitions(job, state_store, report_every=timedelta(seconds=10), fresh_within=timedelta(hours=1))
+        for job in registered_jobs()
+    ]
     return dg.Definitions.merge(*streams)
 
 
