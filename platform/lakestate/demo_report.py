@@ -7,7 +7,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.table import Table
 
 from lakestate.demo_history import History
@@ -18,6 +17,7 @@ from state_engine.inspect import read_state, state_sql
 from state_engine.storage.delta import live_files
 
 _FIRST_ROWS = 5
+_NOT_SHOWN = ("namespace", "seq", "last_access")
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -110,11 +110,13 @@ def print_report(console: Console, report: Report, checks: list[Check]) -> None:
     parallelism = " → ".join(str(p) for p in report.parallelism)
     console.print(
         f"records in {report.records_in:,} · rows out {report.rows_out:,} · state rows {report.state_rows:,} · "
-        f"lost, doubled, differing: [{style}]{report.lost}, {report.doubled}, {report.differing}[/]"
+        f"lost, doubled, differing: [{style}]{report.lost}, {report.doubled}, {report.differing}[/]",
+        soft_wrap=True,
     )
     console.print(
         f"killed {report.kills} times · restored {report.restores} times · parallelism {parallelism} · "
-        f"{report.epochs} epochs in {report.spark_jobs} Spark jobs · {report.seconds:.0f} s"
+        f"{report.epochs} epochs in {report.spark_jobs} Spark jobs · {report.seconds:.0f} s",
+        soft_wrap=True,
     )
 
 
@@ -124,12 +126,13 @@ def print_state_query(console: Console, root: Path, job: str, uid: str, state: s
     for folder in sorted((root / job).glob("[!_]*/*")):
         console.print(f"  {folder}", soft_wrap=True, highlight=False)
     query = state_sql(str(root), job, uid, state, dialect="duckdb")
-    console.print(Syntax(query, "sql", word_wrap=True))
+    console.print(query, soft_wrap=True, highlight=False, markup=False)  # as it is, to be copied
     with duckdb.connect() as connection:
-        relation = connection.sql(query).limit(_FIRST_ROWS)
-        rows = Table(*relation.columns)
-        for row in relation.fetchall():
-            rows.add_row(*(str(value) for value in row))
+        first = connection.sql(query).limit(_FIRST_ROWS).to_arrow_table()
+    shown = first.drop_columns([name for name in _NOT_SHOWN if name in first.column_names])
+    rows = Table(*shown.column_names, title=f"Its first rows, without {', '.join(_NOT_SHOWN)}")
+    for row in shown.to_pylist():
+        rows.add_row(*(str(value) for value in row.values()))
     console.print(rows)
 
 
