@@ -5,6 +5,7 @@ nanoseconds by attribute, as PyFlink's named rows are; position and name in brac
 """
 
 import keyword
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,10 @@ class Row(tuple[Any, ...]):
     def __new__(cls, *values: Any, **named: Any) -> "Row":
         if values and named:
             raise ValueError("A Row takes either positional or named values, not both.")
-        return named_row(tuple(named))(*named.values()) if named else super().__new__(cls, values)  # type: ignore[return-value]
+        return row_class(tuple(named))(*named.values()) if named else super().__new__(cls, values)  # type: ignore[return-value]
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)  # a tuple's own would nest the values in one more row when pickled or copied
 
 
 class InputRow(msgspec.Struct, frozen=True, gc=False):
@@ -61,12 +65,18 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 _RESERVED = frozenset(dir(InputRow))
+_PLACEHOLDER = re.compile(r"f_\d+_")
 
 
 def _attributes(names: tuple[str, ...]) -> list[str]:
     """Fields that Python cannot spell, or that would hide a method, are reachable by position and name only."""
-    usable = [n.isidentifier() and not keyword.iskeyword(n) and not n.startswith("_") and n not in _RESERVED for n in names]
-    return [n if ok else f"f_{i}_" for i, (n, ok) in enumerate(zip(names, usable, strict=True))]
+    return [name if _usable(name) else f"f_{index}_" for index, name in enumerate(names)]
+
+
+def _usable(name: str) -> bool:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in _RESERVED:
+        return False
+    return not name.startswith("_") and _PLACEHOLDER.fullmatch(name) is None
 
 
 def _attribute(names: tuple[str, ...], name: str) -> str:
@@ -76,14 +86,9 @@ def _attribute(names: tuple[str, ...], name: str) -> str:
 @lru_cache(maxsize=1024)
 def row_class(names: tuple[str, ...]) -> type[InputRow]:
     """Returns the row class of a schema; the same one for the same names."""
-    made = msgspec.defstruct("Row", _attributes(names), bases=(InputRow,), frozen=True, gc=False, module=__name__)
+    made: Any = msgspec.defstruct("Row", _attributes(names), bases=(InputRow,), frozen=True, gc=False, module=__name__)
     _NAMES[made] = names
-    return made
-
-
-def named_row(names: tuple[str, ...]) -> type[InputRow]:
-    """Alias of `row_class` for rows that authors make by name."""
-    return row_class(names)
+    return made  # type: ignore[no-any-return]
 
 
 def _restore(names: tuple[str, ...], values: tuple[Any, ...]) -> InputRow:
