@@ -5,7 +5,7 @@ An instance belongs to one state of one operator; what it reads and writes is th
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import decimal
+import inspect
 import re
 import types
 import typing
@@ -53,10 +54,28 @@ def type_information(hint: Any) -> TypeInformation:
     if hint in _HINTS if isinstance(hint, type) else False:
         return _HINTS[hint]
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        hints = typing.get_type_hints(hint)
-        names = tuple(f.name for f in dataclasses.fields(hint))
-        return StructType(names, tuple(type_information(hints[n]) for n in names), carrier=hint)
+        return _dataclass(hint)
     return _generic(hint)
+
+
+def _dataclass(kind: type) -> TypeInformation:
+    names = tuple(f.name for f in dataclasses.fields(kind))
+    if set(inspect.signature(kind).parameters) != set(names):
+        raise UnsupportedTypeError(
+            f"{kind!r} cannot be made again of its fields {list(names)} alone.",
+            action="Let each field, and nothing else, be an argument of __init__ (no init=False, no InitVar).",
+        )
+    try:
+        hints = typing.get_type_hints(kind)
+        return StructType(names, tuple(type_information(hints[n]) for n in names), carrier=kind)
+    except NameError as error:
+        raise UnsupportedTypeError(
+            f"The hints of {kind!r} cannot be resolved: {error}.", action="Define its types at the top of a module."
+        ) from error
+    except RecursionError:
+        raise UnsupportedTypeError(
+            f"{kind!r} contains itself, so that it has no columns.", action="Use a key into a map state instead."
+        ) from None
 
 
 def _generic(hint: Any) -> TypeInformation:
@@ -191,7 +210,7 @@ class _Parser:
                 self.take("not"), self.take("null")
             if self.peek().lower() == "comment":
                 self.take("comment"), self.take()
-            if self.peek() == ",":
+            if self.peek() != end:
                 self.take(",")
                 if self.peek() == end:
                     raise self.error()

@@ -48,7 +48,8 @@ class DecimalType(TypeInformation):
     def __post_init__(self) -> None:
         if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
             raise UnsupportedTypeError(
-                f"decimal({self.precision},{self.scale}) does not exist.", action="Use 1 to 38 digits, scale within them."
+                f"decimal({self.precision},{self.scale}) does not exist.",
+                action="Use 1 to 38 digits, scale within them.",
             )
 
     def ddl(self) -> str:
@@ -72,6 +73,13 @@ class MapType(TypeInformation):
     key: TypeInformation
     value: TypeInformation
 
+    def __post_init__(self) -> None:
+        if not is_hashable(self.key):
+            raise UnsupportedTypeError(
+                f"A map cannot have keys of type {self.key}: a Python dict cannot look them up.",
+                action="Use atomic types, decimals, or rows and tuples of these as keys.",
+            )
+
     def ddl(self) -> str:
         return f"map<{self.key.ddl()},{self.value.ddl()}>"
 
@@ -89,6 +97,8 @@ class StructType(TypeInformation):
             raise UnsupportedTypeError(
                 f"{len(self.names)} field names for {len(self.types)} types.", action="Name each field once."
             )
+        if not self.names:
+            raise UnsupportedTypeError("A row without fields has no stored form.", action="Give it at least one field.")
         folded = [name.lower() for name in self.names]
         twice = sorted({name for name in folded if folded.count(name) > 1})
         if twice or not all(self.names):
@@ -99,6 +109,16 @@ class StructType(TypeInformation):
 
     def ddl(self) -> str:
         return "struct<" + ",".join(f"{quote(n)}:{t.ddl()}" for n, t in zip(self.names, self.types, strict=True)) + ">"
+
+
+def is_hashable(type_info: TypeInformation) -> bool:
+    """Says whether values of this type can be keys of a dict: user keys of map state, keys of a map value."""
+    match type_info:
+        case AtomicType() | DecimalType():
+            return True
+        case StructType(_, types, carrier):
+            return carrier in (None, tuple) and all(map(is_hashable, types))
+    return False
 
 
 def quote(name: str) -> str:
@@ -222,5 +242,6 @@ __all__ = [
     "StructType",
     "TypeInformation",
     "Types",
+    "is_hashable",
     "quote",
 ]
