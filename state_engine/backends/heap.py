@@ -5,6 +5,7 @@ The token is invalid (None) while the cache is being changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,14 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.functions import ReduceFunction
-from state_engine.backends.keys import KeyCodec, KeyContext, join_entries, split_entries
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.schemas import same_types, state_schema
 from state_engine.backends.states import (
     HeapAggregatingState,
-    HeapCopyingValueState,
     HeapListState,
-    HeapMapState,
     HeapReducingState,
-    HeapValueState,
+    heap_map_state,
+    heap_value_state,
 )
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
 from state_engine.errors import DuplicateStateError, StateTypeChangedError
@@ -100,20 +100,20 @@ class HeapKeyedStateBackend:
         made = self._states[descriptor.name] = self._facade(descriptor, table)
         return made
 
-    def _facade(self, descriptor: StateDescriptor, table: HeapTable) -> Any:
+    def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
         match descriptor:
             case ListStateDescriptor():
                 return HeapListState(table, context)
             case MapStateDescriptor():
-                return HeapMapState(table, context)
+                return heap_map_state(table, context)
             case ReducingStateDescriptor():
                 given = descriptor.get_reduce_function()
                 return HeapReducingState(table, context, given.reduce if isinstance(given, ReduceFunction) else given)
             case AggregatingStateDescriptor():
                 return HeapAggregatingState(table, context, descriptor.get_agg_function())
             case ValueStateDescriptor():
-                return (HeapValueState if table.copy is None else HeapCopyingValueState)(table, context)
+                return heap_value_state(table, context)
         raise TypeError(f"{descriptor!r} describes no keyed state")
 
     @property
@@ -138,7 +138,7 @@ class HeapKeyedStateBackend:
             processing_time: The epoch's, in ms: `last_access` of every row.
 
         Raises:
-            StateValueError: A value does not fit its state's type; the overlay is as it was.
+            StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
         """
         changes = []
         seq = 0
@@ -164,7 +164,7 @@ class HeapKeyedStateBackend:
         order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
         count = len(keys)
         columns: list[Any] = [pa.array(groups[order])]
-        indices = pa.array(order)
+        indices: Any = pa.array(order)
         columns.extend(array.take(indices) for array in key_arrays)
         columns.append(
             pa.nulls(count, pa.string()) if namespaces is None else pa.array(namespaces, pa.string()).take(indices)
@@ -198,14 +198,16 @@ class HeapKeyedStateBackend:
     def _apply(self, table: HeapTable, rows: pa.Table) -> None:
         for piece in _between_resets(rows):
             if isinstance(piece, int):
-                group_of = self.codec.key_group
-                table.drop_entries(lambda entry, g=piece: group_of(split_entries([entry])[0][0]) == g)
+                table.drop_entries(partial(self._lies_in, piece))
                 continue
             keys = self.codec.read([piece.column(c.name) for c in self.codec.columns])
             namespaces = piece.column(log.NAMESPACE)
             entries = keys if namespaces.null_count == len(namespaces) else join_entries(keys, namespaces.to_pylist())
             user_keys = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
             table.apply(entries, piece.column(log.OP).to_numpy(), piece.column(log.VALUE), user_keys)
+
+    def _lies_in(self, key_group: int, entry: Any) -> bool:
+        return self.codec.key_group(entry.key if type(entry) is Namespaced else entry) == key_group
 
     def _bind(self) -> None:
         for state in self._states.values():

@@ -63,7 +63,7 @@ class KeyCodec:
             return self._readers[0](arrays[0])
         return list(zip(*(read(a) for read, a in zip(self._readers, arrays, strict=True)), strict=True))
 
-    def write(self, keys: Sequence[Any]) -> list[pa.Array]:
+    def write(self, keys: Sequence[Any]) -> "list[pa.Array[Any]]":
         """Returns one array per key column."""
         if self._single:
             return [self._writers[0](keys)]
@@ -75,7 +75,7 @@ class KeyCodec:
         return self._hash((key,) if self._single else key) % self.max_parallelism
 
     def key_groups(
-        self, keys: Sequence[Any], arrays: Sequence[pa.Array], known: dict[Any, int]
+        self, keys: Sequence[Any], arrays: "Sequence[pa.Array[Any]]", known: dict[Any, int]
     ) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Returns the key groups of many keys.
 
@@ -86,11 +86,12 @@ class KeyCodec:
         """
         if self._integers and not arrays[0].null_count:
             hashes = hash_integers(arrays[0].to_numpy(zero_copy_only=False), self._integers)
-            return np.mod(hashes, self.max_parallelism).astype(np.int32)
+            groups: np.ndarray[Any, np.dtype[np.int32]] = np.mod(hashes, self.max_parallelism).astype(np.int32)
+            return groups
         get, compute = known.get, self.key_group
-        groups = [get(key, -1) for key in keys]
+        found = [get(key, -1) for key in keys]
         return np.fromiter(
-            (compute(k) if g < 0 else g for g, k in zip(groups, keys, strict=True)), dtype=np.int32, count=len(keys)
+            (compute(k) if g < 0 else g for g, k in zip(found, keys, strict=True)), dtype=np.int32, count=len(keys)
         )
 
 

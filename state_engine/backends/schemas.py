@@ -13,10 +13,10 @@ from state_engine.api.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
+from state_engine.api.types import is_hashable
 from state_engine.errors import UnsupportedTypeError
 from state_engine.log.records import StateSchema, StateShape
 from state_engine.serialization.column import Column
-from state_engine.serialization.mutability import is_hashable
 
 _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
     (ListStateDescriptor, "list"),

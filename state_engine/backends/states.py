@@ -1,22 +1,26 @@
-"""States over heap tables: what a function holds. Each method is called per record, so each is as short as it can be."""
+"""States over heap tables: what a function holds.
 
-import copy
+Each method is called per record, so each is as short as it can be. What goes in goes through `conform`, what comes out
+through `copy`; both are None for atoms, which are nearly all values, and those have classes of their own.
+"""
+
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.keys import KeyContext
-from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, MapDelta
+from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, MapDelta, MapTable
 
 
 class _Bound:
     """Base and overlay of a table, bound anew at the start of each epoch."""
 
-    __slots__ = ("_base", "_context", "_copy", "_overlay", "_table")
+    __slots__ = ("_base", "_conform", "_context", "_copy", "_overlay", "_table")
 
     def __init__(self, table: HeapTable, context: KeyContext) -> None:
         self._table = table
         self._context = context
+        self._conform = table.conform
         self._copy = table.copy
         self.bind()
 
@@ -27,7 +31,7 @@ class _Bound:
 
 
 class HeapValueState(_Bound, ValueState[Any]):
-    """One value per key, of a type whose values cannot change."""
+    """One value per key, of an atomic type."""
 
     __slots__ = ()
 
@@ -43,16 +47,23 @@ class HeapValueState(_Bound, ValueState[Any]):
         self._overlay[self._context.entry] = None
 
 
-class HeapCopyingValueState(HeapValueState):
+class HeapConformingValueState(HeapValueState):
+    """One value per key that went in as a load would give it: rows, binary."""
+
+    __slots__ = ()
+
+    def update(self, value: Any) -> None:
+        self._overlay[self._context.entry] = self._conform(value)  # type: ignore[misc]
+
+
+class HeapCopyingValueState(HeapConformingValueState):
     """One value per key, copied on the way in and out, so that nobody changes state without saying so."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        return copy.deepcopy(super().value())
-
-    def update(self, value: Any) -> None:
-        super().update(copy.deepcopy(value))
+        value = super().value()
+        return None if value is None else self._copy(value)  # type: ignore[misc]
 
 
 class _Folding(_Bound):
@@ -69,6 +80,9 @@ class _Folding(_Bound):
                 value = self._copy(value)
         return value
 
+    def _store(self, accumulator: Any) -> None:
+        self._overlay[self._context.entry] = accumulator if self._conform is None else self._conform(accumulator)
+
     def clear(self) -> None:
         self._overlay[self._context.entry] = None
 
@@ -84,11 +98,11 @@ class HeapReducingState(_Folding, ReducingState[Any]):
 
     def get(self) -> Any:
         current = self._accumulator()
-        return current if self._copy is None else self._copy(current)
+        return current if self._copy is None or current is None else self._copy(current)
 
     def add(self, value: Any) -> None:
         current = self._accumulator()
-        self._overlay[self._context.entry] = value if current is None else self._reduce(current, value)
+        self._store(value if current is None else self._reduce(current, value))
 
 
 class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
@@ -102,13 +116,15 @@ class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         current = self._accumulator()
-        return None if current is None else self._function.get_result(current)
+        if current is None:
+            return None
+        return self._function.get_result(current if self._copy is None else self._copy(current))
 
     def add(self, value: Any) -> None:
         current = self._accumulator()
         if current is None:
             current = self._function.create_accumulator()
-        self._overlay[self._context.entry] = self._function.add(value, current)
+        self._store(self._function.add(value, current))
 
 
 class HeapListState(_Bound, ListState[Any]):
@@ -125,14 +141,14 @@ class HeapListState(_Bound, ListState[Any]):
             elements = delta.appended
         else:
             elements = [*self._base[entry], *delta.appended]
-        return iter(tuple(elements) if self._copy is None else self._copy(list(elements)))
+        return iter(tuple(elements) if self._copy is None else [self._copy(element) for element in elements])
 
     def add(self, value: Any) -> None:
         entry = self._context.entry
         delta = self._overlay.get(entry)
         if delta is None:
             delta = self._overlay[entry] = ListDelta()
-        delta.appended.append(value if self._copy is None else self._copy(value))
+        delta.appended.append(value if self._conform is None else self._conform(value))
 
     def add_all(self, values: list[Any]) -> None:
         for value in values:
@@ -141,7 +157,7 @@ class HeapListState(_Bound, ListState[Any]):
     def update(self, values: list[Any]) -> None:
         replaced = ListDelta()
         replaced.cleared = True
-        replaced.appended = list(values) if self._copy is None else self._copy(list(values))
+        replaced.appended = list(values) if self._conform is None else [self._conform(value) for value in values]
         self._overlay[self._context.entry] = replaced
 
     def clear(self) -> None:
@@ -168,7 +184,7 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         delta = self._overlay.get(entry)
         if delta is None:
             delta = self._overlay[entry] = MapDelta()
-        return delta  # type: ignore[no-any-return]
+        return delta
 
     def get(self, key: Any) -> Any:
         value = self._find(key)
@@ -177,7 +193,7 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         return value if self._copy is None else self._copy(value)
 
     def put(self, key: Any, value: Any) -> None:
-        self._delta().entries[key] = value if self._copy is None else self._copy(value)
+        self._delta().entries[key] = value if self._conform is None else self._conform(value)
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in dict_value.items():
@@ -194,13 +210,15 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         delta = self._overlay.get(entry)
         if delta is None:
             return dict(self._base.get(entry, ()))
-        merged = {} if delta.cleared else dict(self._base.get(entry, ()))
-        merged.update(delta.entries)
-        return {k: v for k, v in merged.items() if v is not DELETED}
+        written = delta.entries
+        kept = {} if delta.cleared else {k: v for k, v in self._base.get(entry, {}).items() if k not in written}
+        kept.update((k, v) for k, v in written.items() if v is not DELETED)
+        return kept
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         merged = self._merged()
-        return list((merged if self._copy is None else self._copy(merged)).items())
+        copy = self._copy
+        return list(merged.items()) if copy is None else [(k, copy(v)) for k, v in merged.items()]
 
     def keys(self) -> Iterable[Any]:
         return list(self._merged())
@@ -217,7 +235,44 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         delta.entries = {}
 
 
+class HeapRowKeyMapState(HeapMapState):
+    """A map whose user keys are rows or binary: a tuple finds what was put under an equal row."""
+
+    __slots__ = ("_conform_key",)
+
+    def __init__(self, table: MapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        assert table.conform_key is not None
+        self._conform_key = table.conform_key
+
+    def _find(self, user_key: Any) -> Any:
+        return super()._find(self._conform_key(user_key))
+
+    def put(self, key: Any, value: Any) -> None:
+        super().put(self._conform_key(key), value)
+
+    def remove(self, key: Any) -> None:
+        super().remove(self._conform_key(key))
+
+
+def heap_value_state(table: HeapTable, context: KeyContext) -> HeapValueState:
+    """Returns the cheapest value state that the type allows."""
+    if table.conform is None:
+        return HeapValueState(table, context)
+    return (HeapConformingValueState if table.copy is None else HeapCopyingValueState)(table, context)
+
+
+def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
+    """Returns the cheapest map state that the type of the user keys allows."""
+    return (HeapMapState if table.conform_key is None else HeapRowKeyMapState)(table, context)
+
+
 __all__ = [
     "HeapAggregatingState",
-    "HeapCopyingValueState",
-    "HeapListState", "HeapMapState", "HeapReducingState", "HeapValueState"]
+    "HeapListState",
+    "HeapMapState",
+    "HeapReducingState",
+    "HeapValueState",
+    "heap_map_state",
+    "heap_value_state",
+]

@@ -7,16 +7,15 @@ that a warm cache and a fresh load never differ.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from state_engine.api.types import TypeInformation
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.mutability import copier, is_exact
+from state_engine.serialization.mutability import conformer, copier, plain_type
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
@@ -48,17 +47,27 @@ class LogRows:
         self.user_keys = user_keys
 
 
+_NONE = type(None)
+
+
 class HeapTable(ABC):
-    """Base of the three shapes of table. `rows` counts live rows of the base as its log would have them."""
+    """Base of the three shapes of table.
+
+    Attributes:
+        rows: Live rows of the base as its log would have them.
+        conform: What a value goes through on its way in, None for atoms.
+        copy: What a value goes through on its way out, None where it cannot change.
+    """
 
     def __init__(self, value: TypeInformation) -> None:
         self.base: dict[Any, Any] = {}
         self.overlay: dict[Any, Any] = {}
         self.rows = 0
+        self.conform = conformer(value)
         self.copy = copier(value)
         self._read = reader(value)
         self._write = writer(value)
-        self._exact = is_exact(value)
+        self._plain = plain_type(value)
 
     def forget(self) -> None:
         """Drops the overlay and whatever is pending."""
@@ -86,6 +95,11 @@ class HeapTable(ABC):
             return write(values)
         except ValueTypeError as error:
             raise StateValueError(entries[error.index], error) from None
+
+    @staticmethod
+    def _is_plain(plain: type | None, values: Iterable[Any]) -> bool:
+        """Whether the values are those that Arrow would give back, so that nobody has to read them back."""
+        return plain is not None and set(map(type, values)) <= {plain, _NONE}
 
     def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
         """Removes all entries for which `belongs` is true (a reset of key groups)."""
@@ -120,7 +134,7 @@ class ValueTable(HeapTable):
             return
         overlay, array = self._pending
         self._pending = None
-        if not self._exact:
+        if not self._is_plain(self._plain, overlay.values()):
             overlay = dict(zip(overlay, self._read(array), strict=True))
         self.base.update(overlay)
         if array.null_count:
@@ -159,7 +173,7 @@ class ListTable(HeapTable):
 
     def __init__(self, value: TypeInformation) -> None:
         super().__init__(value)
-        self._pending: tuple[dict[Any, ListDelta], Any] | None = None
+        self._pending: tuple[dict[Any, ListDelta], Any, bool] | None = None
 
     def freeze(self) -> LogRows | None:
         overlay = self.overlay
@@ -177,20 +191,20 @@ class ListTable(HeapTable):
             ops.extend([Op.APPEND] * len(delta.appended))
             values.extend(delta.appended)
         array = self._written(self._write, values, entries)
-        self.overlay, self._pending = {}, (overlay, array)
+        self.overlay, self._pending = {}, (overlay, array, self._is_plain(self._plain, values))
         return LogRows(entries, np.array(ops, dtype=np.int8), array)
 
     def settle(self) -> None:
         if self._pending is None:
             return
-        overlay, array = self._pending
+        overlay, array, plain = self._pending
         self._pending = None
-        read = iter(()) if self._exact else iter(self._read(array))
+        read = iter(()) if plain else iter(self._read(array))
         for entry, delta in overlay.items():
             appended = delta.appended
             if delta.cleared:
                 self._remove(entry)
-            if not self._exact:
+            if not plain:
                 if delta.cleared:
                     next(read)
                 appended = [next(read) for _ in appended]
@@ -232,8 +246,9 @@ class MapTable(HeapTable):
         super().__init__(value)
         self._read_key = reader(user_key)
         self._write_key = writer(user_key)
-        self._exact = self._exact and is_exact(user_key)
-        self._pending: tuple[dict[Any, MapDelta], Any, Any] | None = None
+        self.conform_key = conformer(user_key)
+        self._plain_key = plain_type(user_key)
+        self._pending: tuple[dict[Any, MapDelta], Any, Any, bool] | None = None
 
     def freeze(self) -> LogRows | None:
         overlay = self.overlay
@@ -257,23 +272,23 @@ class MapTable(HeapTable):
                 values.append(None if deleted else value)
         keys_array = self._written(self._write_key, user_keys, entries)
         array = self._written(self._write, values, entries)
-        self.overlay, self._pending = {}, (overlay, keys_array, array)
+        plain = self._is_plain(self._plain_key, user_keys) and self._is_plain(self._plain, values)
+        self.overlay, self._pending = {}, (overlay, keys_array, array, plain)
         return LogRows(entries, np.array(ops, dtype=np.int8), array, keys_array)
 
     def settle(self) -> None:
         if self._pending is None:
             return
-        overlay, keys_array, array = self._pending
+        overlay, keys_array, array, plain = self._pending
         self._pending = None
-        exact = self._exact
-        read = iter(()) if exact else iter(zip(self._read_key(keys_array), self._read(array), strict=True))
+        read = iter(()) if plain else iter(zip(self._read_key(keys_array), self._read(array), strict=True))
         for entry, delta in overlay.items():
             if delta.cleared:
                 self._remove(entry)
-                if not exact:
+                if not plain:
                     next(read)
             for user_key, value in delta.entries.items():
-                put_key, put_value = (user_key, value) if exact else next(read)
+                put_key, put_value = (user_key, value) if plain else next(read)
                 self._put(entry, put_key, DELETED if value is DELETED else put_value)
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
@@ -293,9 +308,9 @@ class MapTable(HeapTable):
                     del self.base[entry]
             return
         inner = self.base.setdefault(entry, {})
-        before = len(inner)
-        inner[user_key] = value
-        self.rows += len(inner) - before
+        if inner.pop(user_key, MISSING) is MISSING:
+            self.rows += 1
+        inner[user_key] = value  # behind all others, as a load from the folded log has it
 
     def _remove(self, entry: Any) -> None:
         self.rows -= len(self.base.pop(entry, ()))

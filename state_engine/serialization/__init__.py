@@ -1,1 +1,1 @@
-
+"""Type information to Arrow and Delta, and columns to Python objects."""

@@ -8,9 +8,12 @@ Writers are strict: Arrow alone would cut 1.5 to 1. What is fast here was measur
 import dataclasses
 import datetime
 import decimal
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from itertools import pairwise
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,12 @@ class ValueTypeError(Exception):
         self.index = index
         self.path = path
 
+    def inside(self, part: str, index: int) -> "ValueTypeError":
+        """Returns this error as that of the value which holds the wrong one: its index, and the way down to it."""
+        self.index = index
+        self.path = f"{part}.{self.path}" if self.path else part
+        return self
+
 
 _NONE = type(None)
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -54,38 +63,57 @@ _ACCEPTED: dict[str, frozenset[type]] = {
 }
 
 
-@lru_cache(maxsize=4096)
 def reader(type_info: TypeInformation) -> Reader:
-    """Returns the function that makes Python values of an Arrow array (or chunked array) of this type."""
+    """Returns the function that makes Python values of an Arrow array (or chunked array) of this type.
+
+    It is made anew each time: types that are equal because they are stored alike may have different carriers.
+    """
     match type_info:
         case AtomicType(name) if name in INTEGERS or name in ("float", "double"):
             return _read_numbers
-        case AtomicType(name) if name in ("date", "timestamp", "timestamp_ntz"):
-            return _read_timestamps if name == "timestamp" else _read_dates
+        case AtomicType(name) if name in _TIME_READERS:
+            return _TIME_READERS[name]
         case ListType(element):
             return _list_reader(reader(element))
         case MapType(key, value):
             return _map_reader(reader(key), reader(value))
         case StructType():
             return _struct_reader(type_info)
-    return lambda array: array.to_pylist()  # type: ignore[no-any-return]
+    return _read_others
+
+
+def _read_others(array: Any) -> list[Any]:
+    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def _read_numbers(array: Any) -> list[Any]:
     if array.null_count:
         return array.to_pylist()  # type: ignore[no-any-return]
-    return array.to_numpy(zero_copy_only=False).tolist() if isinstance(array, pa.Array) else array.to_numpy().tolist()
+    return _to_numpy(array).tolist()  # type: ignore[no-any-return]
+
+
+def _to_numpy(array: Any) -> Any:
+    return array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
 
 
 def _read_dates(array: Any) -> list[Any]:
-    values = array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
-    return values.tolist()  # type: ignore[no-any-return]  # NaT becomes None
+    return _to_numpy(array).tolist()  # type: ignore[no-any-return]  # NaT becomes None
+
+
+def _read_naive_timestamps(array: Any) -> list[Any]:
+    return _read_dates(array.cast(pa.timestamp("us")))  # NumPy makes datetimes of microseconds, integers of nanoseconds
 
 
 def _read_timestamps(array: Any) -> list[Any]:
     utc = datetime.UTC
-    values = array.cast(pa.timestamp("us"))
-    return [None if v is None else v.replace(tzinfo=utc) for v in _read_dates(values)]
+    return [None if v is None else v.replace(tzinfo=utc) for v in _read_naive_timestamps(array)]
+
+
+_TIME_READERS: dict[str, Reader] = {
+    "date": _read_dates,
+    "timestamp": _read_timestamps,
+    "timestamp_ntz": _read_naive_timestamps,
+}
 
 
 def _combined(array: Any) -> Any:
@@ -103,8 +131,7 @@ def _list_reader(read_element: Reader) -> Reader:
         offsets, valid = _spans(array)
         start = offsets[0] if offsets else 0
         values = read_element(array.values.slice(start, (offsets[-1] - start) if offsets else 0))
-        ends = offsets[1:]
-        lists: list[Any] = [values[a - start : b - start] for a, b in zip(offsets, ends, strict=False)]
+        lists: list[Any] = [values[a - start : b - start] for a, b in pairwise(offsets)]
         return lists if valid is None else [v if ok else None for v, ok in zip(lists, valid, strict=True)]
 
     return read
@@ -119,7 +146,7 @@ def _map_reader(read_key: Reader, read_value: Reader) -> Reader:
         keys, values = read_key(array.keys.slice(start, length)), read_value(array.items.slice(start, length))
         maps: list[Any] = [
             dict(zip(keys[a - start : b - start], values[a - start : b - start], strict=True))
-            for a, b in zip(offsets, offsets[1:], strict=False)
+            for a, b in pairwise(offsets)
         ]
         return maps if valid is None else [v if ok else None for v, ok in zip(maps, valid, strict=True)]
 
@@ -128,9 +155,14 @@ def _map_reader(read_key: Reader, read_value: Reader) -> Reader:
 
 def row_maker(struct: StructType) -> Callable[..., Any]:
     """Returns what makes one Python object of the field values: a row class, a dataclass, or a tuple."""
-    if struct.carrier is tuple:
+    carrier, names = struct.carrier, struct.names
+    if carrier is tuple:
         return lambda *values: values
-    return struct.carrier or row_class(struct.names)
+    if carrier is None:
+        return row_class(names)
+    if any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(carrier).parameters.values()):
+        return lambda *values: carrier(**dict(zip(names, values, strict=True)))
+    return carrier
 
 
 def _struct_reader(struct: StructType) -> Reader:
@@ -140,10 +172,10 @@ def _struct_reader(struct: StructType) -> Reader:
     def read(array: Any) -> list[Any]:
         array = _combined(array)
         columns = [read_field(field) for read_field, field in zip(readers, array.flatten(), strict=True)]
-        rows = list(zip(*columns, strict=True)) if struct.carrier is tuple else list(map(make, *columns))
         if not array.null_count:
-            return rows
-        return [row if ok else None for row, ok in zip(rows, array.is_valid().to_pylist(), strict=True)]
+            return list(zip(*columns, strict=True)) if struct.carrier is tuple else list(map(make, *columns))
+        valid = array.is_valid().to_pylist()  # a dataclass may refuse to be made of the nulls of a null row
+        return [make(*row) if ok else None for row, ok in zip(zip(*columns, strict=True), valid, strict=True)]
 
     return read
 
@@ -157,7 +189,7 @@ def writer(type_info: TypeInformation) -> Writer:
     arrow = to_arrow(type_info)
     match type_info:
         case AtomicType(name):
-            return _atom_writer(_ACCEPTED[name], arrow, name)
+            return _atom_writer(_ACCEPTED[name], arrow, name, _CHECKS.get(name))
         case DecimalType():
             return _atom_writer(frozenset({decimal.Decimal, int}), arrow, type_info.ddl())
         case ListType(element):
@@ -169,18 +201,53 @@ def writer(type_info: TypeInformation) -> Writer:
     raise AssertionError(type_info)
 
 
-def _atom_writer(accepted: frozenset[type], arrow: Any, declared: str) -> Writer:
+Check = Callable[[Sequence[Any], Any], None]
+
+
+def _atom_writer(accepted: frozenset[type], arrow: Any, declared: str, check: Check | None = None) -> Writer:
     nullable = accepted | {_NONE}
 
     def write(values: Sequence[Any]) -> Any:
         if not set(map(type, values)) <= nullable:
             values = _unusual(values, accepted, declared)
         try:
-            return pa.array(values, arrow)
+            array = pa.array(values, arrow)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise _culprit(values, arrow, declared, error) from None
+        if check is not None:
+            check(values, array)
+        return array
 
     return write
+
+
+_ZONE = attrgetter("tzinfo")
+
+
+def _check_aware(values: Sequence[Any], array: Any) -> None:
+    """Arrow would take a naive datetime for UTC, Spark for the session's time zone."""
+    if None in map(_ZONE, filter(None, values)):
+        index = next(i for i, v in enumerate(values) if v is not None and v.tzinfo is None)
+        raise ValueTypeError(
+            index, values[index], "timestamp", why=": it has no time zone; give it tzinfo=timezone.utc"
+        )
+
+
+def _check_naive(values: Sequence[Any], array: Any) -> None:
+    """Arrow would take the time zone away."""
+    if any(map(_ZONE, filter(None, values))):
+        index = next(i for i, v in enumerate(values) if v is not None and v.tzinfo is not None)
+        raise ValueTypeError(index, values[index], "timestamp_ntz", why=": it has a time zone; declare timestamp")
+
+
+def _check_finite(values: Sequence[Any], array: Any) -> None:
+    """Arrow would make infinity of what 32 bits cannot hold."""
+    for index in np.flatnonzero(np.isinf(array.to_numpy(zero_copy_only=False))).tolist():
+        if not math.isinf(values[index]):
+            raise ValueTypeError(index, values[index], "float", why=": it is out of range")
+
+
+_CHECKS: dict[str, Check] = {"timestamp": _check_aware, "timestamp_ntz": _check_naive, "float": _check_finite}
 
 
 def _unusual(values: Sequence[Any], accepted: frozenset[type], declared: str) -> list[Any]:
@@ -188,13 +255,15 @@ def _unusual(values: Sequence[Any], accepted: frozenset[type], declared: str) ->
     plain: list[Any] = []
     for index, value in enumerate(values):
         kind = type(value)
-        if isinstance(value, np.generic) and kind is not np.bool_ or isinstance(value, np.bool_) and bool in accepted:
+        if isinstance(value, np.generic) and (kind is not np.bool_ or bool in accepted):
             value = value.item()
             kind = type(value)
         if value is not None and kind not in accepted:
             parent = next((a for a in accepted if isinstance(value, a)), None)
-            if parent is None or kind is bool or (kind is datetime.datetime and parent is datetime.date):
+            if parent is None or kind is bool or (isinstance(value, datetime.datetime) and parent is datetime.date):
                 raise ValueTypeError(index, value, declared)
+            if parent is datetime.datetime and (value != value or getattr(value, "nanosecond", 0)):
+                raise ValueTypeError(index, value, declared, why=": pandas' NaT and nanoseconds have no stored form")
         plain.append(value)
     return plain
 
@@ -226,17 +295,20 @@ def _owner(values: Sequence[Any], flat_index: int) -> int:
     return 0
 
 
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 1
+
+
 def _list_writer(arrow: Any, write_element: Writer, declared: str) -> Writer:
     def write(values: Sequence[Any]) -> Any:
         for index, value in enumerate(values):
-            if value is not None and not isinstance(value, (list, tuple, np.ndarray)):
+            if value is not None and not isinstance(value, (list, tuple)) and not _is_vector(value):
                 raise ValueTypeError(index, value, declared)
         flat = [element for value in values if value is not None for element in value]
         try:
             elements = write_element(flat)
         except ValueTypeError as error:
-            error.index, error.path = _owner(values, error.index), "element" + error.path
-            raise
+            raise error.inside("element", _owner(values, error.index)) from None
         return pa.ListArray.from_arrays(_lengths_to_offsets(values), elements, type=arrow)
 
     return write
@@ -251,11 +323,12 @@ def _map_writer(arrow: Any, write_key: Writer, write_value: Writer, declared: st
                 raise ValueTypeError(index, value, declared, why=" (a key inside a map value is null)")
         maps = [value for value in values if value is not None]
         try:
+            part = "key"
             keys = write_key([k for m in maps for k in m])
+            part = "value"
             items = write_value([v for m in maps for v in m.values()])
         except ValueTypeError as error:
-            error.index = _owner(values, error.index)
-            raise
+            raise error.inside(part, _owner(values, error.index)) from None
         return pa.MapArray.from_arrays(_lengths_to_offsets(values), keys, items, type=arrow)
 
     return write
@@ -270,7 +343,7 @@ def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
     width = len(struct.names)
     kinds = set(map(type, rows))
     if not kinds <= {tuple}:
-        rows = [row if type(row) is tuple else _as_tuple(row, struct, index) for index, row in enumerate(rows)]
+        rows = [row if type(row) is tuple else as_tuple(row, struct, index) for index, row in enumerate(rows)]
     widths = set(map(len, rows))
     if widths - {width}:
         index = next(i for i, row in enumerate(rows) if len(row) != width)
@@ -278,18 +351,30 @@ def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
     return [list(map(itemgetter(i), rows)) for i in range(width)]
 
 
-def _as_tuple(row: Any, struct: StructType, index: int) -> tuple[Any, ...]:
+def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
+    """Returns the values of one row in the struct's order.
+
+    Tuples and lists count by position; dicts and dataclasses by name; named rows by name where they have the struct's
+    names in another order, else by position.
+
+    Raises:
+        ValueTypeError: The row is none of these, or has fields that the struct has not.
+    """
     if isinstance(row, InputRow):
-        return row.as_tuple()
+        names = row.field_names()
+        values = row.as_tuple()
+        if names == struct.names or set(names) != set(struct.names):
+            return values
+        return tuple(map(dict(zip(names, values, strict=True)).__getitem__, struct.names))
     if isinstance(row, (tuple, list)):
         return tuple(row)
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        row = {f.name: getattr(row, f.name) for f in dataclasses.fields(row)}
     if isinstance(row, dict):
         unknown = set(row) - set(struct.names)
         if unknown:
             raise ValueTypeError(index, row, struct.ddl(), why=f": unknown fields {sorted(map(str, unknown))}")
         return tuple(row.get(name) for name in struct.names)
-    if dataclasses.is_dataclass(row) and not isinstance(row, type):
-        return tuple(getattr(row, f.name) for f in dataclasses.fields(row))
     raise ValueTypeError(index, row, struct.ddl())
 
 
@@ -299,7 +384,7 @@ def _struct_writer(struct: StructType, arrow: Any) -> Writer:
 
     def write(values: Sequence[Any]) -> Any:
         missing = None
-        if None in values if len(values) < 64 else any(v is None for v in values):
+        if any(v is None for v in values):
             missing = pa.array([v is None for v in values])
             values = [empty if v is None else v for v in values]
         arrays = write_columns(values, struct, writers)
@@ -319,9 +404,18 @@ def write_columns(rows: Sequence[Any], struct: StructType, writers: Sequence[Wri
         try:
             arrays.append(write_field(column))
         except ValueTypeError as error:
-            error.path = f"{name}.{error.path}" if error.path else name
-            raise
+            raise error.inside(name, error.index) from None
     return arrays
 
 
-__all__ = ["Reader", "ValueTypeError", "Writer", "columns_of_rows", "reader", "row_maker", "write_columns", "writer"]
+__all__ = [
+    "Reader",
+    "ValueTypeError",
+    "Writer",
+    "as_tuple",
+    "columns_of_rows",
+    "reader",
+    "row_maker",
+    "write_columns",
+    "writer",
+]

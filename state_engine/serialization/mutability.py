@@ -1,44 +1,128 @@
-"""Which values may be handed out as they are, and which read back from Arrow as they went in."""
+"""How values cross the border of a state: as copies where they can change, and always as a load would give them.
+
+A tuple put into a state of rows, a NumPy array put into a list: what an epoch reads back of its own writes must not
+differ from what the next one reads, or results would depend on where epochs are cut.
+"""
 
 import copy
+import datetime
 from collections.abc import Callable
 from typing import Any
 
-from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
+import numpy as np
 
-_EXACT = INTEGERS | {"boolean", "string", "date"}
+from state_engine.api.row import row_class
+from state_engine.api.types import (
+    INTEGERS,
+    AtomicType,
+    DecimalType,
+    ListType,
+    MapType,
+    StructType,
+    TypeInformation,
+)
+from state_engine.serialization.convert import ValueTypeError, as_tuple, row_maker
+
+Conform = Callable[[Any], Any]
+
+_PLAIN: dict[str, type] = {
+    **dict.fromkeys(INTEGERS, int),
+    "boolean": bool,
+    "string": str,
+    "date": datetime.date,
+}
 
 
 def is_immutable(type_info: TypeInformation) -> bool:
-    """Says whether values of this type cannot change once they were handed out."""
+    """Says whether values that `conformer` let in cannot change once they were handed out."""
     match type_info:
-        case AtomicType(name):
-            return name != "binary"  # an author may have put a bytearray
-        case DecimalType():
+        case AtomicType() | DecimalType():
             return True
         case StructType(_, types, carrier):
             return carrier in (None, tuple) and all(map(is_immutable, types))
     return False
 
 
-def is_exact(type_info: TypeInformation) -> bool:
-    """Says whether a value that was written comes back as the same Python value (an int put into a double does not)."""
-    return isinstance(type_info, AtomicType) and type_info.name in _EXACT
+def plain_type(type_info: TypeInformation) -> type | None:
+    """Returns the class whose values are read back from Arrow as they were written; None where there is none.
+
+    (An int put into a double is not, nor is an IntEnum or a NumPy scalar put into an integer.)
+    """
+    return _PLAIN.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
 
-def is_hashable(type_info: TypeInformation) -> bool:
-    """Says whether values of this type can be user keys of map state."""
-    match type_info:
-        case AtomicType() | DecimalType():
-            return True
-        case StructType(_, types, carrier):
-            return carrier in (None, tuple) and all(map(is_hashable, types))
-    return False
-
-
-def copier(type_info: TypeInformation) -> Callable[[Any], Any] | None:
+def copier(type_info: TypeInformation) -> Conform | None:
     """Returns what copies a value before it is handed out, or None where that is not needed."""
-    return None if is_immutable(type_info) else copy.deepcopy
+    return None if is_immutable(type_info) else conformer(type_info)
 
 
-__all__ = ["copier", "is_exact", "is_hashable", "is_immutable"]
+def conformer(type_info: TypeInformation) -> Conform | None:
+    """Returns what makes a value that an author put the object that a load would give, sharing nothing that can change.
+
+    A value that does not fit its type is copied as it is: the writer refuses it by name when the epoch ends. None
+    where there is nothing to do, which is so for all atoms but binary.
+    """
+    match type_info:
+        case AtomicType("binary"):
+            return _conform_binary
+        case ListType(element):
+            return _list_conformer(conformer(element))
+        case MapType(key, value):
+            return _map_conformer(conformer(key), conformer(value))
+        case StructType():
+            return _struct_conformer(type_info)
+    return None
+
+
+def _conform_binary(value: Any) -> Any:
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def _list_conformer(conform: Conform | None) -> Conform:
+    def conform_list(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.ndim == 1:
+            value = value.tolist()
+        elif not isinstance(value, (list, tuple)):
+            return copy.deepcopy(value)
+        return list(value) if conform is None else [conform(element) for element in value]
+
+    return conform_list
+
+
+def _map_conformer(conform_key: Conform | None, conform_value: Conform | None) -> Conform:
+    def conform_map(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return copy.deepcopy(value)
+        if conform_key is None and conform_value is None:
+            return dict(value)
+        key, item = conform_key or _same, conform_value or _same
+        return {key(k): item(v) for k, v in value.items()}
+
+    return conform_map
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _struct_conformer(struct: StructType) -> Conform:
+    make = row_maker(struct)
+    kind = struct.carrier or row_class(struct.names)
+    fields = [conformer(t) for t in struct.types]
+    finished = is_immutable(struct) and not any(fields)
+
+    def conform_row(value: Any) -> Any:
+        if value is None or (finished and type(value) is kind):
+            return value
+        try:
+            values = as_tuple(value, struct)
+        except ValueTypeError:
+            return copy.deepcopy(value)
+        if len(values) != len(fields):
+            return copy.deepcopy(value)
+        return make(*(v if conform is None else conform(v) for conform, v in zip(fields, values, strict=True)))
+
+    return conform_row
+
+
+__all__ = ["Conform", "conformer", "copier", "is_immutable", "plain_type"]
