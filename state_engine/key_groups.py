@@ -140,7 +140,7 @@ def _hash_of(ddl: str) -> Callable[[Any, int], int]:
     if ddl not in _HASHES:
         raise UnsupportedTypeError(
             f"A key cannot have the type {ddl}.",
-            action="Key by integers, string, binary, boolean, date, timestamp or decimal columns; cast or extract first.",
+            action="Key by integers, string, binary, boolean, date, timestamp or decimal; cast or extract first.",
         )
     return _HASHES[ddl]
 

@@ -54,9 +54,7 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
             f"The function of operator {spec.uid!r} cannot be sent to a worker: {error}.",
             action="Make connections, locks and files in open(), not in __init__.",
         ) from error
-    context = OperatorRuntimeContext(
-        spec.uid, 0, 1, spec.max_parallelism, spec.parameters, ask if spec.key else None
-    )
+    context = OperatorRuntimeContext(spec.uid, 0, 1, spec.max_parallelism, spec.parameters, ask if spec.key else None)
     try:
         function.open(context)
         function.close()

@@ -96,7 +96,7 @@ class Operator:
         self.runtime.attempt = attempt
         self.known_key_groups = {}
 
-    def process(self, batch: pa.RecordBatch, key_groups: pa.Array) -> dict[str, pa.RecordBatch]:
+    def process(self, batch: pa.RecordBatch, key_groups: "pa.Array[Any]") -> dict[str, pa.RecordBatch]:
         """Processes one batch of records.
 
         Args:

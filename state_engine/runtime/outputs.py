@@ -8,7 +8,7 @@ import pyarrow as pa
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
 from state_engine.serialization.convert import ValueTypeError, write_columns, writer
-from state_engine.serialization.types import to_arrow
+from state_engine.serialization.types import columns_of, columns_to_arrow
 
 MAIN = "main"
 
@@ -32,7 +32,7 @@ class OutputWriter:
 
     def __init__(self, output: str, struct: StructType) -> None:
         self.output = output
-        self.schema: pa.Schema = pa.schema(list(to_arrow(struct)))
+        self.schema: pa.Schema = columns_to_arrow(columns_of(struct))
         self._struct = struct
         self._writers = [writer(t) for t in struct.types]
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
-from state_engine.log.records import Column
+from state_engine.serialization.column import Column
 
 OperatorKind = Literal["keyed_process", "process"]
 
