@@ -1,5 +1,6 @@
 """From a decision that is not SUCCESS to a named error (E6)."""
 
+from state_engine import errors
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import (
@@ -38,6 +39,12 @@ def is_final(error: LakestateError) -> bool:
     return isinstance(error, _FINAL) or not isinstance(error, EpochError)
 
 
+def _engine_error(name: str) -> type[LakestateError]:
+    """Returns the class of a named error of ours that a task reported as data."""
+    found = getattr(errors, name, EpochError)
+    return found if isinstance(found, type) and issubclass(found, LakestateError) else EpochError
+
+
 def _failed(failure: Failure, plan: EpochPlan) -> LakestateError:
     """Names operator, subtask, key and record, and appends the author's traceback."""
     what = [f"Operator {failure.uid!r}, subtask {failure.subtask}, failed in epoch {plan.epoch}: {failure.message}"]
@@ -47,7 +54,7 @@ def _failed(failure: Failure, plan: EpochPlan) -> LakestateError:
         what.append(f"Record: {failure.record}.")
     if failure.traceback:
         what.append(f"\n{failure.traceback.rstrip()}\n")
-    kind = _KINDS.get(failure.kind, EpochError)
+    kind = _KINDS.get(failure.kind) or _engine_error(failure.error)
     return kind(" ".join(what), action=failure.action or "Correct it and start again; nothing of the epoch was kept.")
 
 

@@ -181,18 +181,16 @@ class Operator:
     def _failed(self, error: Exception, what: str, key: Any = None, row: Any = None) -> OperatorFailure:
         if isinstance(error, OperatorFailure):
             return error
-        where = f" on key {key!r}" if row is not None and self.spec.key else ""
-        named = f"{type(error).__name__}: {error}"
         return OperatorFailure(
             Failure(
                 kind="user_function",
                 uid=self.spec.uid,
                 subtask=self.subtask,
-                message=f"{what} in operator {self.spec.uid!r}, subtask {self.subtask}{where}: {named}.",
+                message=f"{what} {type(error).__name__}: {error}.",
                 action="Mend the function, or let it send such records to a side output; the epoch was not sealed, "
                 "and the job goes on from the record in front when it is started again.",
-                key=repr(key)[:_SHOWN],
-                record=repr(row)[:_SHOWN],
+                key=repr(key)[:_SHOWN] if row is not None and self.spec.key else "",
+                record=repr(row)[:_SHOWN] if row is not None else "",
                 traceback="".join(traceback.format_exception(error))[-4000:],
             )
         )

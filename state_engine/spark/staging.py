@@ -14,8 +14,7 @@ from state_engine.log.records import OutputFile
 from state_engine.spark.task_spec import StageSpec
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.statistics import delta_statistics
-from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.roots import open_root
+from state_engine.storage.port import CheckpointStorage, open_root
 
 
 class Stages:

@@ -1,11 +1,7 @@
-"""Storage of a folder that is no job's: the root of a sink's Delta table, where output is staged."""
+"""Which addresses are folders of this machine."""
 
 import os
-from functools import lru_cache
 from urllib.parse import unquote, urlsplit
-
-from state_engine.storage.local import LocalStorage
-from state_engine.storage.port import CheckpointStorage, open_storage
 
 
 def local_path(url: str) -> str | None:
@@ -15,14 +11,4 @@ def local_path(url: str) -> str | None:
     return None if "://" in url else os.path.abspath(url)
 
 
-@lru_cache(maxsize=64)
-def open_root(url: str) -> CheckpointStorage:
-    """Opens the storage of any folder by its path or URL."""
-    path = local_path(url)
-    if path is not None:
-        return LocalStorage(path)
-    head, _, name = url.rstrip("/").rpartition("/")
-    return open_storage(head, name)
-
-
-__all__ = ["local_path", "open_root"]
+__all__ = ["local_path"]
