@@ -228,7 +228,7 @@ class CheckpointTable:
 
     def _read(self, name: str) -> list[CheckpointRow]:
         try:
-            return from_table(pq.read_table(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}"))))
+            return from_table(pq.ParquetFile(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}"))).read())
         except (pa.ArrowException, NotFoundError) as error:
             raise DamagedFileError(
                 f"{CHECKPOINTS}/{name} cannot be read: {error}.",
