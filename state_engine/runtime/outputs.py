@@ -50,11 +50,13 @@ class OutputWriter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def has_tags(rows: list[Any]) -> bool:
+    """Says whether any row is a `(tag, row)` pair."""
+    return any(type(row) is tuple and row and type(row[0]) is OutputTag for row in rows)
+
+
 def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
     """Separates `(tag, row)` pairs from rows of the main output, in order."""
-    first = {type(row[0]) for row in rows if type(row) is tuple and row}
-    if OutputTag not in first:
-        return rows, {}
     main: list[Any] = []
     tagged: dict[str, list[Any]] = {}
     for row in rows:
@@ -67,4 +69,4 @@ def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
     return main, tagged
 
 
-__all__ = ["MAIN", "OutputValueError", "OutputWriter", "split_by_tag"]
+__all__ = ["MAIN", "OutputValueError", "OutputWriter", "has_tags", "split_by_tag"]
