@@ -1,4 +1,4 @@
-"""A job's log without a JVM, and a Dagster instance on disk."""
+"""A job's log without a JVM, and Dagster instances."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -51,11 +51,9 @@ def stream(tmp_path: Path) -> Stream:
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A Dagster instance with its storage on disk."""
-    home = tmp_path / "home"
-    home.mkdir()
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
+def instance() -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance in memory; `test_dagster_dev.py` has those on disk."""
+    with dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
 
