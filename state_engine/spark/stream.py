@@ -15,7 +15,7 @@ from state_engine.key_groups import key_hasher
 from state_engine.log.ops import RESERVED
 from state_engine.runtime.outputs import MAIN
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
-from state_engine.spark.plan import quote_always
+from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.sinks import Sink
 from state_engine.spark.upstream import check_upstream
