@@ -1,0 +1,108 @@
+"""Rows: by attribute, position and name."""
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from state_engine.api import Row
+from state_engine.api.row import row_class
+
+
+@pytest.fixture
+def row() -> Any:
+    return row_class(("id", "name"))(7, "seven")
+
+
+def test_fields_are_reached_by_attribute_position_and_name(row: Any) -> None:
+    assert (row.id, row[0], row["id"], row[-1], row[0:2]) == (7, 7, 7, "seven", (7, "seven"))
+
+
+def test_a_row_unpacks_and_counts(row: Any) -> None:
+    number, name = row
+    assert (number, name, len(row), list(row), 7 in row) == (7, "seven", 2, [7, "seven"], True)
+
+
+def test_a_row_becomes_a_tuple_or_a_dict(row: Any) -> None:
+    assert row.as_tuple() == (7, "seven")
+    assert row.as_dict() == {"id": 7, "name": "seven"}
+    assert repr(row) == "Row(id=7, name='seven')"
+
+
+def test_unknown_fields_are_errors(row: Any) -> None:
+    with pytest.raises(KeyError, match="nope"):
+        row["nope"]
+    with pytest.raises(AttributeError):
+        row.nope  # noqa: B018
+    with pytest.raises(IndexError):
+        row[2]
+
+
+def test_a_row_cannot_change(row: Any) -> None:
+    with pytest.raises(AttributeError):
+        row.id = 8
+    with pytest.raises(TypeError):
+        row[0] = 8
+
+
+def test_rows_of_equal_fields_are_equal_and_hash_alike(row: Any) -> None:
+    other = row_class(("id", "name"))(7, "seven")
+    assert row == other
+    assert hash(row) == hash(other)
+    assert row != row_class(("id", "other"))(7, "seven")
+    assert row != row_class(("id", "name"))(7, "eight")
+
+
+def test_one_schema_has_one_class() -> None:
+    assert row_class(("a",)) is row_class(("a",))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda row: pickle.loads(pickle.dumps(row))])
+@pytest.mark.parametrize("made", [Row(7, "seven"), Row(id=7, name="seven"), Row(), Row((1, 2)), Row(None)], ids=repr)
+def test_rows_survive_pickling_and_copying(made: Any, copied: Any) -> None:
+    again = copied(made)
+    assert again == made
+    assert type(again) is type(made)
+
+
+def test_a_row_with_names_is_an_input_row(row: Any) -> None:
+    assert Row(id=7, name="seven") == row
+
+
+def test_a_row_takes_positions_or_names() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Row(1, name="seven")
+
+
+ODD = (
+    "class",
+    "as_dict",
+    "_hidden",
+    "__init__",
+    "a b",
+    "1st",
+    "grüße",
+    "f_0_",
+    "f_1_",
+    "東京",
+    "with`tick",
+    "field_names",
+)
+
+
+def test_columns_with_odd_names_are_reached_by_position_and_name() -> None:
+    row = row_class(ODD)(*range(len(ODD)))
+    assert [row[name] for name in ODD] == list(range(len(ODD)))
+    assert row.as_dict() == {name: index for index, name in enumerate(ODD)}
+    assert pickle.loads(pickle.dumps(row)) == row
+
+
+def test_columns_with_odd_names_hide_no_method() -> None:
+    row = row_class(ODD)(*range(len(ODD)))
+    assert row.field_names() == ODD
+
+
+@pytest.mark.parametrize("name", ["count", "index", "grüße", "match", "type", "value"])
+def test_plain_names_are_attributes(name: str) -> None:
+    assert getattr(row_class((name,))(5), name) == 5
