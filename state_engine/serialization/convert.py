@@ -267,17 +267,17 @@ _CHECKS: dict[str, Check] = {"timestamp": _check_aware, "timestamp_ntz": _check_
 def _unusual(values: Sequence[Any], accepted: frozenset[type], declared: str) -> list[Any]:
     """NumPy scalars and subclasses (an IntEnum, a pandas Timestamp) are taken for what they are; bool is no int."""
     plain: list[Any] = []
-    for index, value in enumerate(values):
+    for index, given in enumerate(values):
+        value = given
+        if isinstance(given, np.generic) and (type(given) is not np.bool_ or bool in accepted):
+            value = given.item()
         kind = type(value)
-        if isinstance(value, np.generic) and (kind is not np.bool_ or bool in accepted):
-            value = value.item()
-            kind = type(value)
         if value is not None and kind not in accepted:
             parent = next((a for a in accepted if isinstance(value, a)), None)
             if parent is None or kind is bool or (isinstance(value, datetime.datetime) and parent is datetime.date):
-                raise ValueTypeError(index, value, declared)
+                raise ValueTypeError(index, given, declared)
             if parent is datetime.datetime and (value != value or getattr(value, "nanosecond", 0)):
-                raise ValueTypeError(index, value, declared, why=": pandas' NaT and nanoseconds have no stored form")
+                raise ValueTypeError(index, given, declared, why=": pandas' NaT and nanoseconds have no stored form")
         plain.append(value)
     return plain
 

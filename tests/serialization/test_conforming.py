@@ -1,0 +1,98 @@
+"""What is put into a state becomes what a load would give, and shares nothing that can change."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.api import Row, Types
+from state_engine.api.type_hints import type_information
+from state_engine.api.types import TypeInformation
+from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.mutability import conformer, copier, plain_type
+from state_engine.testing.strategies import types, values
+
+columns = types().flatmap(lambda t: st.tuples(st.just(t), st.lists(values(t), max_size=4)))
+
+
+@dataclass
+class Point:
+    x: int
+    tags: list[str]
+
+
+@given(columns)
+@settings(max_examples=150, deadline=None)
+def test_what_a_load_gives_conforms_already(column: tuple[TypeInformation, list[Any]]) -> None:
+    type_info, listed = column
+    conform = conformer(type_info) or (lambda value: value)
+    again = [conform(value) for value in listed]
+    assert again == listed
+    assert list(map(type, again)) == list(map(type, listed))
+
+
+def conformed(type_info: Any, value: Any) -> Any:
+    """Returns the value as it goes into a state, after checking that a load gives the same."""
+    found = conformer(type_information(type_info))(value)  # type: ignore[misc]
+    kind = type_information(type_info)
+    assert reader(kind)(writer(kind)([value])) == [found]
+    return found
+
+
+def test_rows_become_rows() -> None:
+    for given_ in [(1, "x"), [1, "x"], {"b": "x", "a": 1}, Row(1, "x"), Row(a=1, b="x")]:
+        assert conformed("struct<a:int,b:string>", given_) == Row(a=1, b="x")
+
+
+def test_tuples_become_tuples() -> None:
+    found = conformed(Types.TUPLE([Types.INT(), Types.LIST(Types.INT())]), Row(1, (2,)))
+    assert (type(found), found) == (tuple, (1, [2]))
+
+
+def test_dataclasses_become_dataclasses() -> None:
+    assert conformed(Point, (1, ("a",))) == Point(1, ["a"])
+
+
+def test_nested_values_conform_all_the_way_down() -> None:
+    found = conformed("map<string,array<struct<a:int>>>", {"k": ((1,), {"a": 2})})
+    assert found == {"k": [Row(a=1), Row(a=2)]}
+
+
+def test_arrays_become_lists() -> None:
+    found = conformed("array<bigint>", np.array([1, 2]))
+    assert (found, type(found[0])) == ([1, 2], int)
+
+
+def test_binary_becomes_bytes() -> None:
+    assert type(conformed("binary", bytearray(b"x"))) is bytes
+
+
+def test_values_that_can_change_are_not_shared() -> None:
+    value: dict[str, list[int]] = {"a": [1]}
+    found = conformed("map<string,array<int>>", value)
+    value["a"].append(2)
+    assert found == {"a": [1]}
+
+
+def test_values_of_another_type_are_left_for_the_writer_to_refuse() -> None:
+    for ddl, wrong in [("array<int>", "abc"), ("map<int,int>", [1]), ("struct<a:int>", (1, 2)), ("struct<a:int>", 5)]:
+        assert conformer(type_information(ddl))(wrong) == wrong  # type: ignore[misc]
+
+
+def test_atoms_cost_nothing() -> None:
+    for ddl in ("int", "string", "double", "date", "timestamp", "decimal(5,2)"):
+        assert conformer(type_information(ddl)) is None
+        assert copier(type_information(ddl)) is None
+    assert copier(type_information("struct<a:int,b:binary>")) is None
+    assert copier(type_information("array<int>")) is not None
+
+
+def test_only_some_atoms_come_back_as_they_went_in() -> None:
+    assert [plain_type(type_information(d)) for d in ("int", "string", "double", "array<int>")] == [
+        int,
+        str,
+        None,
+        None,
+    ]
