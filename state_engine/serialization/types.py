@@ -79,6 +79,11 @@ def arrow_to_ddl(data_type: pa.DataType) -> str:
     return from_arrow(data_type).ddl()
 
 
+def schema_of(struct: StructType) -> pa.Schema:
+    """Returns the Arrow schema of rows."""
+    return pa.schema([pa.field(n, to_arrow(t)) for n, t in zip(struct.names, struct.types, strict=True)])
+
+
 def columns_of(struct: StructType) -> tuple[Column, ...]:
     """Returns the fields of a struct as the records of the log spell columns."""
     return tuple(Column(name=n, type=t.ddl()) for n, t in zip(struct.names, struct.types, strict=True))
@@ -101,5 +106,6 @@ __all__ = [
     "ddl_to_arrow",
     "from_arrow",
     "parse_columns",
+    "schema_of",
     "to_arrow",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from state_engine.clock import RandomIds, SystemClock
+from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
@@ -17,7 +17,7 @@ from state_engine.savepoint import trigger_savepoint
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.schemas import ddl_of
-from state_engine.spark.startup import StartOptions, Started, start_up
+from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from state_engine.api.descriptors import check_name
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
-from state_engine.log.records import Column, SourceFingerprint, StateSchema
+from state_engine.log.records import SourceFingerprint, StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.column import Column
 from state_engine.spark.client import JobClient
 from state_engine.spark.graph import OperatorNode, SourceNode
 from state_engine.spark.plan import PlannedOperator
@@ -188,7 +189,7 @@ class StreamJob:
         """
 
         def copy(function: Any) -> Any:
-            return cloudpickle.loads(cloudpickle.dumps(function))
+            return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
 
         return tuple(schema for spec in self.specs() for schema in discover_states(spec, copy))
 

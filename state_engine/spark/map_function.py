@@ -9,7 +9,7 @@ import pyarrow as pa
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import reader, row_maker
-from state_engine.serialization.types import to_arrow
+from state_engine.serialization.types import schema_of
 from state_engine.spark.wire import CONTROL, GROUP, KIND, RECORD
 
 
@@ -39,7 +39,7 @@ class MapFunction:
         indices = pa.array(places, pa.int64(), mask=~records)
         columns = [column.take(indices) for column in mapped.columns]
         wire = [batch.column(n) for n in (KIND, GROUP, CONTROL)]
-        fields = [*to_arrow(self._output), *(batch.schema.field(n) for n in (KIND, GROUP, CONTROL))]
+        fields = [*schema_of(self._output), *(batch.schema.field(n) for n in (KIND, GROUP, CONTROL))]
         return pa.RecordBatch.from_arrays([*columns, *wire], schema=pa.schema(fields))
 
 

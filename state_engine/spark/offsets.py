@@ -27,9 +27,9 @@ class OffsetLog:
     ) -> None:
         self._directory = directory
         self._fingerprints = tuple(fingerprints)
-        self._file_offsets = [0 if p.offset and _file_offset(p.offset) is not None else -1 for p in seeded] or [-1] * len(
-            self._fingerprints
-        )
+        self._file_offsets = [0 if p.offset and _file_offset(p.offset) is not None else -1 for p in seeded] or [
+            -1
+        ] * len(self._fingerprints)
 
     def read(self, batch_id: int) -> SourceState:
         """Returns the positions after a batch, with the new files of file sources.
@@ -71,9 +71,7 @@ class OffsetLog:
             if os.path.exists(path):
                 with open(path, encoding="utf-8") as file:
                     entries = [json.loads(line) for line in file.read().splitlines()[1:]]
-                return [
-                    SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries if e["batchId"] == number
-                ]
+                return [SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries if e["batchId"] == number]
         return []
 
 

@@ -1,7 +1,7 @@
 """Expressions of an epoch's plan on the JVM's side, made once for a query.
 
-Building a plan by Spark's Python API costs a call into the JVM per column and epoch; the same expressions can be given to
-each epoch's DataFrame. Measured with one operator, this halves what an epoch spends on its plan.
+Building a plan by Spark's Python API costs a call into the JVM per column and epoch; the same expressions can be
+given to each epoch's DataFrame (16 calls into the JVM an epoch instead of 76, with one operator).
 """
 
 from collections.abc import Callable, Sequence

@@ -45,9 +45,9 @@ def check(move_: SinkMove, sink: str, path: str) -> None:
     gone = [o.path for o in move_.removed if o.path not in live]
     if gone:
         raise SinkRewindError(
-            f"{len(gone)} files that sink {sink!r} wrote behind the restored epoch are no longer part of {path}: somebody "
-            f"compacted or changed the table. The first is {gone[0]}.",
-            action="Take the table back by hand (RESTORE TABLE), or restore with keep_output=True and keep what is there.",
+            f"{len(gone)} files that sink {sink!r} wrote behind the restored epoch are no longer part of {path}: "
+            f"somebody compacted or changed the table. The first is {gone[0]}.",
+            action="Take the table back by hand (RESTORE TABLE), or keep what is there with keep_output=True.",
         )
 
 
@@ -57,8 +57,10 @@ def transaction_id(job: str, sink: str) -> str:
 
 
 def transaction_version(generation: int, epoch: int) -> int:
-    """Returns the version of an epoch's commit: it grows over generations, so that a driver of an old one, declared dead
-    and still on its way, finds itself behind."""
+    """Returns the version of an epoch's commit.
+
+    It grows over generations, so that a driver of an old one, declared dead and still on its way, finds itself behind.
+    """
     return generation << 40 | epoch
 
 

@@ -56,9 +56,7 @@ def _file_log(files: Sequence[SourceFile]) -> str:
     """Batch -1 on every line but the last: original ids repeat rows after a compaction, all zeros take minutes."""
     last = len(files) - 1
     entries = [
-        json.dumps(
-            {"path": f.path, "timestamp": f.timestamp, "batchId": 0 if n == last else -1}, separators=(",", ":")
-        )
+        json.dumps({"path": f.path, "timestamp": f.timestamp, "batchId": 0 if n == last else -1}, separators=(",", ":"))
         for n, f in enumerate(files)
     ]
     return "\n".join([_VERSION, *entries])

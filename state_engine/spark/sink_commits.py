@@ -12,7 +12,7 @@ from state_engine.errors import LakestateError, MissingFileError, NotFoundError,
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import OutputFile
-from state_engine.serialization.types import to_arrow
+from state_engine.serialization.types import schema_of
 from state_engine.spark import rewind as history
 from state_engine.spark.graph import OperatorNode, SinkNode
 from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink
@@ -52,7 +52,7 @@ class SinkCommits:
         for node in operators:
             for sink in node.sinks:
                 struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
-                self._sinks.append((sink, pa.schema(list(to_arrow(struct)))))
+                self._sinks.append((sink, schema_of(struct)))
 
     def prepare(self) -> None:
         """Makes the Delta tables that are missing and checks the others.
@@ -132,7 +132,7 @@ class SinkCommits:
             elif not isinstance(sink, (MemorySink, DiscardingSink)) and not self._keep_output:
                 raise SinkRewindError(
                     f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
-                    action="Restore with keep_output=True: it then gets those records a second time, under new epoch ids.",
+                    action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
                 )
 
     def rewind(self, target: StoredManifest, generation: int) -> None:

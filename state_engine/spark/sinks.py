@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -61,7 +61,7 @@ class MemorySink(Sink):
         name: Two sinks of one name share their rows, so that a job that is built again goes on.
     """
 
-    _all: dict[str, dict[EpochId, pa.Table]] = {}
+    _all: ClassVar[dict[str, dict[EpochId, pa.Table]]] = {}
     _lock = threading.Lock()
 
     def __init__(self, name: str) -> None:

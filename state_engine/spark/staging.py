@@ -13,8 +13,8 @@ from state_engine.log.paths import output_path
 from state_engine.log.records import OutputFile
 from state_engine.spark.task_spec import StageSpec
 from state_engine.storage.create import create_under_new_name
-from state_engine.storage.statistics import delta_statistics
 from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.statistics import delta_statistics
 
 
 class Stages:
@@ -79,8 +79,6 @@ def _encode(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", store_schema=False, use_deprecated_int96_timestamps=False)
     return sink.getvalue()
-
-
 
 
 class Stopwatch:

@@ -1,4 +1,4 @@
-"""Streams, as the author of a job chains them. Everything that cannot run is refused here, by name, before Spark does."""
+"""Streams, as the author of a job chains them. What cannot run is refused here, by name, before Spark does."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -164,7 +164,8 @@ class DataStream:
             )
         if tag.type_info is None:
             raise JobDefinitionError(
-                f"The side output {tag.tag_id!r} has no columns.", action="Declare them: OutputTag(id, 'a int, b string')."
+                f"The side output {tag.tag_id!r} has no columns.",
+                action="Declare them: OutputTag(id, 'a int, b string').",
             )
         if tag.tag_id == MAIN:
             raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")

@@ -23,7 +23,7 @@ from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, Failure, OutputFile, StateHandle
 from state_engine.runtime.operator import OperatorFailure
 from state_engine.runtime.outputs import MAIN, OutputWriter
-from state_engine.serialization.types import to_arrow
+from state_engine.serialization.types import schema_of
 from state_engine.spark.kill_at import KillAt
 from state_engine.spark.staging import Stages, Stopwatch
 from state_engine.spark.task_spec import TaskSpec
@@ -72,7 +72,7 @@ class Subtask:
         self._own: OperatorPlan = plans[self._uid]
         self._upstream = plans[self._own.upstream] if self._own.upstream else None
         self._downstream = plans[spec.downstream] if spec.downstream else None
-        self._input = pa.schema(list(to_arrow(spec.operator.input)))
+        self._input = schema_of(spec.operator.input)
         self._emits = OutputWriter(MAIN, spec.operator.output).schema
         self._watch = Stopwatch()
         self._records_in = 0
@@ -131,7 +131,7 @@ class Subtask:
         if not kinds.any():
             return batch
         marks = np.flatnonzero(kinds == MARK)
-        for data in batch.column(CONTROL).take(pa.array(marks)).to_pylist():
+        for data in batch.column(CONTROL).take(pa.array(marks, pa.int64())).to_pylist():
             if data is not None:
                 barrier = decode_barrier(data)
                 alignment.add(barrier)
@@ -240,7 +240,7 @@ class Subtask:
 
     def _records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.num_rows
-        wire = [pa.array(np.zeros(rows, np.int8)), pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
+        wire: list[Any] = [pa.array(np.zeros(rows, np.int8)), pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
         return pa.RecordBatch.from_arrays([*batch.columns, *wire], schema=self._wire_schema())
 
     def _wire_schema(self) -> pa.Schema:
@@ -255,8 +255,8 @@ class Subtask:
             return pa.RecordBatch.from_arrays([control], names=[CONTROL])
         count = len(barriers)
         groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(count)]
-        empty = [pa.nulls(count, f.type) for f in self._emits]
-        wire = [pa.array(np.ones(count, np.int8)), pa.array(groups, pa.int32()), control]
+        empty: list[Any] = [pa.nulls(count, f.type) for f in self._emits]
+        wire: list[Any] = [pa.array(np.ones(count, np.int8)), pa.array(groups, pa.int32()), control]
         return pa.RecordBatch.from_arrays([*empty, *wire], schema=self._wire_schema())
 
 

@@ -45,7 +45,7 @@ class TaskSpec:
 
 def pack(spec: TaskSpec) -> tuple[bytes, str]:
     """Returns a spec as bytes for the workers, and their digest."""
-    data: bytes = cloudpickle.dumps(spec)
+    data: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
     return data, hashlib.sha256(data).hexdigest()
 
 

@@ -26,7 +26,9 @@ _STATEFUL = {
     "GlobalLimit": "limit()",
     "LocalLimit": "limit()",
 }
-_PACING = re.compile(r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$")
+_PACING = re.compile(
+    r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$"
+)
 _SECRET = re.compile(r"(?i)(secret|password|token|credential|jaas|sasl|access.?key|private)")
 
 
@@ -82,7 +84,7 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
         kind, options = _describe(leaf)
         if options.get("cleansource", "off").lower() != "off":
             raise SourcesChangedError(
-                f"The {kind} source has cleanSource={options['cleansource']!r}: a restore could not read its files again.",
+                f"The {kind} source has cleanSource={options['cleansource']!r}: a restore could not read them again.",
                 action="Remove the option, and let retention of the source follow the oldest savepoint.",
             )
         path = options.pop("path", "")

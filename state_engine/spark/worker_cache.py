@@ -198,7 +198,9 @@ def _attach(cached: Cached, plan: EpochPlan, head: StoredManifest | None) -> Non
         backend.attach(head.manifest.schemas, _loader(plan, head, backend.key_groups))
 
 
-def _loader(plan: EpochPlan, head: StoredManifest, range_: KeyGroupRange) -> Callable[[StateSchema], Iterable[pa.Table]]:
+def _loader(
+    plan: EpochPlan, head: StoredManifest, range_: KeyGroupRange
+) -> Callable[[StateSchema], Iterable[pa.Table]]:
     def load(schema: StateSchema) -> Iterator[pa.Table]:
         yield from read_log_rows(_segments(plan, head), schema, range_.first, range_.last)
 
