@@ -55,7 +55,7 @@ def checkpoint_materialization(job: str, row: CheckpointRow, *, skipped: int, ur
             seconds=row.duration_ms / 1000,
             size=row.bytes,
             rows=row.rows,
-            keys=sum(row.keys.values()),
+            keys=sum(row.keys.values()) if row.rows is not None else None,
             uri=uri,
         ),
     }

@@ -8,7 +8,7 @@ Metadata = dict[str, dg.MetadataValue[Any]]
 
 
 def size_metadata(
-    *, generation: int, epoch: int, seconds: float, size: int, rows: int | None, keys: int, uri: str
+    *, generation: int, epoch: int, seconds: float, size: int, rows: int | None, keys: int | None, uri: str
 ) -> Metadata:
     """Returns the entries that every checkpoint and savepoint has.
 
@@ -18,7 +18,7 @@ def size_metadata(
         seconds: How long it took.
         size: Bytes that were written for it, or that it holds.
         rows: Live rows of all states; None when the subtasks did not tell.
-        keys: Live keys of all operators.
+        keys: Live keys of all operators; None when the subtasks did not tell.
         uri: Folder of the job.
     """
     return {
@@ -26,7 +26,7 @@ def size_metadata(
         "epoch": dg.MetadataValue.int(epoch),
         "duration_s": dg.MetadataValue.float(round(seconds, 3)),
         "bytes": dg.MetadataValue.int(size),
-        "keys": dg.MetadataValue.int(keys),
+        "keys": dg.MetadataValue.int(keys) if keys is not None else dg.MetadataValue.null(),
         "dagster/row_count": dg.MetadataValue.int(rows) if rows is not None else dg.MetadataValue.null(),
         "dagster/uri": dg.MetadataValue.text(uri),
     }

@@ -1,6 +1,7 @@
 """Savepoints of a stream, one per partition: a run takes, validates and records it."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -8,6 +9,7 @@ import dagster as dg
 from lakestate.assets.metadata import Metadata, size_metadata
 from lakestate.assets.names import KINDS, dagster_name, savepoint_key, savepoint_partitions, stream_pool
 from lakestate.resources import StateStoreResource
+from state_engine.checkpoint.plan import live_rows, states_of
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest, Pin
 
@@ -44,7 +46,7 @@ def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
                 pin = state_store.take_savepoint(job, label=context.partition_key)
             else:
                 context.log.info(f"Savepoint {pin.savepoint_id} carries this label already; it is validated again.")
-            manifest = state_store.validate_savepoint(job, pin.savepoint_id)
+            manifests = state_store.validate_savepoint(job, pin)
         except LakestateError as error:
             raise dg.Failure(
                 f"{type(error).__name__}: {error.message}",
@@ -53,15 +55,16 @@ def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
         seconds = time.monotonic() - began
         context.log.info(f"Savepoint {pin.savepoint_id} at epoch {pin.epoch} is complete: {pin.bytes:,} bytes.")
         return dg.MaterializeResult(
-            metadata=savepoint_metadata(pin, manifest, is_new=is_new, seconds=seconds, uri=state_store.uri(job)),
+            metadata=savepoint_metadata(pin, manifests, is_new=is_new, seconds=seconds, uri=state_store.uri(job)),
             data_version=dg.DataVersion(pin.savepoint_id),
         )
 
     return savepoint
 
 
-def savepoint_metadata(pin: Pin, manifest: Manifest, *, is_new: bool, seconds: float, uri: str) -> Metadata:
+def savepoint_metadata(pin: Pin, manifests: Sequence[Manifest], *, is_new: bool, seconds: float, uri: str) -> Metadata:
     """Returns what a run records about a savepoint; the keys are always the same."""
+    rows, keys = live_size(manifests)
     return {
         "savepoint_id": dg.MetadataValue.text(pin.savepoint_id),
         "label": dg.MetadataValue.text(pin.label),
@@ -73,17 +76,26 @@ def savepoint_metadata(pin: Pin, manifest: Manifest, *, is_new: bool, seconds: f
             epoch=pin.epoch,
             seconds=seconds,
             size=pin.bytes,
-            rows=pin.rows,
-            keys=count_keys(manifest),
+            rows=rows,
+            keys=keys,
             uri=uri,
         ),
     }
 
 
-def count_keys(manifest: Manifest) -> int:
-    """Returns how many keys all operators held before this epoch, as their subtasks reported."""
-    acks = (ack for operator in manifest.operators.values() for ack in operator.acks)
-    return sum(max((statistics.keys for statistics in ack.statistics), default=0) for ack in acks)
+def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
+    """Returns how many rows and keys live in all states, as the subtasks reported last; None when one did not.
+
+    As in a checkpoint, an operator has as many keys as that of its states which has most.
+    """
+    rows, keys = 0, dict[str, int]()
+    for schema in states_of(manifests):
+        size = live_rows(manifests, schema)
+        if size is None:
+            return None, None
+        rows += size[0]
+        keys[schema.uid] = max(keys.get(schema.uid, 0), size[1])
+    return rows, sum(keys.values())
 
 
-__all__ = ["build_savepoint_asset", "count_keys", "savepoint_metadata"]
+__all__ = ["build_savepoint_asset", "live_size", "savepoint_metadata"]

@@ -1,12 +1,16 @@
 """Where jobs keep their state, as a Dagster resource."""
 
+from contextlib import suppress
+
 import dagster as dg
 from pydantic import Field
 
 from state_engine.clock import RandomIds, SystemClock
+from state_engine.errors import NotFoundError
 from state_engine.inspect import JobView, open_job
 from state_engine.log.records import Manifest, Pin
 from state_engine.savepoint import list_savepoints, load_savepoint, read_pinned, trigger_savepoint
+from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 
 
@@ -41,17 +45,24 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         return trigger_savepoint(self.root, job, clock=SystemClock(), ids=RandomIds(), label=label, trigger="dagster")
 
-    def validate_savepoint(self, job: str, savepoint_id: str) -> Manifest:
-        """Checks that all files of a savepoint are there and returns the manifest of its epoch.
+    def validate_savepoint(self, job: str, pin: Pin) -> list[Manifest]:
+        """Checks that all files of a savepoint are there and returns the manifests that lead to its epoch.
 
-        Lengths of files and hashes of manifests are compared; the contents of state files are not read.
+        Lengths of files and hashes of manifests are compared; the contents of state files are not read. The first
+        manifest is that of the newest checkpoint at or before the epoch, unless it was removed meanwhile.
 
         Raises:
             NothingToRestoreError: There is no such savepoint.
             CorruptionError: Something is gone or damaged.
         """
-        pin = load_savepoint(self.root, job, savepoint_id)
-        return read_pinned(open_storage(self.root, job), pin).head.manifest
+        load_savepoint(self.root, job, pin.savepoint_id)
+        storage = open_storage(self.root, job)
+        pinned = read_pinned(storage, pin)
+        behind = list(pinned.segment.manifests) or [pinned.head.manifest]
+        if pin.base is not None and pin.base.epoch < behind[0].epoch:
+            with suppress(NotFoundError):  # no part of the savepoint
+                return [ManifestLog(storage, job).read(pin.base.generation, pin.base.epoch).manifest, *behind]
+        return behind
 
 
 __all__ = ["StateStoreResource"]

@@ -34,9 +34,26 @@ def test_a_run_takes_a_savepoint_of_a_stopped_job(stream, instance):
     assert metadata["savepoint_id"] == pin.savepoint_id
     assert metadata["label"] == "before-upgrade"
     assert (metadata["generation"], metadata["epoch"]) == (1, 3)
-    assert (metadata["bytes"], metadata["dagster/row_count"]) == (pin.bytes, pin.rows)
-    assert metadata["keys"] == 20
+    assert metadata["bytes"] == pin.bytes
+    assert (metadata["dagster/row_count"], metadata["keys"]) == (20, 20)
     assert metadata["is_new"] is True
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_a_job_that_only_claimed_since_tells_the_size_it_had(stream, instance, epochs):
+    stream.checkpoints(1, 1)
+    for _ in range(epochs):
+        stream.epoch()
+    stream.log.epoch(kind="claim")
+    metadata = metadata_of(materialize(stream, instance, "a"))
+    assert metadata["epoch"] == 3 + epochs
+    assert (metadata["dagster/row_count"], metadata["keys"]) == (20, 20)
+
+
+def test_a_job_that_never_told_its_size_has_none(stream, instance):
+    stream.log.epoch(kind="claim")
+    metadata = metadata_of(materialize(stream, instance, "a"))
+    assert (metadata["dagster/row_count"], metadata["keys"]) == (None, None)
 
 
 def test_the_data_version_is_the_savepoint(stream, instance):
