@@ -1,0 +1,44 @@
+"""The job of the README runs as it stands there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def block(language: str, number: int = 0) -> str:
+    """Returns a code block of the README."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    return found[number]
+
+
+def test_the_job_has_at_most_25_lines() -> None:
+    assert len([line for line in block("python").splitlines() if line.strip()]) <= 25
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_job_runs_as_it_stands_there(tmp_path: Path) -> None:
+    (tmp_path / "clicks.py").write_text(block("python"))
+    (tmp_path / "clicks").mkdir()
+    clicks = [("ann", "/"), ("bob", "/"), ("ann", "/cart")]
+    lines = [json.dumps({"user": user, "page": page}) for user, page in clicks]
+    (tmp_path / "clicks" / "1.json").write_text("\n".join(lines))
+    done = subprocess.run([sys.executable, "clicks.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if "|" in line]
+    assert sorted((user, int(n)) for user, _, n in rows[1:]) == [("ann", 1), ("ann", 2), ("bob", 1)]
+
+    from state_engine.inspect import open_job, read_state
+
+    state = read_state(str(tmp_path / "state"), "clicks", "count", "clicks")
+    assert dict(zip(state["user"].to_pylist(), state["value"].to_pylist(), strict=True)) == {"ann": 2, "bob": 1}
+    newest = open_job(str(tmp_path / "state"), "clicks").newest()
+    assert newest is not None
+    assert newest.manifest.generation == 2
+    assert newest.manifest.operators["count"].parallelism == 3
