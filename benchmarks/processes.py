@@ -83,7 +83,6 @@ class SessionSampler:
         self.samples: list[Sample] = []
         self._session = session
         self._interval = interval
-        self._commands: dict[int, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="session-sampler", daemon=True)
 
@@ -100,17 +99,7 @@ class SessionSampler:
             at, found = time.time(), processes_of(self._session)
             if found:
                 cpu, rss = sum(p.cpu for p in found), sum(p.rss for p in found)
-                self.samples.append(Sample(at, cpu, rss, self._workers(found)))
-
-    def _workers(self, processes: Sequence[Process]) -> dict[int, int]:
-        """Spark's Python workers are forked by its daemon and keep its command line."""
-        daemons = {p.pid for p in processes if "pyspark.daemon" in self._command(p.pid)}
-        return {p.pid: _peak_rss(p) for p in processes if p.parent in daemons}
-
-    def _command(self, pid: int) -> str:
-        if pid not in self._commands:
-            self._commands[pid] = _read(pid, "cmdline").replace("\0", " ")
-        return self._commands[pid]
+                self.samples.append(Sample(at, cpu, rss, _workers(found)))
 
 
 def cpu_between(samples: Sequence[Sample], start: float, end: float) -> float:
@@ -132,6 +121,12 @@ def worker_peaks_mb(samples: Sequence[Sample], end: float) -> dict[int, float]:
             for pid, rss in sample.workers.items():
                 peaks[pid] = max(peaks.get(pid, 0), rss)
     return {pid: rss / MIB for pid, rss in sorted(peaks.items())}
+
+
+def _workers(processes: Sequence[Process]) -> dict[int, int]:
+    """Python workers are forked by a daemon that names their module, and keep its command line."""
+    daemons = {p.pid for p in processes if "pyspark.worker" in _read(p.pid, "cmdline")}
+    return {p.pid: _peak_rss(p) for p in processes if p.parent in daemons}
 
 
 def _peak_rss(process: Process) -> int:

@@ -37,14 +37,22 @@ def measure(folder: Path, tell: Callable[[str], None], keys: int = KEYS_PER_SUBT
     tell(f"running {case.engine}, {keys:,} keys of three numbers, epochs of {epoch_records:,}")
     try:
         run = run_case(case)
+        result = result_of(run, numbers_truth(inputs), heaviest_worker_mb)
     except EngineFailedError as error:
         tell(str(error))
         return Report([], [str(error)])
     for pid, peak in worker_peaks_mb(run.samples, run.ends[-1]).items():
         tell(f"  Python worker {pid}: {peak:,.0f} MiB at most")
-    return Report([result_of(run, numbers_truth(inputs), heaviest_worker_mb)], [])
+    return Report([result], [])
 
 
 def heaviest_worker_mb(samples: Sequence[Sample], end: float) -> float:
-    """Returns the largest memory of any Python worker, in MiB; endless when none was seen, so that no limit holds."""
-    return max(worker_peaks_mb(samples, end).values(), default=float("inf"))
+    """Returns the largest memory of any Python worker, in MiB.
+
+    Raises:
+        EngineFailedError: No worker was seen, which must not pass for a small one.
+    """
+    peaks = worker_peaks_mb(samples, end)
+    if not peaks:
+        raise EngineFailedError("No Python worker was seen, so nothing is known of its memory.")
+    return max(peaks.values())

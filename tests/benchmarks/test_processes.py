@@ -63,3 +63,21 @@ def test_a_session_is_followed_and_ended() -> None:
     assert sampler.samples[-1].cpu >= 0.3
     assert processes_of(process.pid) == []
     assert processes_of(os.getsid(0)) != []
+
+
+def test_workers_are_the_children_of_a_daemon_whatever_its_module_is() -> None:
+    fork = "import os, time; os.fork(); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", fork, "pyspark.worker"], start_new_session=True)
+    try:
+        with SessionSampler(process.pid, interval=0.02) as sampler:
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and not (sampler.samples and sampler.samples[-1].workers):
+                time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+        end_session(process.pid, patience=0.0)
+
+    (peak,) = worker_peaks_mb(sampler.samples, time.time()).values()
+    assert process.pid not in sampler.samples[-1].workers
+    assert 1 < peak < 1000

@@ -46,7 +46,8 @@ def test_a_row_measures_the_steady_part_only(tmp_path: Path) -> None:
 
 
 def test_no_worker_seen_is_not_a_small_worker() -> None:
-    assert heaviest_worker_mb([Sample(0.0, 0.0, 1, {})], 1.0) == float("inf")
+    with pytest.raises(EngineFailedError, match="No Python worker"):
+        heaviest_worker_mb([Sample(0.0, 0.0, 1, {})], 1.0)
     assert heaviest_worker_mb([Sample(0.0, 0.0, 1, {7: 5 * MIB, 8: 6 * MIB})], 1.0) == 6
 
 
