@@ -69,7 +69,9 @@ class JobClient:
             started.crash,
             lock=self._lock,
         )
-        writer = job.stream.writeStream.foreachBatch(self._on_batch).queryName(f"lakestate-{job.name}")
+        # Spark refuses a second query of one name, and a new driver fences the old one without asking it.
+        name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"
+        writer = job.stream.writeStream.foreachBatch(self._on_batch).queryName(name)
         writer = writer.option("checkpointLocation", started.directory)
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)
