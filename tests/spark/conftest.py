@@ -1,0 +1,39 @@
+"""Fixtures of the tests that run jobs on Spark; shared code is in `support.py`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Workers cannot import test modules: what tests define is sent whole."""
+    import support
+    from pyspark import cloudpickle
+
+    modules = [support, request.module]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[Any], Any]]:
+    """Takes clients that are stopped at the end, whatever happens in between."""
+    clients: list[Any] = []
+
+    def take(client: Any) -> Any:
+        clients.append(client)
+        return client
+
+    yield take
+    for client in clients:
+        if client.query is not None and client.query.isActive:
+            client.stop()

@@ -1,0 +1,29 @@
+"""Outputs and states equal those of a plain loop, at every parallelism and number of key groups."""
+
+from pathlib import Path
+
+import pytest
+from support import Input, assert_tally, outputs, run_all, tally_job
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "max_parallelism"), [(1, 13), (1, 128), (2, 128), (3, 13), (7, 128), (13, 13), (13, 128)]
+)
+def test_every_parallelism_gives_the_same(spark, tmp_path: Path, parallelism: int, max_parallelism: int) -> None:
+    source = Input(tmp_path / "in").add_many(3, rows=150)
+    sinks = outputs(tmp_path / "out")
+    name = f"p{parallelism}-m{max_parallelism}"
+    job = tally_job(source.stream(spark), tmp_path / "root", name, sinks, parallelism, max_parallelism=max_parallelism)
+    client = run_all(job)
+    assert [e.records for e in client.epochs] == [150] * 3
+    assert_tally(tmp_path / "root", name, sinks, source.all)
+
+
+def test_records_of_several_files_in_one_epoch_are_ordered_too(spark, tmp_path: Path) -> None:
+    source = Input(tmp_path / "in").add_many(4, rows=40)
+    sinks = outputs(tmp_path / "out")
+    client = run_all(tally_job(source.stream(spark, per_epoch=4), tmp_path / "root", "one-epoch", sinks, 3))
+    assert len(client.epochs) == 1
+    assert_tally(tmp_path / "root", "one-epoch", sinks, source.all)
