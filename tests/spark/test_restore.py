@@ -1,0 +1,92 @@
+"""Going back in one session: workers hold newer state, sinks hold later output, and neither shows."""
+
+from pathlib import Path
+
+import pytest
+from support import Input, assert_tally, newest, outputs, run_all, table_rows, tally_job, truth
+
+from state_engine.errors import NothingToRestoreError
+from state_engine.inspect import open_job
+from state_engine.savepoint import list_savepoints
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_savepoint_is_restored_with_another_parallelism(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(3)
+
+    def job():
+        return tally_job(source.stream(spark), root, "back", sinks, 2, max_parallelism=13)
+
+    pin = run_all(job()).trigger_savepoint(label="three files")
+    at_pin = list(source.all)
+    source.add_many(3)
+    run_all(job())
+    assert_tally(root, "back", sinks, source.all)
+
+    client = run_all(job(), restore=pin.savepoint_id, parallelism=3)
+    manifest = client.head.manifest
+    assert (manifest.generation, manifest.operators["tally"].parallelism) == (2, 3)
+    assert [e.records for e in client.epochs] == [60] * 3
+    assert_tally(root, "back", sinks, source.all)
+    assert truth(at_pin).tally == truth(source.all).tally[: len(truth(at_pin).tally)]
+    assert [p.savepoint_id for p in list_savepoints(str(root), "back")] == [pin.savepoint_id]
+
+
+def test_sinks_go_back_before_anything_new_is_read(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(4)
+    job = tally_job(source.stream(spark), root, "sinks-back", sinks, 3)
+    run_all(job)
+    kept = [row for row in source.all if row.n < 120]
+    run_all(tally_job(source.stream(spark).where("n < 120"), root, "sinks-back", sinks, 3), restore="epoch:1/3")
+    assert newest(root, "sinks-back").generation == 2
+    assert table_rows(sinks.tally) == truth(kept).tally
+    assert table_rows(sinks.totals) == truth(kept).totals
+
+
+def test_going_back_twice_and_forward_again(spark, tmp_path: Path) -> None:
+    """The second restore enters a generation that the first one abandoned."""
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(4)
+
+    def job():
+        return tally_job(source.stream(spark), root, "to-and-fro", sinks, 2)
+
+    run_all(job())
+    run_all(job(), restore="epoch:1/2")
+    assert_tally(root, "to-and-fro", sinks, source.all)
+    client = run_all(job(), restore="epoch:1/4", parallelism=1)
+    assert client.head.manifest.generation == 3
+    assert [e.records for e in client.epochs] == [60]
+    assert_tally(root, "to-and-fro", sinks, source.all)
+
+
+def test_a_checkpoint_of_the_past_is_restored(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(3)
+
+    def job():
+        return tally_job(source.stream(spark), root, "checkpointed", sinks, 2, checkpoint_interval_ms=1)
+
+    run_all(job())
+    completed = [row for row in open_job(str(root), "checkpointed").checkpoints() if row.status == "completed"]
+    assert completed
+    source.add_many(1)
+    client = run_all(job(), restore=f"checkpoint:{completed[0].id}")
+    assert client.head.manifest.generation == 2
+    assert_tally(root, "checkpointed", sinks, source.all)
+
+
+def test_what_does_not_exist_is_refused_and_nothing_written(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(1)
+    job = tally_job(source.stream(spark), root, "unknown", sinks, 1)
+    run_all(job)
+    head = newest(root, "unknown")
+    for name in ("no-such-savepoint", "checkpoint:77", "epoch:1/99", "epoch:5/1"):
+        with pytest.raises(NothingToRestoreError) as caught:
+            job.start(available_now=True, restore=name)
+        assert caught.value.action
+    assert newest(root, "unknown") == head

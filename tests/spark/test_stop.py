@@ -1,0 +1,68 @@
+"""Stopping, politely or not, in the middle of an epoch: it is sealed whole or not at all."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for
+
+pytestmark = pytest.mark.spark
+
+
+class SlowCount(Count):
+    """Says that it is at work, and takes its time once."""
+
+    def __init__(self, marker: str, seconds: float) -> None:
+        self.marker = marker
+        self.seconds = seconds
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        if value.n == 70 and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            time.sleep(self.seconds)
+        return super().process_element(value, ctx)
+
+
+def start_slow(spark: Any, source: Input, tmp_path: Path, name: str, seconds: float) -> Any:
+    """Starts a job and returns in the middle of its second epoch."""
+    marker = tmp_path / "at-work"
+    client = count_job(source.stream(spark), tmp_path / "root", name, function=SlowCount(str(marker), seconds)).start()
+    wait_for(marker.exists, "the slow record")
+    return client
+
+
+def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> None:
+    source = Input(tmp_path / "in").add_many(4)
+    client = started(start_slow(spark, source, tmp_path, "stop-politely", 1.0))
+    client.stop()
+    assert client.state == "CANCELED"
+    assert client.exception is None
+    assert [e.records for e in client.epochs] == [60, 60]
+    assert newest(tmp_path / "root", "stop-politely").epoch == 3
+    run_all(count_job(source.stream(spark), tmp_path / "root", "stop-politely"))
+    assert_counts(tmp_path / "root", "stop-politely", source.all)
+
+
+def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_path: Path, started) -> None:
+    source = Input(tmp_path / "in").add_many(4)
+    client = started(start_slow(spark, source, tmp_path, "stop-rudely", 30.0))
+    client.query.stop()
+    wait_for(lambda: client.state != "RUNNING", "the query to end")
+    assert newest(tmp_path / "root", "stop-rudely").epoch <= 3
+    run_all(count_job(source.stream(spark), tmp_path / "root", "stop-rudely"))
+    assert_counts(tmp_path / "root", "stop-rudely", source.all)
+
+
+def test_stop_from_another_thread_while_the_first_awaits_the_end(spark, tmp_path: Path, started) -> None:
+    source = Input(tmp_path / "in").add_many(2)
+    client = started(start_slow(spark, source, tmp_path, "stop-elsewhere", 0.5))
+    thread = threading.Thread(target=client.stop)
+    thread.start()
+    assert client.await_termination(60)
+    thread.join(30)
+    assert client.state == "CANCELED"
+    client.stop()  # a second stop does no harm
+    run_all(count_job(source.stream(spark), tmp_path / "root", "stop-elsewhere"))
+    assert_counts(tmp_path / "root", "stop-elsewhere", source.all)
