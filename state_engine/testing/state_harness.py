@@ -1,0 +1,140 @@
+"""A keyed state backend between epochs, with its log in plain sight: what the state suite drives."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from state_engine.api.descriptors import StateDescriptor
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
+from state_engine.backends.schemas import state_schema
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log import ops as log
+from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.serialization.types import ddl_to_arrow, parse_columns
+
+UID = "operator"
+MAX_PARALLELISM = 13
+At = Callable[..., Any]
+ErrorT = TypeVar("ErrorT", bound=Exception)
+Epoch = list[tuple[StateSchema, pa.Table]]
+
+
+class KeyedBackend(Protocol):
+    """What the runtime asks of a keyed state backend; the docstrings are those of `HeapKeyedStateBackend`."""
+
+    @property
+    def schemas(self) -> tuple[StateSchema, ...]: ...
+    @property
+    def rows(self) -> int: ...
+    def attach(self, restored: Iterable[StateSchema], load: Callable[[StateSchema], Iterable[pa.Table]], /) -> None: ...
+    def state(self, descriptor: StateDescriptor, /) -> Any: ...
+    def statistics(self) -> tuple[StateStatistics, ...]: ...
+    def freeze(self, known_key_groups: dict[Any, int], processing_time: int, /) -> Epoch: ...
+    def settle(self) -> None: ...
+    def forget(self) -> None: ...
+    def apply(self, name: str, rows: pa.Table, /) -> None: ...
+
+
+MakeBackend = Callable[[str, KeyCodec, KeyGroupRange, KeyContext], KeyedBackend]
+
+
+class StateHarness:
+    """One backend, and the log of the epochs that it sealed (or that a test wrote behind its back).
+
+    Args:
+        make: Makes an empty backend of (uid, codec, key groups, context).
+        key: DDL of the key columns.
+        epochs: The log so far, an epoch each; the backend is attached to it as after a restore.
+    """
+
+    def __init__(self, make: MakeBackend, key: str = "k string", epochs: Sequence[Epoch] = ()) -> None:
+        self._make = make
+        self._key = key
+        self.codec = KeyCodec(parse_columns(key), MAX_PARALLELISM)
+        self.context = KeyContext()
+        self.backend = make(UID, self.codec, KeyGroupRange(0, MAX_PARALLELISM - 1), self.context)
+        self.epochs: list[Epoch] = list(epochs)
+        self.backend.attach(list({s.name: s for epoch in self.epochs for s, _ in epoch}.values()), self.tables)
+
+    def tables(self, schema: StateSchema) -> Iterator[pa.Table]:
+        """The log of one state, oldest epoch first."""
+        for epoch in self.epochs:
+            yield from (rows for known, rows in epoch if known.name == schema.name)
+
+    def at(self, key: Any, namespace: str | None = None) -> None:
+        """Makes a key current."""
+        self.context.entry = key if namespace is None else Namespaced(key, namespace)
+
+    def state(self, descriptor: StateDescriptor, key: Any = "a", namespace: str | None = None) -> Any:
+        """Returns the state, with a key current."""
+        self.at(key, namespace)
+        return self.backend.state(descriptor)
+
+    def seal(self, processing_time: int = 1_000) -> dict[str, list[dict[str, Any]]]:
+        """Ends an epoch that is then sealed; returns its rows by state, as dicts."""
+        return self.end(processing_time, self.backend.settle)
+
+    def end(self, processing_time: int, then: Callable[[], None]) -> dict[str, list[dict[str, Any]]]:
+        """Ends an epoch whose rows are in the log, and lets the backend hear what became of it."""
+        epoch = self.backend.freeze({}, processing_time)
+        self.epochs.append(epoch)
+        then()
+        return {schema.name: rows.to_pylist() for schema, rows in epoch}
+
+    def reopened(self) -> "StateHarness":
+        """Returns a fresh backend on the same log."""
+        return StateHarness(self._make, self._key, self.epochs)
+
+    def schema(self, descriptor: StateDescriptor) -> StateSchema:
+        """Returns the schema that the log has for a descriptor."""
+        return state_schema(UID, self.codec.columns, descriptor)
+
+    def write_behind(self, descriptor: StateDescriptor, changes: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """Appends an epoch to the log without the backend: one mapping of columns per row, with at least `op`.
+
+        The key group is computed unless it is given; `seq` counts on. Returns the rows.
+        """
+        schema = self.schema(descriptor)
+        rows = [dict.fromkeys(log.log_schema(schema, ddl_to_arrow).names) | dict(change) for change in changes]
+        for seq, row in enumerate(rows):
+            row[log.SEQ] = seq
+            if row[log.KEY_GROUP] is None:
+                key = tuple(row[c.name] for c in schema.key)
+                row[log.KEY_GROUP] = self.codec.key_group(key if len(key) > 1 else key[0])
+        table = pa.Table.from_pylist(rows, log.log_schema(schema, ddl_to_arrow))
+        self.epochs.append([(schema, table)])
+        return table
+
+    def everywhere(self, descriptor: StateDescriptor, check: Callable[[Callable[..., Any]], None]) -> None:
+        """Checks a state in the epoch that wrote it, in the next one, and after a load from the log.
+
+        `check` gets a function from (key, namespace) to the state, and must not write.
+        """
+        check(lambda *key: self.state(descriptor, *key))
+        self.seal()
+        check(lambda *key: self.state(descriptor, *key))
+        assert self.seal() == {}, "reading was logged"
+        fresh = self.reopened()
+        check(lambda *key: fresh.state(descriptor, *key))
+
+
+def refused(kind: type[ErrorT], text: str, call: Callable[[], object]) -> ErrorT:
+    """Asserts that a call raises an error of this kind that mentions `text`, and returns it."""
+    found: BaseException | None = None
+    try:
+        call()
+    except kind as error:
+        found = error
+    assert isinstance(found, kind), f"no {kind.__name__} was raised"
+    assert text in str(found), f"{text!r} is not in {str(found)!r}"
+    return found
+
+
+def same(found: Any, expected: Any) -> None:
+    """Asserts that two values are equal and of one class."""
+    assert found == expected, f"{found!r} is not {expected!r}"
+    assert type(found) is type(expected), f"{type(found)} is not {type(expected)}"
+
+
+__all__ = ["MAX_PARALLELISM", "UID", "At", "Epoch", "KeyedBackend", "MakeBackend", "StateHarness", "refused", "same"]

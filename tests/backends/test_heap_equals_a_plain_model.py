@@ -1,0 +1,167 @@
+"""Random epochs: a warm backend, a load from its log, a load from the folded log and plain dicts never differ."""
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.api import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.log.fold import coalesce, fold
+from state_engine.log.ops import with_position
+from state_engine.testing.reference import ReferenceState
+from state_engine.testing.state_folding_suite import Mean
+from state_engine.testing.state_harness import StateHarness
+
+DESCRIPTORS: dict[str, StateDescriptor] = {
+    "value": ValueStateDescriptor("value", Types.LONG()),
+    "rows": ValueStateDescriptor("rows", "struct<a:double,b:array<string>>"),
+    "list": ListStateDescriptor("list", Types.DOUBLE()),
+    "tags": ListStateDescriptor("tags", Types.STRING()),
+    "map": MapStateDescriptor("map", Types.STRING(), Types.LONG()),
+    "grid": MapStateDescriptor("grid", "struct<a:int>", Types.DOUBLE()),
+    "sum": ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG()),
+    "mean": AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()])),
+}
+KEYS = [1, 2, None]
+SPACES = [None, "w"]
+small = st.integers(0, 3)
+nullable = st.one_of(st.none(), small)
+texts = st.sampled_from(["", "x", "y"])
+records = st.tuples(small, st.lists(texts, max_size=2))
+ARGUMENTS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
+    ("value", "update"): st.tuples(nullable),
+    ("rows", "update"): st.tuples(st.one_of(st.none(), records)),
+    ("list", "add"): st.tuples(nullable),
+    ("list", "update"): st.tuples(st.lists(nullable, max_size=3)),
+    ("tags", "add"): st.tuples(texts),
+    ("tags", "add_all"): st.tuples(st.lists(texts, max_size=3)),
+    ("map", "put"): st.tuples(st.one_of(st.none(), texts), nullable),
+    ("map", "remove"): st.tuples(st.one_of(st.none(), texts)),
+    ("grid", "put"): st.tuples(st.tuples(small), nullable),
+    ("grid", "remove"): st.tuples(st.tuples(small)),
+    ("sum", "add"): st.tuples(small),
+    ("mean", "add"): st.tuples(small),
+    **{(name, "clear"): st.just(()) for name in DESCRIPTORS},
+}
+step = st.sampled_from(sorted(ARGUMENTS)).flatmap(
+    lambda call: st.tuples(st.just(call), st.sampled_from(KEYS), st.sampled_from(SPACES), ARGUMENTS[call])
+)
+epochs = st.lists(st.tuples(st.lists(step, max_size=10), st.sampled_from(["seal", "seal", "seal", "lose"])), max_size=5)
+
+
+def act(model: dict[Any, Any], call: tuple[str, str], place: Any, arguments: Any) -> None:
+    """Does to plain dicts what the step does to a state."""
+    name, method = call
+    cell = (name, *place)
+    if method == "clear" or (method == "update" and arguments in ((None,), ([],))):
+        model.pop(cell, None)
+    elif method == "update":
+        model[cell] = list(arguments[0]) if name == "list" else arguments[0]
+    elif method == "add_all":
+        model[cell] = [*model.get(cell, []), *arguments[0]]
+    elif name in ("list", "tags"):
+        model[cell] = [*model.get(cell, []), arguments[0]]
+    elif method == "put":
+        model.setdefault(cell, {}).pop(arguments[0], None)
+        model[cell][arguments[0]] = arguments[1]
+    elif method == "remove":
+        model.get(cell, {}).pop(arguments[0], None)
+    elif name == "sum":
+        model[cell] = model.get(cell, 0) + arguments[0]
+    else:
+        total, count = model.get(cell, (0, 0))
+        model[cell] = (total + arguments[0], count + 1)
+
+
+def expected(model: dict[Any, Any]) -> dict[Any, Any]:
+    shown: dict[Any, Any] = {}
+    for (name, *place), content in model.items():
+        if content not in ([], {}):
+            shown[(name, *place)] = content[0] / content[1] if name == "mean" else content
+    return shown
+
+
+def contents(harness: StateHarness) -> dict[Any, Any]:
+    """Returns all that a function could read, in plain values."""
+    shown: dict[Any, Any] = {}
+    for name, descriptor in DESCRIPTORS.items():
+        for key in KEYS:
+            for space in SPACES:
+                state = harness.state(descriptor, key, space)
+                if name in ("value", "rows"):
+                    found = state.value()
+                    found = found if name == "value" or found is None else found.as_tuple()
+                elif name in ("map", "grid"):
+                    found = {k if name == "map" else k.as_tuple(): v for k, v in state.items()} or None
+                else:
+                    found = state.get() if name in ("sum", "mean") else list(state.get()) or None
+                if found is not None:
+                    shown[(name, key, space)] = found
+    return shown
+
+
+def folded(harness: StateHarness, how: Any) -> StateHarness:
+    """Returns a fresh backend on a log of one epoch: the fold of all."""
+    epoch = []
+    for schema in harness.backend.schemas:
+        tables = [with_position(rows, number) for number, rows in enumerate(harness.tables(schema))]
+        if tables:
+            rows = how(schema, tables)
+            epoch.append((schema, rows))
+    return StateHarness(HeapKeyedStateBackend, "k bigint", [epoch])
+
+
+def order_of(harness: StateHarness) -> dict[Any, Any]:
+    return {place: list(found) for place, found in contents(harness).items() if isinstance(found, dict)}
+
+
+@given(epochs)
+@settings(max_examples=80, deadline=None)
+def test_random_epochs(script: list[tuple[list[Any], str]]) -> None:
+    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+    sealed: dict[Any, Any] = {}
+    for steps, end in script:
+        model = {cell: value.copy() if isinstance(value, (list, dict)) else value for cell, value in sealed.items()}
+        for call, key, space, arguments in steps:
+            getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)
+            act(model, call, (key, space), arguments)
+        assert contents(harness) == expected(model)
+        if end == "seal":
+            harness.seal()
+            sealed = model
+        else:
+            harness.backend.freeze({}, 0)
+            harness.backend.forget()
+        assert contents(harness) == expected(sealed)
+    for other in (harness.reopened(), folded(harness, fold), folded(harness, coalesce)):
+        assert contents(other) == expected(sealed)
+        assert order_of(other) == order_of(harness)
+        statistics = {s.name: (s.rows, s.keys) for s in other.backend.statistics()}
+        assert statistics == {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
+
+
+@given(epochs)
+@settings(max_examples=30, deadline=None)
+def test_the_log_means_the_same_to_the_naive_interpreter(script: list[tuple[list[Any], str]]) -> None:
+    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+    for steps, _ in script:
+        for call, key, space, arguments in steps:
+            getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)
+        harness.seal()
+    contents(harness)  # all states are in use
+    for schema, statistics in zip(harness.backend.schemas, harness.backend.statistics(), strict=True):
+        tables = [with_position(rows, number) for number, rows in enumerate(harness.tables(schema))]
+        naive = ReferenceState(schema).apply_all(pa.concat_tables(tables).to_pylist() if tables else [])
+        live = naive.live()
+        rows = sum(len(row[-1]) for row in live) if schema.shape == "list" else len(live)
+        assert rows == statistics.rows

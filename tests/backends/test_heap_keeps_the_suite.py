@@ -1,0 +1,13 @@
+"""The conformance suite, for the heap backend."""
+
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.key_groups import KeyGroupRange
+from state_engine.testing.state_suite import StateSuite
+
+
+class TestHeapBackend(StateSuite):
+    def make_backend(
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext
+    ) -> HeapKeyedStateBackend:
+        return HeapKeyedStateBackend(uid, codec, key_groups, context)
