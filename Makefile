@@ -36,8 +36,8 @@ demo: $(JARS_STAMP) ## the demonstration (ARGS="--help" for its options)
 test: $(JARS_STAMP) ## all tests (ARGS="-k name" to choose)
 	$(BIN)/pytest $(ARGS)
 
-check: lint types imports ## lint, format, types, import rules, tests without a JVM
-	$(BIN)/pytest -m "not spark" -q $(ARGS)
+check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
+	$(BIN)/pytest -m "not spark and not slow" -q -n 2 $(ARGS)
 
 lint: $(PROJECT_STAMP)
 	$(BIN)/ruff check .

@@ -46,7 +46,9 @@ REFUSED: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ddl", "wrong"), REFUSED, ids=[f"{v!r} into {d}" for d, v in REFUSED])
+@pytest.mark.parametrize(
+    ("ddl", "wrong"), REFUSED, ids=[f"{n} {type(v).__name__} into {d}" for n, (d, v) in enumerate(REFUSED)]
+)
 def test_refused(ddl: str, wrong: Any) -> None:
     with pytest.raises(ValueTypeError) as refused:
         writer(type_information(ddl))([None, wrong, None])
@@ -84,7 +86,11 @@ ACCEPTED: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("ddl", "given", "stored"), ACCEPTED, ids=[f"{v!r} into {d}" for d, v, _ in ACCEPTED])
+@pytest.mark.parametrize(
+    ("ddl", "given", "stored"),
+    ACCEPTED,
+    ids=[f"{n} {type(v).__name__} into {d}" for n, (d, v, _) in enumerate(ACCEPTED)],
+)
 def test_accepted(ddl: str, given: Any, stored: Any) -> None:
     assert writer(type_information(ddl))([given, None]).to_pylist() == [stored, None]
 
