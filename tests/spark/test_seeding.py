@@ -1,0 +1,89 @@
+"""The files of a seeded Spark directory, byte for byte; that Spark understands them, `test_sources.py` shows. No JVM."""
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from state_engine.errors import NotWritableError, SourceFileMissingError
+from state_engine.log.records import SourceFile, SourcePosition
+from state_engine.spark.seeding import check_files_exist, local_file_exists, seed
+
+META = '{"batchWatermarkMs":17,"batchTimestampMs":1700000000000,"conf":{"a":"b"}}'
+DELTA = '{"sourceVersion":1,"reservoirId":"6f","reservoirVersion":3,"index":-1,"isStartingVersion":false}'
+FILES = [SourceFile(path=f"file:///in/{n}.parquet", timestamp=n) for n in range(3)]
+FILE = SourcePosition(offset='{"logOffset":12}')
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
+
+
+def test_a_file_source(tmp_path: Path) -> None:
+    folder = tmp_path / "seed"
+    seed(str(folder), META, [FILE], [FILES])
+    assert tree(folder) == ["commits/0", "metadata", "offsets/0", "sources/0/0"]
+    assert (folder / "offsets" / "0").read_text() == f'v1\n{META}\n{{"logOffset":0}}'
+    assert (folder / "commits" / "0").read_text() == 'v1\n{"nextBatchWatermarkMs":17}'
+    version, *lines = (folder / "sources" / "0" / "0").read_text().splitlines()
+    assert version == "v1"
+    entries = [json.loads(line) for line in lines]
+    assert [(e["path"], e["timestamp"]) for e in entries] == [(f.path, f.timestamp) for f in FILES]
+    assert [e["batchId"] for e in entries] == [-1, -1, 0]
+
+
+def test_each_directory_has_an_id_of_its_own(tmp_path: Path) -> None:
+    found = set()
+    for name in ("one", "two"):
+        seed(str(tmp_path / name), META, [FILE], [FILES])
+        found.add(uuid.UUID(json.loads((tmp_path / name / "metadata").read_text())["id"]))
+    assert len(found) == 2
+
+
+def test_other_sources_are_verbatim_and_need_no_other_files(tmp_path: Path) -> None:
+    folder = tmp_path / "seed"
+    positions = [SourcePosition(offset=DELTA), FILE, SourcePosition(offset='{"topic":{"0":40}}')]
+    seed(str(folder), META, positions, [[], FILES, []])
+    lines = (folder / "offsets" / "0").read_text().splitlines()
+    assert lines == ["v1", META, DELTA, '{"logOffset":0}', '{"topic":{"0":40}}']
+    assert tree(folder) == ["commits/0", "metadata", "offsets/0", "sources/1/0"]
+
+
+def test_before_the_first_seal_the_directory_is_empty(tmp_path: Path) -> None:
+    seed(str(tmp_path / "seed"), "", [], [])
+    assert tree(tmp_path / "seed") == []
+
+
+def test_no_checksum_or_temporary_file_is_left(tmp_path: Path) -> None:
+    seed(str(tmp_path / "seed"), META, [FILE, FILE], [FILES, FILES[:1]])
+    assert not [name for name in tree(tmp_path / "seed") if "crc" in name or "tmp" in name]
+
+
+def test_a_directory_is_never_written_over(tmp_path: Path) -> None:
+    seed(str(tmp_path / "seed"), META, [FILE], [FILES])
+    with pytest.raises(NotWritableError) as caught:
+        seed(str(tmp_path / "seed"), META, [FILE], [FILES])
+    assert caught.value.action
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(NotWritableError, match="cannot be written"):
+        seed(str(tmp_path / "file" / "seed"), META, [FILE], [FILES])
+
+
+def test_source_files_that_are_gone_are_named(tmp_path: Path) -> None:
+    there = tmp_path / "a file%20.parquet"
+    there.touch()
+    kept = SourceFile(path=there.as_uri(), timestamp=1)
+    check_files_exist([kept], local_file_exists)
+    gone = [SourceFile(path=f"file:///gone/{n}.parquet", timestamp=n) for n in range(5)]
+    with pytest.raises(SourceFileMissingError, match=r"5 source files .*gone/0\.parquet.* and 2 more") as caught:
+        check_files_exist([kept, *gone], local_file_exists)
+    assert caught.value.action
+
+
+def test_of_other_file_systems_nothing_is_claimed() -> None:
+    assert local_file_exists("s3a://bucket/in/1.parquet")
+    assert not local_file_exists("/gone/1.parquet")

@@ -1,0 +1,260 @@
+"""What a worker keeps between epochs: it ends up at the predecessor manifest, whichever way it gets there. No JVM."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.api.output_tag import columns_type
+from state_engine.backends.schemas import state_schema
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.errors import CorruptionError, DamagedManifestError
+from state_engine.key_groups import key_group_of, range_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import changes_folder
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.column import Column
+from state_engine.spark.task_spec import TaskSpec, pack
+from state_engine.spark.worker_cache import Cached, WorkerCache
+from state_engine.testing.changes import put
+from state_engine.testing.jobs import JobBuilder
+
+MAX = 13
+KEY = (Column(name="k", type="string"),)
+COUNT = ValueStateDescriptor("count", Types.LONG())
+SCHEMA = state_schema("count", KEY, COUNT)
+KEYS = [f"k{i}" for i in range(20)]
+
+
+class Tell(KeyedProcessFunction):
+    """Returns the state of each key, and sets it where `v` is given."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        if value.v is not None:
+            self.count.update(value.v)
+        return [(value.k, self.count.value())]
+
+
+class Worker:
+    """One worker process, played: it holds a cache and does what a task does with it."""
+
+    def __init__(self, job: JobBuilder) -> None:
+        self.job = job
+        self.cache = WorkerCache()
+        columns = columns_type("k string, v bigint", "input")
+        spec = OperatorSpec("count", "keyed_process", Tell(), columns, KEY, (), columns, max_parallelism=MAX)
+        self.payload, self.digest = pack(TaskSpec(spec))
+
+    def acquire(
+        self, head: StoredManifest, subtask: int = 0, parallelism: int = 1, cache_bytes: int = 1 << 30
+    ) -> Cached:
+        manifest = head.manifest
+        plan = EpochPlan(
+            job=self.job.job,
+            root=self.job.root,
+            generation=manifest.generation,
+            epoch=manifest.epoch + 1,
+            incarnation="0" * 32,
+            predecessor=head.hash,
+            predecessor_epoch=manifest.epoch,
+            predecessor_generation=manifest.generation,
+            processing_time=self.job.now_ms,
+            operators=(OperatorPlan(uid="count", parallelism=parallelism, max_parallelism=MAX),),
+        )
+        cached = self.cache.acquire(self.payload, self.digest, plan, subtask, cache_bytes)
+        cached.operator.begin(plan.processing_time, None, 0)
+        return cached
+
+    def process(self, cached: Cached, values: dict[str, int | None]) -> dict[str, int]:
+        """Sets the values that are not None; returns the states of all the keys."""
+        keys = list(values)
+        batch = pa.record_batch({"k": pa.array(keys, pa.string()), "v": pa.array(values.values(), pa.int64())})
+        groups = pa.array([key_group_of((k,), ["string"], MAX) for k in keys], pa.int32())
+        rows = cached.operator.process(batch, groups).get("main")
+        found = {} if rows is None else {row["k"]: row["v"] for row in rows.to_pylist()}
+        return {k: v for k, v in found.items() if v is not None}
+
+    def attempt(self, cached: Cached, values: dict[str, int | None], attempt: str) -> None:
+        """Runs an epoch up to its ack."""
+        self.process(cached, values)
+        assert cached.operator.backend is not None
+        cached.operator.backend.freeze(cached.operator.known_key_groups, self.job.now_ms)
+        cached.pending = attempt
+
+    def states(self, head: StoredManifest, subtask: int = 0, parallelism: int = 1) -> dict[str, int]:
+        """What the worker believes to be the state at `head`; its overlay is then forgotten."""
+        cached = self.acquire(head, subtask, parallelism)
+        owned = range_of(subtask, parallelism, MAX)
+        mine = [k for k in KEYS if key_group_of((k,), ["string"], MAX) in owned]
+        found = self.process(cached, dict.fromkeys(mine))
+        assert cached.operator.backend is not None
+        cached.operator.backend.forget()
+        return found
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[JobBuilder]:
+    made = JobBuilder(str(tmp_path / "root"), "cached", [SCHEMA], parallelism=1, max_parallelism=MAX)
+    made.epoch({("count", "count"): [put(k, 0) for k in KEYS[:5]]})
+    yield made
+
+
+def sealed(job: JobBuilder, values: dict[str, int]) -> StoredManifest:
+    return job.epoch({("count", "count"): [put(k, v) for k, v in values.items()]})
+
+
+def attempt_of(head: StoredManifest) -> str:
+    return head.manifest.operators["count"].acks[0].attempt
+
+
+def expected(job: JobBuilder, at: StoredManifest | None = None) -> dict[str, int]:
+    return {entry[0][0]: value for entry, value in job.rows("count", "count", at).items()}
+
+
+def remove_change_files(job: JobBuilder, head: StoredManifest) -> None:
+    folder = Path(job.root) / job.job / changes_folder(head.manifest.generation)
+    for file in folder.glob(f"e{head.manifest.epoch:010d}-*"):
+        file.unlink()
+
+
+def test_a_first_use_loads_from_the_log(job: JobBuilder) -> None:
+    sealed(job, {"k1": 7, "k9": 9})
+    assert Worker(job).states(job.head) == expected(job)
+
+
+def test_the_own_attempt_is_settled_without_reading_it(job: JobBuilder) -> None:
+    worker = Worker(job)
+    cached = worker.acquire(job.head)
+    head = sealed(job, {"k1": 11, "k7": 70})
+    worker.attempt(cached, {"k1": 11, "k7": 70}, attempt_of(head))
+    remove_change_files(job, head)
+    assert worker.states(head) == expected(job)
+    assert worker.acquire(head) is cached
+
+
+def test_the_attempt_of_another_worker_is_applied_in_its_place(job: JobBuilder) -> None:
+    worker = Worker(job)
+    cached = worker.acquire(job.head)
+    head = sealed(job, {"k1": 11, "k7": 70})
+    worker.attempt(cached, {"k1": 666, "k8": 666}, "f" * 32)
+    assert worker.states(head) == expected(job)
+    assert worker.acquire(head) is cached
+
+
+def test_an_attempt_that_was_not_sealed_is_forgotten_when_the_epoch_runs_again(job: JobBuilder) -> None:
+    worker, head = Worker(job), job.head
+    worker.attempt(worker.acquire(head), {"k1": 666, "k8": 666}, "f" * 32)
+    assert worker.states(head) == expected(job)
+
+
+def test_an_overlay_that_was_never_frozen_is_forgotten(job: JobBuilder) -> None:
+    worker = Worker(job)
+    worker.process(worker.acquire(job.head), {"k1": 666})
+    assert worker.states(job.head) == expected(job)
+
+
+def test_several_epochs_behind(job: JobBuilder) -> None:
+    worker = Worker(job)
+    cached = worker.acquire(job.head)
+    first = sealed(job, {"k1": 1})
+    worker.attempt(cached, {"k1": 1}, attempt_of(first))
+    for n in range(2, 9):
+        sealed(job, {"k1": n, f"k{n}": n})
+    assert worker.states(job.head) == expected(job)
+    assert worker.acquire(job.head) is cached
+
+
+def test_far_behind_it_loads_anew(job: JobBuilder) -> None:
+    worker = Worker(job)
+    worker.acquire(job.head)
+    for n in range(70):
+        sealed(job, {"k1": n, f"k{n % 20}": n})
+    assert worker.states(job.head) == expected(job)
+
+
+def test_another_generation_never_sees_what_the_old_one_became(job: JobBuilder) -> None:
+    worker, target = Worker(job), job.head
+    cached = worker.acquire(target)
+    head = sealed(job, {"k1": 666})
+    worker.attempt(cached, {"k1": 666}, attempt_of(head))
+    assert worker.states(head)["k1"] == 666
+    restored = job.restore(target)
+    assert worker.states(restored) == expected(job)
+    assert worker.states(restored)["k1"] == 0
+    assert worker.states(sealed(job, {"k2": 2})) == expected(job)
+
+
+def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: JobBuilder) -> None:
+    """A zombie driver plans on an epoch that this worker has left behind."""
+    worker, before = Worker(job), job.head
+    head = sealed(job, {"k1": 5})
+    assert worker.states(head)["k1"] == 5
+    assert worker.states(before) == expected(job, before)
+    assert worker.states(head) == expected(job)
+
+
+def test_subtasks_of_one_worker_do_not_mix(job: JobBuilder) -> None:
+    worker = Worker(job)
+    for n in range(4):
+        for subtask in range(3):
+            found = worker.states(job.head, subtask, 3)
+            owned = range_of(subtask, 3, MAX)
+            assert found == {k: v for k, v in expected(job).items() if key_group_of((k,), ["string"], MAX) in owned}
+        sealed(job, {f"k{n}": n, f"k{n + 9}": n})
+
+
+def test_another_parallelism_takes_other_ranges(job: JobBuilder) -> None:
+    worker = Worker(job)
+    assert worker.states(job.head) == expected(job)
+    head = job.epoch({("count", "count"): [put("k3", 33)]}, parallelism=3)
+    together: dict[str, int] = {}
+    for subtask in range(3):
+        together |= worker.states(head, subtask, 3)
+    assert together == expected(job)
+    assert worker.states(head) == expected(job)
+
+
+def test_the_least_used_goes_when_there_is_no_room(job: JobBuilder) -> None:
+    worker = Worker(job)
+    for subtask in range(3):
+        worker.acquire(job.head, subtask, 3, cache_bytes=1)
+    assert len(worker.cache._entries) == 1
+    assert worker.states(job.head, 2, 3).items() <= expected(job).items()
+
+
+def test_a_discarded_instance_is_loaded_anew(job: JobBuilder) -> None:
+    worker = Worker(job)
+    cached = worker.acquire(job.head)
+    worker.process(cached, {"k1": 666})
+    worker.cache.discard(cached)
+    assert worker.acquire(job.head) is not cached
+    assert worker.states(job.head) == expected(job)
+
+
+def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: JobBuilder) -> None:
+    worker = Worker(job)
+    worker.acquire(job.head)
+    first = sealed(job, {"k1": 1})
+    second = sealed(job, {"k2": 2})
+    folder = Path(job.root) / job.job / changes_folder(1)
+    [file] = folder.glob(f"e{second.manifest.epoch:010d}-*")
+    sound = file.read_bytes()
+    file.unlink()
+    with pytest.raises(CorruptionError, match=file.name):
+        worker.acquire(second)
+    file.write_bytes(sound)
+    assert worker.states(second) == expected(job)
+    assert worker.states(first) == expected(job, first)
+
+
+def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: JobBuilder) -> None:
+    worker, head = Worker(job), job.head
+    worker.acquire(head)
+    with pytest.raises(DamagedManifestError, match="planned"):
+        worker.acquire(head._replace(hash="0" * 64))
