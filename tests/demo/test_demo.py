@@ -37,7 +37,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     result = CliRunner().invoke(app, ["demo", "--dir", str(tmp_path)])
     assert result.exit_code == 2
-    assert "is not empty" in result.output
+    assert "is not empty" in " ".join(result.output.replace("│", " ").split())  # typer breaks lines in a box
 
 
 @pytest.mark.parametrize("records", ["999", "336777"])
