@@ -29,7 +29,7 @@ from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, 
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.state_reader import Segment, read_base
+from state_engine.storage.state_reader import Segment, history_of, read_base
 from state_engine.storage.tables import Tables
 
 
@@ -123,17 +123,10 @@ def _write_all(world: World, interval: Interval) -> list[FoldedState]:
 
 
 def _segments(world: World, interval: Interval, plan: StatePlan) -> list[Segment]:
-    """The history to fold, cut where it crosses from the job that this one was forked from."""
-    base = interval.base if plan.full else None
-    segments: list[Segment] = []
-    for manifest in interval.manifests:
-        if segments and segments[-1].manifests[-1].job == manifest.job:
-            segments[-1] = segments[-1]._replace(manifests=(*segments[-1].manifests, manifest))
-            continue
-        foreign = manifest.job != world.job and world.open_job is not None
-        storage = world.open_job(manifest.job) if foreign and world.open_job else world.storage
-        segments.append(Segment(storage, base if not segments else None, (manifest,)))
-    return segments
+    def storage_of(job: str) -> CheckpointStorage:
+        return world.storage if job == world.job or world.open_job is None else world.open_job(job)
+
+    return history_of(interval.base if plan.full else None, world.job, interval.manifests, storage_of)
 
 
 def _commit_all(world: World, head: Manifest, states: Sequence[FoldedState]) -> list[FoldedState]:

@@ -14,7 +14,7 @@ from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.handles import read_pinned
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.state_reader import Segment, load_groups, read_base
+from state_engine.storage.state_reader import Segment, history_of, load_groups, read_base
 from state_engine.storage.tables import open_tables
 
 At = Pin | StoredManifest | str | None
@@ -61,7 +61,9 @@ def read_state(
     history = history_at(root, job, at)
     schema = schema_of(history, job, uid, state_name)
     highest = _last_group(history, uid) if last is None else last
-    return load_groups([history.segment], schema, first, highest).drop_columns(["op"])
+    base, manifests = history.segment.base, history.segment.manifests
+    segments = history_of(base, job, manifests, lambda owner: open_storage(root, owner))
+    return load_groups(segments, schema, first, highest).drop_columns(["op"])
 
 
 def history_at(root: str, job: str, at: At = None) -> History:
@@ -75,7 +77,7 @@ def history_at(root: str, job: str, at: At = None) -> History:
             f"Epoch {head.manifest.epoch} belongs to job {head.manifest.job!r}, not to {job!r}.",
             action=f"Read the state of job {head.manifest.job!r}.",
         )
-    return History(head, _segment(storage, job, head))
+    return History(head, _segment(root, storage, job, head))
 
 
 def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSchema:
@@ -95,12 +97,13 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
     )
 
 
-def _segment(storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
+def _segment(root: str, storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
     rows = CheckpointTable(storage, open_tables(storage))
     reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
     base = read_base(storage, reference) if reference is not None else None
     after = base.epoch if base is not None else 0
-    chain = [stored for stored in ManifestLog(storage, job).chain(head) if stored.manifest.epoch > after]
+    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    chain = [stored for stored in log.chain(head) if stored.manifest.epoch > after]
     if base is not None:
         check_base_joins(chain, base)
     return Segment(storage, base, tuple(stored.manifest for stored in chain))

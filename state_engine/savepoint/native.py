@@ -66,7 +66,7 @@ def trigger_savepoint(
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(root, job)
-    log = ManifestLog(storage, job)
+    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     began = clock.now_ms()
     head = sealed_epoch(log, job, epoch)
     rows = CheckpointTable(storage, open_tables(storage))

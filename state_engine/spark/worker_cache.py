@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ from state_engine.runtime.operator import Operator
 from state_engine.spark.task_spec import TaskSpec, unpack
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.state_reader import Segment, read_base, read_change_rows, read_log_rows
+from state_engine.storage.state_reader import Segment, history_of, read_base, read_change_rows, read_log_rows
 
 _BYTES_PER_ROW = 220  # measured: a dict entry with a boxed key and a row of three numbers
 _FREEZE_EVERY = 200_000
@@ -210,12 +209,9 @@ def _loader(
 def _segments(plan: EpochPlan, head: StoredManifest) -> list[Segment]:
     """The history that a load reads: the base that the head names, and the manifests behind it, job by job."""
     reference = head.manifest.base
-    storage = storage_of(plan.root, plan.job)
-    base = read_base(storage, reference) if reference is not None else None
-    segments = [Segment(storage, base, ())]
-    for job, stored in groupby(log_of(plan.root, plan.job).chain(head), key=lambda s: s.manifest.job):
-        segments.append(Segment(storage_of(plan.root, job), None, [s.manifest for s in stored]))
-    return segments
+    base = read_base(storage_of(plan.root, plan.job), reference) if reference is not None else None
+    manifests = [stored.manifest for stored in log_of(plan.root, plan.job).chain(head)]
+    return history_of(base, plan.job, manifests, lambda job: storage_of(plan.root, job))
 
 
 def _load(cached: Cached, plan: EpochPlan) -> None:

@@ -5,6 +5,7 @@ the load of a subtask, the publisher, savepoints and inspection alike. Nothing i
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -107,6 +108,21 @@ def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, 
             yield from read_change_rows(storage, manifest, schema, first, last)
 
 
+def history_of(
+    base: Base | None, own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
+) -> list[Segment]:
+    """Returns a history as segments, cut where it crosses from the job that this one was forked from.
+
+    Args:
+        base: Where the history begins; it belongs to the job of the first manifest, or to `own` without manifests.
+        own: The job whose history it is.
+        manifests: Behind the base, oldest first.
+        storage_of: Opens the storage of a job.
+    """
+    jobs = [(job, tuple(group)) for job, group in groupby(manifests, key=lambda m: m.job)] or [(own, ())]
+    return [Segment(storage_of(job), base if n == 0 else None, group) for n, (job, group) in enumerate(jobs)]
+
+
 def load_groups(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> pa.Table:
     """Returns the live rows of a state in key groups `first` to `last`, both inclusive, sorted by key group."""
     rows = list(read_log_rows(segments, schema, first, last))
@@ -143,6 +159,7 @@ def _conform(schema: StateSchema, table: pa.Table, path: str) -> pa.Table:
 __all__ = [
     "Segment",
     "empty_rows",
+    "history_of",
     "load_groups",
     "read_base",
     "read_base_rows",
