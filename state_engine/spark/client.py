@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED"]
 
 
+KEPT_EPOCHS = 10_000
+
+
 class EpochSummary(NamedTuple):
     """One sealed epoch, for progress: its number, records read by the first operator, and seconds from plan to E8."""
 
@@ -54,10 +57,9 @@ class JobClient:
     def start(self) -> None:
         """S1 to S5."""
         job = self._job
-        specs = job.specs()
         started = self._started = start_up(job, self._options)
         head = started.head
-        self._planner = EpochPlanner(job.planned(specs))
+        self._planner = EpochPlanner(job.planned(job.specs()))
         self._offsets = OffsetLog(started.directory, started.fingerprints, head.stored.manifest.sources)
         self._driver = EpochDriver(
             head,
@@ -101,6 +103,8 @@ class JobClient:
             sealed.manifest.epoch, sealed.manifest.kind, records_of(sealed.manifest), time.perf_counter() - begun
         )
         self.epochs.append(summary)
+        if len(self.epochs) > 2 * KEPT_EPOCHS:
+            del self.epochs[:-KEPT_EPOCHS]
         return sealed
 
     def run_idle_epoch(self) -> StoredManifest:

@@ -1,6 +1,7 @@
 """A job: what its author builds, and how it is started."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from state_engine.api.descriptors import check_name
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
+from state_engine.log.paths import SPARK
 from state_engine.log.records import SourceFingerprint, StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec
@@ -34,7 +36,8 @@ class StreamJob:
         name: Its name; state, savepoints and history lie under it.
         root: Folder or URL of the state root; the job's own folder is `<root>/<name>`.
         parallelism: Number of subtasks of each operator.
-        max_parallelism: Number of key groups, fixed with the first start; by default as Flink derives it.
+        max_parallelism: Number of key groups, fixed with the first start; by default what the log has, or, for a new
+            job, what Flink derives from the parallelism.
         checkpoint_interval_ms: How often state is published to Delta; None seals epochs and publishes only so often
             that a start stays short.
         min_pause_ms: Least time between the end of one checkpoint and the next.
@@ -42,7 +45,8 @@ class StreamJob:
         strict: Operators without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
         cache_bytes: How much state one Python worker may keep.
-        spark_directory: Where Spark keeps its own files, on a local disk; by default `<root>/<name>/_spark`.
+        spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
+            `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts.
 
     Raises:
         JobDefinitionError: A name or number is out of bounds.
@@ -67,6 +71,7 @@ class StreamJob:
         given = os.fspath(root)
         self.root = local_path(given) or given
         self.parallelism = parallelism
+        self._derived = max_parallelism is None
         self.max_parallelism = max_parallelism or default_max_parallelism(parallelism)
         check_parallelism(parallelism, self.max_parallelism)
         if codec not in ("zstd", "lz4", "none"):
@@ -76,7 +81,8 @@ class StreamJob:
         self.parameters = dict(parameters or {})
         self.codec = codec
         self.cache_bytes = cache_bytes
-        self.spark_directory = spark_directory or os.path.join(local_path(self.root) or ".", self.name, "_spark")
+        own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
+        self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []
         self._uids = Uids(strict=strict)
         self._source: SourceNode | None = None
@@ -151,6 +157,12 @@ class StreamJob:
     def source_fingerprints(self) -> tuple[SourceFingerprint, ...]:
         """What identifies the sources."""
         return fingerprints(self.stream)
+
+    def adopt_max_parallelism(self, known: int) -> None:
+        """Takes over the number of key groups that the log has, unless the author gave one."""
+        if self._derived:
+            check_parallelism(self.parallelism, known)
+            self.max_parallelism = known
 
     def specs(self) -> list[OperatorSpec]:
         """The operators as their tasks know them."""

@@ -6,6 +6,8 @@ Spark does when a part is missing, is `docs/seeding.md`.
 
 import json
 import os
+import re
+import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
@@ -15,6 +17,7 @@ from state_engine.log.records import SourceFile, SourcePosition
 from state_engine.spark.offsets import is_file_source
 
 _VERSION = "v1"
+_INCARNATION = re.compile("[0-9a-f]{32}")
 
 
 def seed(
@@ -70,6 +73,18 @@ def _write(path: str, text: str) -> None:
     os.replace(temporary, path)
 
 
+def remove_others(directory: str) -> None:
+    """Removes the directories of earlier incarnations beside this one, but for the newest of them.
+
+    The driver that was fenced may still run on that one, and shall end by learning so. What cannot be removed does no
+    harm.
+    """
+    parent, own = os.path.split(directory)
+    others = [os.path.join(parent, name) for name in os.listdir(parent) if name != own and _INCARNATION.fullmatch(name)]
+    for earlier in sorted(others, key=os.path.getmtime)[:-1]:
+        shutil.rmtree(earlier, ignore_errors=True)
+
+
 def check_files_exist(files: Sequence[SourceFile], exists: Callable[[str], bool]) -> None:
     """Raises SourceFileMissingError if a file that a restore must read again is gone."""
     gone = [f.path for f in files if not exists(f.path)]
@@ -87,4 +102,4 @@ def local_file_exists(path: str) -> bool:
     return parts.scheme not in ("", "file") or os.path.exists(unquote(parts.path))
 
 
-__all__ = ["check_files_exist", "local_file_exists", "seed"]
+__all__ = ["check_files_exist", "local_file_exists", "remove_others", "seed"]

@@ -17,7 +17,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import SourceFile, SourceFingerprint
 from state_engine.savepoint import resolve_restore
 from state_engine.spark.kill_at import KillAt, crash_from_environment
-from state_engine.spark.seeding import check_files_exist, local_file_exists, seed
+from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
 from state_engine.spark.sink_commits import SinkCommits
 from state_engine.storage.background import OneThread
 from state_engine.storage.manifest_log import ManifestLog
@@ -73,7 +73,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         on_end=lambda event: _report(coordinator, event),
         open_job=open_job,
     )
-    request = _request(job, options)
+    request = _request(job, log, options)
     _check_sources(log, request)
     sinks.prepare()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
@@ -101,13 +101,15 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
         coordinator.failed(event.checkpoint_id, now)
 
 
-def _request(job: "StreamJob", options: StartOptions) -> StartRequest:
-    states = job.states()
-    specs = job.specs()
-    upstream: list[str | None] = [None, *(spec.uid for spec in specs[:-1])]
+def _request(job: "StreamJob", log: ManifestLog, options: StartOptions) -> StartRequest:
     target: RestoreTarget | None = None
     if options.restore is not None:
         target = resolve_restore(job.root, job.name, options.restore)
+    before = target.stored if target is not None else newest(log)
+    for operator in before.manifest.operators.values() if before is not None else ():
+        job.adopt_max_parallelism(operator.max_parallelism)
+    states, specs = job.states(), job.specs()
+    upstream: list[str | None] = [None, *(spec.uid for spec in specs[:-1])]
     return StartRequest(
         job=job.name,
         root=job.root,
@@ -117,10 +119,10 @@ def _request(job: "StreamJob", options: StartOptions) -> StartRequest:
                 parallelism=job.parallelism,
                 max_parallelism=spec.max_parallelism,
                 keys=spec.key,
-                upstream=before,
+                upstream=feeding,
                 schemas=tuple(s for s in states if s.uid == spec.uid),
             )
-            for spec, before in zip(specs, upstream, strict=True)
+            for spec, feeding in zip(specs, upstream, strict=True)
         ),
         fingerprints=job.source_fingerprints(),
         parallelism=options.parallelism,
@@ -152,6 +154,7 @@ def _seed(job: "StreamJob", storage: CheckpointStorage, log: ManifestLog, head: 
     manifest = head.stored.manifest
     directory = os.path.join(job.spark_directory, manifest.incarnation)
     seed(directory, manifest.source_metadata, manifest.sources, source_files(storage, log, head.stored))
+    remove_others(directory)
     return directory
 
 
