@@ -1,0 +1,169 @@
+"""What a job may not be built of, refused by name before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+from support import Count, Input
+
+from state_engine.api import ProcessFunction
+from state_engine.errors import (
+    DuplicateUidError,
+    JobDefinitionError,
+    LakestateError,
+    SourcesChangedError,
+    UnsupportedTopologyError,
+    UnsupportedTypeError,
+    UnsupportedUpstreamError,
+)
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def source(spark, tmp_path: Path) -> Any:
+    return Input(tmp_path / "in").add_many(1).stream(spark)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> StreamJob:
+    return StreamJob("refused", root=str(tmp_path / "root"), parallelism=2)
+
+
+def with_time(df: Any) -> Any:
+    return df.withColumn("t", F.timestamp_seconds("n")).withWatermark("t", "1 minute")
+
+
+def rows_with_state(df: Any) -> Any:
+    return df.groupBy("k").applyInPandasWithState(
+        lambda key, pandas, state: iter([]), "k string", "n long", "append", "NoTimeout"
+    )
+
+
+STATEFUL: dict[str, Callable[[Any], Any]] = {
+    "dropDuplicates": lambda df: df.dropDuplicates(["k"]),
+    "dropDuplicatesWithinWatermark": lambda df: with_time(df).dropDuplicatesWithinWatermark(["k"]),
+    "distinct|dropDuplicates": lambda df: df.select("k").distinct(),
+    "aggregation": lambda df: df.groupBy("k").count(),
+    "join of two streams": lambda df: df.join(df.select("k", F.col("n").alias("m")), "k"),
+    "limit": lambda df: df.limit(5),
+    "applyInPandasWithState": rows_with_state,
+    "rand": lambda df: df.withColumn("r", F.rand()),
+    "uuid": lambda df: df.where(F.expr("uuid() <> k")),
+    "randn": lambda df: df.select("n", "k").where("randn() > 0"),
+}
+
+
+@pytest.mark.parametrize("named", STATEFUL)
+def test_state_and_chance_in_front_of_an_operator(source, job: StreamJob, named: str) -> None:
+    with pytest.raises(UnsupportedUpstreamError, match=f"(?i){named}") as caught:
+        job.from_stream(STATEFUL[named](source))
+    assert caught.value.action
+
+
+def test_a_join_with_a_static_table_is_fine(spark, source, job: StreamJob) -> None:
+    static = spark.createDataFrame([("k1", 1)], "k string, w int").groupBy("k").count()
+    assert job.from_stream(source.join(static, "k")).columns.names[-1] == "count"
+
+
+def test_a_frame_that_is_not_streaming(spark, job: StreamJob) -> None:
+    with pytest.raises(UnsupportedUpstreamError, match="not streaming") as caught:
+        job.from_stream(spark.range(3))
+    assert "readStream" in caught.value.action
+
+
+@pytest.mark.parametrize("expression", ["rand()", "uuid()"])
+def test_chance_between_operators(source, job: StreamJob, expression: str) -> None:
+    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    with pytest.raises(UnsupportedTopologyError, match=expression[:4]):
+        counted.with_column("chance", expression)
+    with pytest.raises(UnsupportedTopologyError, match=expression[:4]):
+        counted.where(f"cast({expression} as string) <> ''")
+
+
+@pytest.mark.parametrize("named", ["rand", "uuid"])
+def test_chance_in_the_streams_own_select(source, job: StreamJob, named: str) -> None:
+    with pytest.raises(LakestateError, match=named):
+        job.from_stream(source).select("n", f"{named}() as k")
+
+
+KEYS = {
+    "double": ("cast(v as double) as key", UnsupportedTypeError),
+    "float": ("cast(v as float) as key", UnsupportedTypeError),
+    "array": ("array(k) as key", UnsupportedTypeError),
+    "struct": ("named_struct('k', k) as key", UnsupportedTypeError),
+    "collated": ("collate(k, 'UTF8_LCASE') as key", UnsupportedTypeError),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_that_have_no_stable_hash(source, job: StreamJob, kind: str) -> None:
+    expression, error = KEYS[kind]
+    with pytest.raises(error) as caught:
+        job.from_stream(source.selectExpr("n", expression)).key_by("key")
+    assert caught.value.action
+
+
+@pytest.mark.parametrize(
+    "name", ["value", "key_group", "namespace", "user_key", "op", "seq", "position", "last_access"]
+)
+def test_reserved_key_names(source, job: StreamJob, name: str) -> None:
+    with pytest.raises(JobDefinitionError, match=name):
+        job.from_stream(source.withColumnRenamed("k", name)).key_by(name)
+
+
+def test_a_key_that_is_no_column(source, job: StreamJob) -> None:
+    stream = job.from_stream(source)
+    with pytest.raises(JobDefinitionError, match="carrier"):
+        stream.key_by("carrier")
+    with pytest.raises(JobDefinitionError, match="stamp"):
+        stream.key_by("k", order_by=["stamp"])
+
+
+def test_one_uid_twice(source, job: StreamJob) -> None:
+    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    with pytest.raises(DuplicateUidError, match="'a'"):
+        counted.key_by("k").process(Count(), "n bigint", uid="a")
+    counted.sink_to(MemorySink("x"), uid="s")
+    with pytest.raises(DuplicateUidError, match="'s'"):
+        counted.sink_to(MemorySink("y"), uid="s")
+
+
+def test_two_operators_on_one_stream(source, job: StreamJob) -> None:
+    stream = job.from_stream(source)
+    stream.key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    with pytest.raises(UnsupportedTopologyError, match="Two operators"):
+        stream.key_by("sub").process(Count(), "n bigint", uid="b")
+
+
+def test_functions_of_the_wrong_kind(source, job: StreamJob) -> None:
+    class Plain(ProcessFunction):
+        def process_element(self, value, ctx):
+            return []
+
+    stream = job.from_stream(source)
+    with pytest.raises(JobDefinitionError, match="Plain"):
+        stream.key_by("k").process(Plain(), "n bigint", uid="a")
+    with pytest.raises(JobDefinitionError, match="Count"):
+        stream.process(Count(), "n bigint", uid="a")
+
+
+def test_a_source_that_removes_its_files(spark, tmp_path: Path, job: StreamJob) -> None:
+    Input(tmp_path / "in").add_many(1)
+    reader = spark.readStream.schema("n bigint, k string").option("cleanSource", "delete")
+    stream = job.from_stream(reader.parquet(str(tmp_path / "in"))).key_by("k")
+    stream.process(Count(), "n bigint, k string, times bigint", uid="a")
+    with pytest.raises(SourcesChangedError, match="cleanSource"):
+        job.start(available_now=True)
+    assert not (tmp_path / "root" / "refused" / "_epochs").exists()
+
+
+def test_a_missing_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path: Path, job: StreamJob) -> None:
+    with pytest.warns(UserWarning, match="no uid"):
+        job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint")
+    strict = StreamJob("strict", root=str(tmp_path / "root"), strict=True)
+    with pytest.raises(JobDefinitionError, match="no uid"):
+        strict.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint")
