@@ -90,3 +90,14 @@ def test_what_does_not_exist_is_refused_and_nothing_written(spark, tmp_path: Pat
             job.start(available_now=True, restore=name)
         assert caught.value.action
     assert newest(root, "unknown") == head
+
+
+def test_the_number_of_key_groups_is_that_of_the_log(spark, tmp_path: Path) -> None:
+    """Derived from the parallelism of the first start; a later one may be higher."""
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(1)
+    run_all(tally_job(source.stream(spark), root, "derived", sinks, 2, max_parallelism=13))
+    source.add_many(1)
+    run_all(tally_job(source.stream(spark), root, "derived", sinks, 3))
+    assert {op.max_parallelism for op in newest(root, "derived").operators.values()} == {13}
+    assert_tally(root, "derived", sinks, source.all)

@@ -1,6 +1,7 @@
-"""The files of a seeded Spark directory, byte for byte; that Spark understands them, `test_sources.py` shows. No JVM."""
+"""The files of a seeded Spark directory; that Spark understands them, `test_sources.py` shows. No JVM."""
 
 import json
+import os
 import uuid
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from state_engine.errors import NotWritableError, SourceFileMissingError
 from state_engine.log.records import SourceFile, SourcePosition
-from state_engine.spark.seeding import check_files_exist, local_file_exists, seed
+from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
 
 META = '{"batchWatermarkMs":17,"batchTimestampMs":1700000000000,"conf":{"a":"b"}}'
 DELTA = '{"sourceVersion":1,"reservoirId":"6f","reservoirVersion":3,"index":-1,"isStartingVersion":false}'
@@ -65,6 +66,16 @@ def test_a_directory_is_never_written_over(tmp_path: Path) -> None:
     with pytest.raises(NotWritableError) as caught:
         seed(str(tmp_path / "seed"), META, [FILE], [FILES])
     assert caught.value.action
+
+
+def test_all_but_the_newest_directory_of_earlier_starts_goes(tmp_path: Path) -> None:
+    names = [uuid.UUID(int=n).hex for n in range(4)]
+    for number, name in enumerate(names):
+        (tmp_path / name / "offsets").mkdir(parents=True)
+        os.utime(tmp_path / name, (number, number))
+    (tmp_path / "not ours").mkdir()
+    remove_others(str(tmp_path / names[3]))
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted([names[2], names[3], "not ours"])
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

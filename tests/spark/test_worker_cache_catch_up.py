@@ -1,6 +1,5 @@
 """What a worker keeps between epochs: it ends up at the predecessor manifest, whichever way it gets there. No JVM."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +98,10 @@ class Worker:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[JobBuilder]:
+def job(tmp_path: Path) -> JobBuilder:
     made = JobBuilder(str(tmp_path / "root"), "cached", [SCHEMA], parallelism=1, max_parallelism=MAX)
     made.epoch({("count", "count"): [put(k, 0) for k in KEYS[:5]]})
-    yield made
+    return made
 
 
 def sealed(job: JobBuilder, values: dict[str, int]) -> StoredManifest:
