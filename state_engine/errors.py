@@ -1,4 +1,4 @@
-"""Every error of Lakestate, as one tree.
+"""Every error of Lakestate, as one tree (the one of Delta's jars, `JarsUnavailableError`, is beside them).
 
 ```
 LakestateError

@@ -27,7 +27,7 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T | None:
-        """Returns the value of the current key, or None (or the descriptor's default) when there is none."""
+        """Returns the value of the current key, or None when there is none."""
 
     @abstractmethod
     def update(self, value: T | None) -> None:

@@ -60,7 +60,8 @@ class JobClient:
         started = self._started = start_up(job, self._options)
         head = started.head
         self._planner = EpochPlanner(job.planned(job.specs()))
-        self._offsets = OffsetLog(started.directory, started.fingerprints, head.stored.manifest.sources)
+        positions = head.stored.manifest.sources if job.replays else ()
+        self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
         self._driver = EpochDriver(
             head,
             started.log,

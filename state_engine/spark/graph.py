@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
+from state_engine.log.records import StateSchema
 from state_engine.runtime.spec import OperatorKind
 from state_engine.spark.sinks import Sink
 
@@ -49,7 +50,10 @@ class SinkNode:
 
 @dataclass
 class OperatorNode:
-    """One operator. `steps` are applied to the output of the one before (or of the source)."""
+    """One operator.
+
+    `steps` are applied to the output of the one before. `states` are those that the function's `open()` asks for.
+    """
 
     uid: str
     kind: OperatorKind
@@ -62,6 +66,7 @@ class OperatorNode:
     steps: tuple[Step, ...] = ()
     sinks: list[SinkNode] = field(default_factory=list)
     side_outputs: dict[str, StructType] = field(default_factory=dict)
+    states: tuple[StateSchema, ...] = ()
     downstream: "OperatorNode | None" = None
 
 
@@ -71,6 +76,7 @@ class SourceNode:
 
     df: DataFrame
     name: str
+    replays: bool = True
 
 
 __all__ = ["MapStep", "OperatorNode", "SelectStep", "SinkNode", "SourceNode", "Step", "WhereStep"]

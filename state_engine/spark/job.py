@@ -25,7 +25,7 @@ from state_engine.spark.startup import StartOptions
 from state_engine.spark.stream import DataStream, Uids
 from state_engine.spark.task import TaskFunction
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
-from state_engine.spark.upstream import check_upstream, fingerprints
+from state_engine.spark.upstream import check_replays, check_upstream, fingerprints
 from state_engine.storage.roots import local_path
 
 
@@ -88,10 +88,17 @@ class StreamJob:
         self._source: SourceNode | None = None
         self.session: SparkSession
 
-    def from_stream(self, df: DataFrame, name: str = "source") -> DataStream:
+    def from_stream(self, df: DataFrame, name: str = "source", *, replays: bool = True) -> DataStream:
         """Begins the pipeline at a streaming DataFrame; several sources are one DataFrame by Spark's `union`.
 
+        Args:
+            df: The stream, after any stateless and deterministic transformation.
+            name: For messages.
+            replays: False declares that a source cannot read again what it has read (a socket): each start then begins
+                where the sources' options say, and records between the last sealed epoch and the start are lost.
+
         Raises:
+            SourcesChangedError: A source cannot replay, and that was not declared.
             UnsupportedUpstreamError: The DataFrame holds Spark state or is not deterministic.
             UnsupportedTypeError: A column has a type that no function can take.
         """
@@ -100,8 +107,10 @@ class StreamJob:
                 f"Job {self.name!r} has a stream already.", action="Unite the DataFrames with union() in front."
             )
         check_upstream(df)
+        if replays:
+            check_replays(df)
         self.session = df.sparkSession
-        self._source = SourceNode(df, name)
+        self._source = SourceNode(df, name, replays)
         return DataStream(self, self._source, struct_of(df.schema, f"stream {name!r}"))
 
     # Called by streams while the author chains them ---------------------------------------------------------------
@@ -116,15 +125,16 @@ class StreamJob:
 
     def replace_source(self, source: SourceNode, df: DataFrame) -> SourceNode:
         """Puts a transformed DataFrame in the place of the source's."""
-        changed = SourceNode(df, source.name)
+        changed = SourceNode(df, source.name, source.replays)
         if self._source is source:
             self._source = changed
         return changed
 
     def append(self, origin: SourceNode | OperatorNode, node: OperatorNode) -> None:
-        """Adds an operator behind a stream's origin.
+        """Adds an operator behind a stream's origin, and finds out which states it will ask for.
 
         Raises:
+            JobDefinitionError: A state cannot be stored, or the function cannot be sent to workers.
             UnsupportedTopologyError: Something stands there already: an operator's output has one consumer in Spark.
         """
         taken = bool(self.operators) if isinstance(origin, SourceNode) else origin.downstream is not None
@@ -133,6 +143,7 @@ class StreamJob:
                 "Two operators read one stream; an epoch would run what is in front of them twice.",
                 action="Chain them, or let the second one read a sink's table in a job of its own.",
             )
+        node.states = discover_states(self._spec(node), _sent_copy)
         if isinstance(origin, OperatorNode):
             origin.downstream = node
         else:
@@ -154,6 +165,11 @@ class StreamJob:
             )
         return self._source.df
 
+    @property
+    def replays(self) -> bool:
+        """Whether the sources can read again what they have read."""
+        return self._source is None or self._source.replays
+
     def source_fingerprints(self) -> tuple[SourceFingerprint, ...]:
         """What identifies the sources."""
         return fingerprints(self.stream)
@@ -166,22 +182,22 @@ class StreamJob:
 
     def specs(self) -> list[OperatorSpec]:
         """The operators as their tasks know them."""
-        return [
-            OperatorSpec(
-                uid=node.uid,
-                kind=node.kind,
-                function=node.function,
-                input=node.input,
-                key=tuple(Column(name=k, type=node.input.types[node.input.names.index(k)].ddl()) for k in node.key),
-                order_by=node.order_by,
-                output=node.output,
-                side_outputs=node.side_outputs,
-                max_parallelism=self.max_parallelism,
-                generated_uid=node.generated_uid,
-                parameters=self.parameters,
-            )
-            for node in self.operators
-        ]
+        return [self._spec(node) for node in self.operators]
+
+    def _spec(self, node: OperatorNode) -> OperatorSpec:
+        return OperatorSpec(
+            uid=node.uid,
+            kind=node.kind,
+            function=node.function,
+            input=node.input,
+            key=tuple(Column(name=k, type=node.input.types[node.input.names.index(k)].ddl()) for k in node.key),
+            order_by=node.order_by,
+            output=node.output,
+            side_outputs=node.side_outputs,
+            max_parallelism=self.max_parallelism,
+            generated_uid=node.generated_uid,
+            parameters=self.parameters,
+        )
 
     def planned(self, specs: list[OperatorSpec]) -> list[PlannedOperator]:
         """Packs what the workers are sent."""
@@ -194,16 +210,8 @@ class StreamJob:
         return packed
 
     def states(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that the functions' `open()` ask for.
-
-        Raises:
-            JobDefinitionError: One of them cannot be stored, or a function cannot be sent to workers.
-        """
-
-        def copy(function: Any) -> Any:
-            return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
-
-        return tuple(schema for spec in self.specs() for schema in discover_states(spec, copy))
+        """Schemas of the states that the functions' `open()` ask for."""
+        return tuple(schema for node in self.operators for schema in node.states)
 
     def start(
         self,
@@ -244,6 +252,11 @@ class StreamJob:
         client = JobClient(self, options)
         client.start()
         return client
+
+
+def _sent_copy(function: Any) -> Any:
+    """Returns the copy of a function that a worker would get."""
+    return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
 
 
 def _table(sink: object) -> str | None:

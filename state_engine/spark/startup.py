@@ -153,7 +153,8 @@ def _seed(job: "StreamJob", storage: CheckpointStorage, log: ManifestLog, head: 
     """S4: a fresh directory per incarnation."""
     manifest = head.stored.manifest
     directory = os.path.join(job.spark_directory, manifest.incarnation)
-    seed(directory, manifest.source_metadata, manifest.sources, source_files(storage, log, head.stored))
+    positions = manifest.sources if job.replays else ()
+    seed(directory, manifest.source_metadata, positions, source_files(storage, log, head.stored))
     remove_others(directory)
     return directory
 

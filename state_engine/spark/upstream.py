@@ -29,6 +29,7 @@ _STATEFUL = {
 _PACING = re.compile(
     r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$"
 )
+_FORGETS = re.compile(r"(?i)^(.*socket.*|rate|.*\.RateStreamProvider|memory)$")
 _SECRET = re.compile(r"(?i)(secret|password|token|credential|jaas|sasl|access.?key|private)")
 
 
@@ -93,6 +94,20 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
     return tuple(found)
 
 
+def check_replays(df: DataFrame) -> None:
+    """Refuses sources that forget what they have sent.
+
+    Raises:
+        SourcesChangedError: One of them cannot replay.
+    """
+    for found in fingerprints(df):
+        if _FORGETS.search(found.kind):
+            raise SourcesChangedError(
+                f"The {found.kind} source cannot read again what it has read, so nothing could be exactly once.",
+                action="Use files, Delta, Kafka or rate-micro-batch, or declare it: from_stream(df, replays=False).",
+            )
+
+
 def _describe(leaf: Any) -> tuple[str, dict[str, str]]:
     if leaf.getClass().getSimpleName() == "StreamingRelation":
         source = leaf.dataSource()
@@ -110,4 +125,4 @@ def _options(options: Any) -> dict[str, str]:
     return found
 
 
-__all__ = ["check_upstream", "fingerprints"]
+__all__ = ["check_replays", "check_upstream", "fingerprints"]

@@ -20,7 +20,7 @@ from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.parquet import read_parquet
 from state_engine.storage.port import CheckpointStorage
 
-_REMEDY = "Bring the file back from a backup, or restore an older checkpoint or savepoint (`lakestate savepoint list`)."
+_REMEDY = "Bring the file back from a backup, or restore an older checkpoint or savepoint (see `list_savepoints`)."
 
 
 class Segment(NamedTuple):
