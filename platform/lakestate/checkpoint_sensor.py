@@ -5,8 +5,9 @@ be taken back and costs kilobytes for ever, so a stream that completes a checkpo
 as the sensor ticks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -43,13 +44,11 @@ def build_checkpoint_sensor(job: str, *, every: timedelta = timedelta(seconds=30
     def report_checkpoint(
         context: dg.SensorEvaluationContext, state_store: StateStoreResource
     ) -> dg.SensorResult | dg.SkipReason:
-        completed = completed_checkpoints(state_store.open_job(job).checkpoints())
-        if not completed:
-            return dg.SkipReason(f"No completed checkpoint of {job} in {state_store.uri(job)} yet.")
         mark = last_reported(context.instance, checkpoint_key(job)) or parse_cursor(context.cursor)
-        new = unreported(completed, mark)
+        new = unreported(state_store.open_job(job).checkpoints_backwards(), mark)
         if not new:
-            return dg.SkipReason(f"Checkpoint {completed[-1].checkpoint_id} is the newest, and it is reported.")
+            known = f"Checkpoint {mark.checkpoint_id} is the newest, and it is reported." if mark else None
+            return dg.SkipReason(known or f"No completed checkpoint of {job} in {state_store.uri(job)} yet.")
         newest = new[-1]
         event = checkpoint_materialization(job, newest, skipped=len(new) - 1, uri=state_store.uri(job))
         told = f"Reported checkpoint {newest.checkpoint_id}; {len(new) - 1} before it have no event."
@@ -58,16 +57,13 @@ def build_checkpoint_sensor(job: str, *, every: timedelta = timedelta(seconds=30
     return report_checkpoint
 
 
-def completed_checkpoints(rows: Sequence[CheckpointRow]) -> list[CheckpointRow]:
-    """Returns the completed checkpoints, oldest first."""
-    completed = (row for row in rows if row.kind == "checkpoint" and row.status == "completed")
-    return sorted(completed, key=lambda row: row.checkpoint_id or 0)
+def unreported(newest_first: Iterable[CheckpointRow], mark: Mark | None) -> list[CheckpointRow]:
+    """Returns the completed checkpoints after the mark, oldest first; all, when the mark is none of them.
 
-
-def unreported(completed: Sequence[CheckpointRow], mark: Mark | None) -> list[CheckpointRow]:
-    """Returns what came after the mark; everything, when the mark is none of these checkpoints."""
-    marks = [mark_of(row) for row in completed]
-    return list(completed[marks.index(mark) + 1 :] if mark in marks else completed)
+    No row behind the mark is read.
+    """
+    completed = (row for row in newest_first if row.kind == "checkpoint" and row.status == "completed")
+    return list(takewhile(lambda row: mark_of(row) != mark, completed))[::-1]
 
 
 def mark_of(row: CheckpointRow) -> Mark:
@@ -103,7 +99,6 @@ def _value(event: dg.AssetMaterialization, name: str) -> Any:
 __all__ = [
     "Mark",
     "build_checkpoint_sensor",
-    "completed_checkpoints",
     "last_reported",
     "mark_of",
     "parse_cursor",

@@ -1,5 +1,6 @@
 """What a job looks like from outside, cheap enough for every tick of a sensor: no state is read, no JVM started."""
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -80,7 +81,11 @@ class JobView:
         Args:
             limit: Only so many of the newest; each costs a small read.
         """
-        return list(islice(self._rows.newest_first(), limit))[::-1]
+        return list(islice(self.checkpoints_backwards(), limit))[::-1]
+
+    def checkpoints_backwards(self) -> Iterator[CheckpointRow]:
+        """Yields the rows of checkpoints, newest first; each is read when it is asked for."""
+        return self._rows.newest_first()
 
     def newest_checkpoint(self) -> CheckpointRow | None:
         """Returns the completed checkpoint that a restore of the newest epoch would start from."""
