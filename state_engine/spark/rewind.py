@@ -13,6 +13,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
 from state_engine.storage import delta
 from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_root
 
 
 class SinkMove(NamedTuple):
@@ -34,13 +35,13 @@ def move(log: ManifestLog, job: str, sink: str, path: str, head: StoredManifest,
         target: What is restored.
     """
     live = set(delta.live_files(path))
-    left = [o for m in _since(log, head, target) for o in _committed(m, sink, path, job, live)]
-    entered = [o for m in _since(log, target, head) for o in outputs_of(m, sink)]
+    left = [o for m in since(log, head, target) for o in _committed(m, sink, path, job, live)]
+    entered = [o for m in since(log, target, head) for o in outputs_of(m, sink)]
     return SinkMove(tuple(left), tuple(o for o in entered if o.path not in live))
 
 
 def check(move_: SinkMove, sink: str, path: str) -> None:
-    """Raises SinkRewindError if files that have to be removed are not part of the table any more."""
+    """Raises SinkRewindError if files that have to be removed, or added again, are not there any more."""
     live = set(delta.live_files(path))
     gone = [o.path for o in move_.removed if o.path not in live]
     if gone:
@@ -48,6 +49,16 @@ def check(move_: SinkMove, sink: str, path: str) -> None:
             f"{len(gone)} files that sink {sink!r} wrote behind the restored epoch are no longer part of {path}: "
             f"somebody compacted or changed the table. The first is {gone[0]}.",
             action="Take the table back by hand (RESTORE TABLE), or keep what is there with keep_output=True.",
+        )
+    if not move_.added:
+        return
+    table = open_root(path)
+    lost = [o.path for o in move_.added if not table.exists(o.path)]
+    if lost:
+        raise SinkRewindError(
+            f"{len(lost)} files that sink {sink!r} had at the restored epoch are deleted from {path}: somebody ran "
+            f"VACUUM on the table. The first is {lost[0]}.",
+            action="Bring them back from a backup, or restore with keep_output=True and keep what is there.",
         )
 
 
@@ -79,7 +90,7 @@ def _committed(manifest: Manifest, sink: str, path: str, job: str, live: set[str
     return outputs if committed else []
 
 
-def _since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
+def since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
     """Manifests of `head`'s line behind the last epoch that it shares with the line of `other`, oldest first."""
     lineage, last = other.manifest.lineage, other.manifest.epoch
     found: list[Manifest] = []
@@ -95,4 +106,4 @@ def _since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Seq
         current = log.read(place.generation, place.epoch)
 
 
-__all__ = ["SinkMove", "check", "move", "outputs_of", "transaction_id", "transaction_version"]
+__all__ = ["SinkMove", "check", "move", "outputs_of", "since", "transaction_id", "transaction_version"]

@@ -129,7 +129,10 @@ class SinkCommits:
             if isinstance(sink, DeltaSink):
                 if not self._keep_output:
                     history.check(self._move(node, sink, target), node.uid, sink.path)
-            elif not isinstance(sink, (MemorySink, DiscardingSink)) and not self._keep_output:
+            elif isinstance(sink, MemorySink):
+                for _, files in self._entered(node, target):
+                    self._staged(files)
+            elif not isinstance(sink, DiscardingSink) and not self._keep_output:
                 raise SinkRewindError(
                     f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
                     action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
@@ -144,8 +147,19 @@ class SinkCommits:
         for node, _ in self._sinks:
             if isinstance(node.sink, MemorySink):
                 node.sink.remove(abandoned)
+                for epoch, files in self._entered(node, target):
+                    node.sink.put(epoch, self._staged(files))
             elif isinstance(node.sink, DeltaSink) and target.manifest.job == self._job:
                 self._rewind_table(node, node.sink, target, generation)
+
+    def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
+        """What an abandoned generation gave to a memory sink, where a restore goes into it again."""
+        head = newest(self._log)
+        if self._keep_output or head is None or target.manifest.job != self._job:
+            return []
+        entered = history.since(self._log, target, head)
+        outputs = [(EpochId(self._job, m.generation, m.epoch), history.outputs_of(m, node.uid)) for m in entered]
+        return [(epoch, files) for epoch, files in outputs if files]
 
     def _move(self, node: SinkNode, sink: DeltaSink, target: StoredManifest) -> history.SinkMove:
         head = newest(self._log)
