@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from support import Input, assert_tally, newest, outputs, run_all, table_rows, tally_job, truth
 
-from state_engine.errors import NothingToRestoreError
+from state_engine.errors import NothingToRestoreError, SinkRewindError
 from state_engine.inspect import open_job
 from state_engine.savepoint import list_savepoints
 
@@ -101,3 +102,24 @@ def test_the_number_of_key_groups_is_that_of_the_log(spark, tmp_path: Path) -> N
     run_all(tally_job(source.stream(spark), root, "derived", sinks, 3))
     assert {op.max_parallelism for op in newest(root, "derived").operators.values()} == {13}
     assert_tally(root, "derived", sinks, source.all)
+
+
+def test_files_of_an_abandoned_generation_that_were_vacuumed(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(3)
+
+    def job():
+        return tally_job(source.stream(spark), root, "vacuumed", sinks, 2)
+
+    run_all(job())
+    run_all(job(), restore="epoch:1/2")
+    head = newest(root, "vacuumed")
+    table = DeltaTable(sinks.totals)
+    assert table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(SinkRewindError, match=r"totals-out.*VACUUM") as caught:
+        job().start(available_now=True, restore="epoch:1/4")
+    assert caught.value.action
+    assert newest(root, "vacuumed") == head
+    source.add_many(1)
+    run_all(job())
+    assert_tally(root, "vacuumed", sinks, source.all)

@@ -1,0 +1,100 @@
+"""Forks: another job goes on from a savepoint while its origin goes on too."""
+
+from pathlib import Path
+
+import pytest
+from support import (
+    Input,
+    assert_counts,
+    assert_tally,
+    count_job,
+    counted,
+    newest,
+    outputs,
+    run_all,
+    state_of,
+    table_rows,
+    tally_job,
+    truth,
+)
+
+from state_engine.errors import SavepointError
+from state_engine.inspect import open_job
+from state_engine.spark import MemorySink
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_fork_goes_on_from_the_savepoint_while_its_origin_is_further(spark, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    source = Input(tmp_path / "in").add_many(3)
+    origin_sinks, fork_sinks = outputs(tmp_path / "origin"), outputs(tmp_path / "fork")
+
+    def origin():
+        return tally_job(source.stream(spark), root, "origin", origin_sinks, 2)
+
+    def fork():
+        return tally_job(source.stream(spark), root, "fork", fork_sinks, 3)
+
+    pin = run_all(origin()).trigger_savepoint()
+    behind = len(truth(source.all).tally)
+    source.add_many(2)
+    run_all(origin())
+    head = newest(root, "origin")
+
+    client = run_all(fork(), restore=f"origin/{pin.savepoint_id}")
+    assert [e.records for e in client.epochs] == [60, 60]
+    assert newest(root, "fork").generation == 1
+    assert newest(root, "origin") == head
+
+    source.add_many(1)
+    run_all(fork())
+    run_all(origin())
+    assert_tally(root, "origin", origin_sinks, source.all)
+    expected = truth(source.all)
+    assert table_rows(fork_sinks.tally) == expected.tally[behind:]
+    for state in ("times", "recent", "by_sub"):
+        assert state_of(root, "origin", "tally", state) == expected.states[state]
+
+
+def test_a_restore_to_a_savepoint_while_the_generation_is_further(spark, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    source = Input(tmp_path / "in").add_many(2)
+    pin = run_all(count_job(source.stream(spark), root, "further")).trigger_savepoint()
+    source.add_many(2)
+    run_all(count_job(source.stream(spark), root, "further"))
+    client = run_all(count_job(source.stream(spark), root, "further", parallelism=3), restore=pin.savepoint_id)
+    assert client.head.manifest.generation == 2
+    assert {epoch.generation for epoch in MemorySink("further").epochs} == {1, 2}
+    assert_counts(root, "further", source.all)
+
+
+def test_a_fork_can_be_forked(spark, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    source = Input(tmp_path / "in").add_many(2)
+    pin = run_all(count_job(source.stream(spark), root, "one")).trigger_savepoint()
+
+    def two():
+        return count_job(source.stream(spark), root, "two", checkpoint_interval_ms=1)
+
+    source.add_many(2)
+    run_all(two(), restore=f"one/{pin.savepoint_id}")
+    assert open_job(str(root), "two").checkpoints()
+    second = run_all(two()).trigger_savepoint()
+    source.add_many(1)
+    run_all(count_job(source.stream(spark), root, "three", parallelism=3), restore=f"two/{second.savepoint_id}")
+    rows = sorted(tuple(row.values()) for name in ("one", "two", "three") for row in MemorySink(name).rows())
+    assert rows == counted(source.all)
+
+
+def test_a_young_fork_can_be_read_and_pinned_once_it_has_a_checkpoint(spark, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    source = Input(tmp_path / "in").add_many(2)
+    pin = run_all(count_job(source.stream(spark), root, "old")).trigger_savepoint()
+    source.add_many(1)
+    young = count_job(source.stream(spark), root, "young")
+    client = run_all(young, restore=f"old/{pin.savepoint_id}")
+    assert state_of(root, "young", "count", "count") == {k: times for _, k, times in counted(source.all)}
+    with pytest.raises(SavepointError, match="'old'") as caught:
+        client.trigger_savepoint()
+    assert "checkpoint" in caught.value.action
