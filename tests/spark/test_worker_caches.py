@@ -1,0 +1,82 @@
+"""Two workers, three subtasks, many epochs: each worker meets ranges that it has not seen for a while."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Count, Input, assert_counts, count_job, newest, run_all, state_of
+
+from state_engine.spark import MemorySink
+
+pytestmark = pytest.mark.spark
+
+
+class WhoAmI(Count):
+    """Leaves a file per process and opened instance."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        subtask = runtime_context.get_index_of_this_subtask()
+        Path(self.folder, f"{os.getpid()}-{subtask}-{id(self)}").touch()
+
+
+def test_results_are_exact_whoever_runs_a_subtask(spark, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    opened.mkdir()
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(25, rows=30)
+    function = WhoAmI(str(opened))
+    run_all(count_job(source.stream(spark), root, "rotating", function=function, parallelism=3, max_parallelism=13))
+    assert_counts(root, "rotating", source.all)
+    driver = str(os.getpid())
+    instances = [f.name for f in opened.iterdir() if not f.name.startswith(driver)]
+    assert len(instances) < 25, "each task loaded its state anew"
+    source.add_many(10, rows=30)
+    run_all(count_job(source.stream(spark), root, "rotating", function=function, parallelism=2, max_parallelism=13))
+    assert_counts(root, "rotating", source.all)
+
+
+def test_a_cache_without_room_is_slow_and_right(spark, tmp_path: Path) -> None:
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(6, rows=30)
+    run_all(count_job(source.stream(spark), root, "no-room", parallelism=5, cache_bytes=1))
+    assert_counts(root, "no-room", source.all)
+
+
+def test_back_and_forth_in_one_session(spark, tmp_path: Path) -> None:
+    """Workers hold newer state of the same ranges each time."""
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(4, rows=30)
+
+    def job() -> Any:
+        return count_job(source.stream(spark), root, "forth", parallelism=3, max_parallelism=13)
+
+    run_all(job())
+    for back in ("epoch:1/3", "epoch:1/2", "epoch:2/5"):
+        run_all(job(), restore=back)
+        assert_counts(root, "forth", source.all)
+    assert newest(root, "forth").generation == 4
+
+
+def test_fields_of_a_function_are_not_state_and_do_not_leak_into_a_restore(spark, tmp_path: Path) -> None:
+    """The instance that served the abandoned epochs is not used again."""
+
+    class Remembers(Count):
+        def open(self, runtime_context: Any) -> None:
+            super().open(runtime_context)
+            self.seen: dict[Any, int] = {}
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            [(n, k, count)] = super().process_element(value, ctx)
+            before = self.seen.get(k)
+            assert before is None or before < count, f"{k} was {before} already, and is {count}"
+            self.seen[k] = count
+            return [(n, k, count)]
+
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3, rows=30)
+    run_all(count_job(source.stream(spark), root, "fields", function=Remembers()))
+    run_all(count_job(source.stream(spark), root, "fields", function=Remembers()), restore="epoch:1/2")
+    assert_counts(root, "fields", source.all)
+    assert len(MemorySink("fields").rows()) == len(source.all)
+    assert sum(state_of(root, "fields", "count", "count").values()) == len(source.all)
