@@ -1,0 +1,93 @@
+"""Checkpoints of a running job: rows in `_checkpoints`, state tables, and reading at each of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from support import Input, assert_counts, count_job, counted, newest, run_all, state_of, wait_for, with_epochs
+
+from state_engine.inspect import open_job
+
+pytestmark = pytest.mark.spark
+
+
+def completed(root: Path, job: str) -> list[Any]:
+    return [row for row in open_job(str(root), job).checkpoints() if row.status == "completed"]
+
+
+def test_state_at_every_checkpoint_is_the_fold(spark, tmp_path: Path, started) -> None:
+    root, name, source = tmp_path / "root", "published", Input(tmp_path / "in").add_many(2)
+    job = count_job(source.stream(spark), root, name, checkpoint_interval_ms=50)
+    client = started(job.start(trigger_interval_ms=50))
+    for _ in range(3):
+        wait_for(lambda: len(client.epochs) == len(source.files), "the epochs")
+        wait_for(lambda: completed(root, name), "a checkpoint")
+        source.add_many(1)
+    with_epochs(client, len(source.files))
+    client.stop()
+
+    rows = completed(root, name)
+    assert [row.epoch for row in rows] == sorted({row.epoch for row in rows})
+    for row in rows:
+        seen = source.all[: 60 * (row.epoch - 1)]  # the claim is epoch 1, then a file per epoch
+        expected = {k: times for _, k, times in counted(seen)}
+        assert state_of(root, name, "count", "count", at=f"checkpoint:{row.id}") == expected
+        assert state_of(root, name, "count", "count", at=f"epoch:1/{row.epoch}") == expected
+    assert DeltaTable(str(root / name / "count" / "count")).to_pyarrow_table().num_rows > 0
+    assert_counts(root, name, source.all)
+
+
+def test_without_an_interval_there_are_no_checkpoints(spark, tmp_path: Path) -> None:
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3)
+    run_all(count_job(source.stream(spark), root, "no-interval"))
+    assert completed(root, "no-interval") == []
+    assert newest(root, "no-interval").checkpoint_id is None
+    source.add_many(1)
+    run_all(count_job(source.stream(spark), root, "no-interval"))
+    assert_counts(root, "no-interval", source.all)
+
+
+def test_a_checkpoint_can_be_asked_for(spark, tmp_path: Path, started) -> None:
+    root, name, source = tmp_path / "root", "asked", Input(tmp_path / "in").add_many(1)
+    client = started(count_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
+    with_epochs(client, 1)
+    client.trigger_checkpoint()
+    source.add_many(1)
+    wait_for(lambda: completed(root, name), "the checkpoint")
+    client.stop()
+    [row] = completed(root, name)
+    expected = {k: times for _, k, times in counted(source.all)}
+    assert state_of(root, name, "count", "count", at=f"checkpoint:{row.id}") == expected
+
+
+def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path: Path) -> None:
+    root, name, source = tmp_path / "root", "base", Input(tmp_path / "in").add_many(4)
+    run_all(count_job(source.stream(spark), root, name, checkpoint_interval_ms=1))
+    rows = completed(root, name)
+    assert rows
+    source.add_many(1)
+    run_all(count_job(source.stream(spark), root, name))
+    base = newest(root, name).base
+    assert base is not None
+    assert base.epoch == rows[-1].epoch
+    for epoch in range(2, base.epoch + 1):  # what lies before the base is not read any more
+        for file in (root / name / "_epochs" / "g000001" / "changes").glob(f"e{epoch:010d}-*"):
+            file.unlink()
+    source.add_many(2)
+    run_all(count_job(source.stream(spark), root, name, parallelism=3))
+    assert_counts(root, name, source.all)
+
+
+def test_savepoints_of_a_running_job(spark, tmp_path: Path, started) -> None:
+    root, name, source = tmp_path / "root", "pinned", Input(tmp_path / "in").add_many(2)
+    client = started(count_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
+    with_epochs(client, 2)
+    pin = client.trigger_savepoint(label="two", note="while it runs")
+    expected = {k: times for _, k, times in counted(source.all)}
+    source.add_many(2)
+    with_epochs(client, 4)
+    client.stop()
+    assert state_of(root, name, "count", "count", at=pin) == expected
+    [listed] = open_job(str(root), name).savepoints()
+    assert (listed.label, listed.note, listed.epoch) == ("two", "while it runs", 3)
