@@ -1,0 +1,72 @@
+"""Real processes, ended by SIGKILL at the places of the protocol, then started again: results are exact.
+
+Each chain is one job that dies several times, at different places, with new input each time.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import Input, assert_tally, newest, outputs
+
+from state_engine.spark.kill_at import CRASH_AT
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SCRIPT = Path(__file__).with_name("crash_job.py")
+
+CHAINS = [
+    ["E4_OPERATED", "E5_BEFORE_CHANGE_FILE", "E5_CHANGE_FILE_WRITTEN"],
+    ["E5_OUTPUT_STAGED", "E5_ACKED", "E6_ACKS_HELD"],
+    ["E6_BEFORE_PUT", "E6_SEALED", "E7_BEFORE_SINK_COMMIT"],
+    ["E7_SINK_COMMITTED", "E7_COMMITTED", "E8_BEFORE_RETURN"],
+    ["E9_PUBLISH_BEGUN", "E9_TABLE_COMMITTED", "E9_BASE_WRITTEN"],
+    ["S4_SEEDED", "S5_STARTED"],
+]
+
+
+def run(folder: Path, *arguments: str, crash_at: str | None = None) -> None:
+    """Runs the job in a new process, and expects it to die if it was told to."""
+    environment = {k: v for k, v in os.environ.items() if k != CRASH_AT}
+    if crash_at:
+        environment[CRASH_AT] = crash_at
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    expected = -signal.SIGKILL if crash_at else 0
+    assert done.returncode == expected, f"{crash_at}: {done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chain", CHAINS, ids="-".join)
+def test_killed_and_started_again(tmp_path: Path, chain: list[str]) -> None:
+    source = Input(tmp_path / "in")
+    for point in chain:
+        source.add_many(2, rows=50)
+        head = newest(tmp_path / "root", "crash")
+        epoch = head.epoch + 3 if head is not None else 2  # behind its claim, in the second file that it reads
+        run(tmp_path, crash_at=f"{point}@*" if point[0] == "S" or point[:2] == "E9" else f"{point}@{epoch}")
+    source.add_many(1, rows=50)
+    run(tmp_path)
+    assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
+
+
+@pytest.mark.timeout(600)
+def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
+    """Once between the closing manifest and the sinks, once between the sinks and the new generation."""
+    source = Input(tmp_path / "in").add_many(3, rows=50)
+    run(tmp_path)
+    source.add_many(1, rows=50)
+    restore = ("--restore", "epoch:1/2", "--parallelism", "3")
+    for point in ("S2_CLOSED", "S3_REWOUND"):
+        run(tmp_path, *restore, crash_at=f"{point}@*")
+    run(tmp_path, *restore)
+    assert newest(tmp_path / "root", "crash").generation == 2
+    assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
