@@ -2,7 +2,6 @@
 
 import importlib.util
 import math
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -23,8 +22,9 @@ _FEWEST_FILES = 16  # so that there is an epoch for each thing that is to happen
 def demo(
     records: Annotated[int, typer.Option(min=1_000, max=RECORDS, help="Stream the first N flights.")] = RECORDS,
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.", dir_okay=False)] = None,
-    dir: Annotated[Path | None, typer.Option(help="Work in this folder, empty or new, and keep it.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary folder.")] = False,
+    dir: Annotated[
+        Path | None, typer.Option(help="Work in this folder, empty or new; a temporary one by default.")
+    ] = None,
 ) -> None:
     """Stream the flights of 2013; kill, restore, rescale; compare every row with the truth."""
     console = Console()
@@ -41,12 +41,12 @@ def demo(
         is_right = _demonstrate(console, folder, records, json)
     except (LakestateError, TimeoutError) as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {error}", highlight=False, soft_wrap=True)
-    finally:
-        if dir is None and not keep and is_right:
-            shutil.rmtree(folder, ignore_errors=True)
-            console.print("\nThe folder is removed; --keep keeps it.")
-        else:
-            console.print(f"\nEverything lies in {folder}.", soft_wrap=True, highlight=False)
+    console.print(
+        f"\nEverything lies in {folder}; remove it when you have looked around.", soft_wrap=True, highlight=False
+    )
+    if is_right:
+        look = f"In Dagster: LAKESTATE_ROOT={folder}/state dagster dev -h 127.0.0.1"
+        console.print(look, soft_wrap=True, highlight=False)
     if not is_right:
         raise typer.Exit(1)
 
