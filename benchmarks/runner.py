@@ -46,7 +46,12 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
     work.mkdir(parents=True)
     (work / "case.json").write_bytes(msgspec.json.encode(case))
     search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": search_path}  # Python workers import the engines too
+    environment = {
+        **os.environ,
+        "PYTHONPATH": search_path,  # Python workers import the engines too
+        "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that does not heed spark.pyspark.python
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
+    }
     command = [sys.executable, "-m", "benchmarks.child", str(work / "case.json")]
     with (work / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log, start_new_session=True)
