@@ -52,6 +52,7 @@ class JobClient:
         self._offsets: OffsetLog
         self._planner: EpochPlanner
         self._query: Any = None
+        self._empty: DataFrame | None = None
         self.epochs: list[EpochSummary] = []
 
     def start(self) -> None:
@@ -110,8 +111,10 @@ class JobClient:
 
     def run_idle_epoch(self) -> StoredManifest:
         """Seals an epoch without input, between two batches of a running job."""
-        empty = self._job.stream.sparkSession.newSession().createDataFrame([], ddl_of(self._job.operators[0].input))
-        tasks = SparkTasks(self._planner, empty, self._started.crash_property)
+        if self._empty is None:  # one session for all idle epochs, since the planner keeps expressions per session
+            session = self._job.stream.sparkSession.newSession()
+            self._empty = session.createDataFrame([], ddl_of(self._job.operators[0].input))
+        tasks = SparkTasks(self._planner, self._empty, self._started.crash_property)
         return self._record(lambda: self._driver.run_idle(tasks))
 
     def stop(self) -> None:
@@ -202,7 +205,7 @@ def records_of(manifest: Manifest) -> int:
 
 def _is_stop(error: LakestateError) -> bool:
     """An epoch that `query.stop()` cut off was not sealed, and that is all there is to say about it."""
-    return isinstance(error, (StopRequestedError, EpochError))
+    return isinstance(error, StopRequestedError) or type(error) is EpochError
 
 
 __all__ = ["EpochSummary", "JobClient", "JobState", "records_of"]
