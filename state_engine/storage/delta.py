@@ -57,6 +57,8 @@ def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
                 mode="ignore",
                 configuration=dict(properties),
                 raise_if_key_not_exists=False,
+                # delta-rs would repeat a lost creation as version 1, which is a second set of table properties
+                commit_properties=CommitProperties(max_commit_retries=0),
                 post_commithook_properties=_HOOKS,
             )
         except CommitFailedError:
