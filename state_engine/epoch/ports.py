@@ -85,8 +85,7 @@ class Sinks(Protocol):
 
     Sinks outlive drivers, so they keep the last fence, ordered by (generation, epoch): once moved to a generation they
     ignore commits of older ones, and once they hold an epoch they ignore commits of older epochs. A driver that was
-    declared dead may still be on its way to either. Whether a sink that cannot move is kept as it is, is the sinks' own
-    setting.
+    declared dead may still be on its way to either.
     """
 
     def commit(self, sealed: StoredManifest) -> None:
@@ -99,10 +98,11 @@ class Sinks(Protocol):
         """
         ...
 
-    def rewind(self, target: StoredManifest, generation: int) -> None:
+    def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         """Takes every sink to what it held after `target`; idempotent by the new generation.
 
         Output behind `target` goes; output that an earlier restore took away, and that `target` stands on, comes back.
+        With `keep_output` all output stays as it is, and only the fence moves.
         The fence moves to `generation` in the same transaction, also when there is nothing to take away. Changes
         nothing if the fence stands there already: a slow starter may come along when the generation has output.
 
@@ -112,7 +112,10 @@ class Sinks(Protocol):
         ...
 
     def check_rewind(self, target: StoredManifest) -> None:
-        """Raises SinkRewindError if `rewind` could not succeed; changes nothing. Asked before the fork is decided."""
+        """Raises SinkRewindError if `rewind` could not succeed; changes nothing.
+
+        Asked before the fork is decided, unless output is kept.
+        """
         ...
 
 

@@ -39,6 +39,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         parallelism: Overrides that of every operator, up to its max parallelism.
         restore: Without it the job goes on from its newest sealed epoch.
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
+        keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished.
     """
 
     job: str
@@ -48,6 +49,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int | None = None
     restore: RestoreTarget | None = None
     allow_non_restored_state: bool = False
+    keep_output: bool = False
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,7 +103,8 @@ class StartUp:
         check(request, target.manifest)
         if target.manifest.job == request.job:
             look.read_target(self._log, carry.origin_of(target, wanted.savepoint_id))
-            self._sinks.check_rewind(target)
+            if not request.keep_output:
+                self._sinks.check_rewind(target)
 
     # S2 -----------------------------------------------------------------------------------------------------------
 
@@ -136,6 +137,7 @@ class StartUp:
             generation=max(self._log.generations()) + 1,
             origin=carry.origin_of(wanted.stored, wanted.savepoint_id),
             parallelism=request.parallelism,
+            keep_output=request.keep_output,
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
@@ -154,6 +156,9 @@ class StartUp:
 
         Without `operators` this start has another restore to do right after: the job need not fit the target then, and
         the manifest only carries on what was there.
+
+        Output is kept if the restore was asked for so, whoever finishes it. This start may ask for it too: a sink may
+        have become unable to go back since the fork was decided.
         """
         target = look.read_target(self._log, successor.origin)
         if operators is not None:
@@ -162,7 +167,8 @@ class StartUp:
         debt = debts.owed(self._log, closing)
         if debt is not None and contains(kept, debt.manifest.generation, debt.manifest.epoch):
             debts.commit(self._sinks, debt, self._sink_attempts)  # what is abandoned need not be paid
-        self._sinks.rewind(target, successor.generation)
+        keep_output = successor.keep_output or request.keep_output
+        self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
         fork = carry.restored(
             target,

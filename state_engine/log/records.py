@@ -195,11 +195,15 @@ class Origin(Record, frozen=True, kw_only=True):
 
 
 class Successor(Record, frozen=True, kw_only=True):
-    """In a closing manifest: the generation that goes on, and all that is needed to begin it."""
+    """In a closing manifest: the generation that goes on, and all that is needed to begin it.
+
+    With `keep_output` the sinks are not taken back: what they got from the abandoned epochs stays.
+    """
 
     generation: int
     origin: Origin
     parallelism: int | None = None
+    keep_output: bool = False
 
 
 class Span(Record, frozen=True, kw_only=True):

@@ -30,7 +30,6 @@ class SinkCommits:
         storage: Where output for other sinks than Delta is staged.
         log: The job's log.
         crash: Is told when one sink has committed.
-        keep_output: Whether a restore may leave what a sink cannot take back.
     """
 
     def __init__(
@@ -40,14 +39,11 @@ class SinkCommits:
         storage: CheckpointStorage,
         log: ManifestLog,
         crash: Callable[[CrashPoint, int], None],
-        *,
-        keep_output: bool = False,
     ) -> None:
         self._job = job
         self._storage = storage
         self._log = log
         self._crash = crash
-        self._keep_output = keep_output
         self._sinks: list[tuple[SinkNode, pa.Schema]] = []
         for node in operators:
             for sink in node.sinks:
@@ -127,35 +123,35 @@ class SinkCommits:
         for node, _ in self._sinks:
             sink = node.sink
             if isinstance(sink, DeltaSink):
-                if not self._keep_output:
-                    history.check(self._move(node, sink, target), node.uid, sink.path)
+                history.check(self._move(node, sink, target), node.uid, sink.path)
             elif isinstance(sink, MemorySink):
                 for _, files in self._entered(node, target):
                     self._staged(files)
-            elif not isinstance(sink, DiscardingSink) and not self._keep_output:
+            elif not isinstance(sink, DiscardingSink):
                 raise SinkRewindError(
                     f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
                     action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
                 )
 
-    def rewind(self, target: StoredManifest, generation: int) -> None:
+    def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         lineage, last = target.manifest.lineage, target.manifest.epoch
 
         def abandoned(epoch: EpochId) -> bool:
             return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch[1:]))
 
         for node, _ in self._sinks:
-            if isinstance(node.sink, MemorySink):
+            if isinstance(node.sink, MemorySink) and not keep_output:
                 node.sink.remove(abandoned)
                 for epoch, files in self._entered(node, target):
                     node.sink.put(epoch, self._staged(files))
             elif isinstance(node.sink, DeltaSink) and target.manifest.job == self._job:
-                self._rewind_table(node, node.sink, target, generation)
+                move = history.SinkMove((), ()) if keep_output else self._move(node, node.sink, target)
+                self._rewind_table(node, node.sink, move, target, generation)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
         """What an abandoned generation gave to a memory sink, where a restore goes into it again."""
         head = newest(self._log)
-        if self._keep_output or head is None or target.manifest.job != self._job:
+        if head is None or target.manifest.job != self._job:
             return []
         entered = history.since(self._log, target, head)
         outputs = [(EpochId(self._job, m.generation, m.epoch), history.outputs_of(m, node.uid)) for m in entered]
@@ -167,9 +163,10 @@ class SinkCommits:
             return history.SinkMove((), ())
         return history.move(self._log, self._job, node.uid, sink.path, head, target)
 
-    def _rewind_table(self, node: SinkNode, sink: DeltaSink, target: StoredManifest, generation: int) -> None:
+    def _rewind_table(
+        self, node: SinkNode, sink: DeltaSink, move: history.SinkMove, target: StoredManifest, generation: int
+    ) -> None:
         """One transaction takes away what is abandoned, brings back what the target stands on, and moves the fence."""
-        move = history.SinkMove((), ()) if self._keep_output else self._move(node, sink, target)
         try:
             delta.replace_files(
                 sink.path,

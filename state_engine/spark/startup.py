@@ -63,7 +63,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
 
     log = ManifestLog(storage, job.name, open_job=open_job)
     crash = crash_from_environment()
-    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, keep_output=options.keep_output)
+    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at)
     coordinator = CheckpointCoordinator(job.checkpoint_interval_ms, job.min_pause_ms)
     publisher = CheckpointPublisher(
         storage,
@@ -128,6 +128,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions) -> Start
         parallelism=options.parallelism,
         restore=target,
         allow_non_restored_state=options.allow_non_restored_state,
+        keep_output=options.keep_output,
     )
 
 

@@ -106,6 +106,9 @@ class TableSink:
             self.entries = [entry for entry in self.entries if contains(kept, entry.generation, entry.epoch)] + returned
             self.version = (generation, 0)
 
+    def fence(self, generation: int) -> None:
+        self.version = max(self.version, (generation, 0))
+
     @property
     def rows(self) -> list[Row]:
         return sorted(row for entry in self.entries for row in entry.rows)

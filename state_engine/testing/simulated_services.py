@@ -37,7 +37,7 @@ class SimulatedSinks:
     def check_rewind(self, target: StoredManifest) -> None:
         pass
 
-    def rewind(self, target: StoredManifest, generation: int) -> None:
+    def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         head = newest(self.world.log)
         assert head is not None
         returned = [
@@ -46,6 +46,8 @@ class SimulatedSinks:
             if stored.manifest.operators["count"].acks
             and not contains(head.manifest.lineage, stored.manifest.generation, stored.manifest.epoch)
         ]
+        if keep_output:
+            return self.world.table.fence(generation)
         kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, generation)
         self.world.table.move(kept, [self._entry(manifest, "count") for manifest in returned])
         self.world.notified.extend(self._entry(manifest, "total") for manifest in returned)

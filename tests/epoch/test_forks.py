@@ -186,3 +186,28 @@ def test_the_number_of_a_generation_is_never_used_twice() -> None:
     simulation.world.storage.put_exclusive("_epochs/g000004/changes/left-behind", b"")
     simulation.start(simulation.restore(target_of(simulation, 5)))
     assert simulation.head.manifest.generation == 5
+
+
+@pytest.mark.parametrize("point", CLOSED_BUT_NOT_BEGUN, ids=str)
+def test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it(point: CrashPoint) -> None:
+    simulation = finished()
+    before = simulation.world.table.rows
+    wanted = replace(simulation.restore(target_of(simulation, 5)), keep_output=True)
+    with pytest.raises(SimulatedCrash):
+        simulation.start(wanted, Faults(crashes=[(point, None)]))
+    driver = simulation.start()
+    assert (simulation.head.manifest.generation, driver.offset) == (2, 28)
+    assert simulation.world.table.rows == before
+    assert simulation.world.table.version == (2, 0)
+
+
+@pytest.mark.parametrize("another", [3, 5])
+def test_an_unfinished_restore_keeps_output_for_a_start_that_says_so(another: int) -> None:
+    """A table may be compacted between the closing manifest and the sinks: then this is the only way on."""
+    simulation = finished()
+    before = simulation.world.table.rows
+    with pytest.raises(SimulatedCrash):
+        simulation.start(simulation.restore(target_of(simulation, 5)), Faults(crashes=[(CrashPoint.S2_CLOSED, None)]))
+    simulation.start(replace(simulation.restore(target_of(simulation, another)), keep_output=True))
+    assert simulation.head.manifest.generation == (2 if another == 5 else 3)
+    assert simulation.world.table.rows == before

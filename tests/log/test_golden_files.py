@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from state_engine.errors import CorruptionError
 from state_engine.log.change_file import ChangeFileHeader, checksum_of, encode_change_file, verify_change_file
@@ -160,6 +161,13 @@ def _manifest() -> Manifest:
     )
 
 
+def _closing() -> Manifest:
+    """As `_manifest`, of the release that remembers whether output is kept; the older file has no such field."""
+    manifest = _manifest()
+    assert manifest.successor is not None
+    return replace(manifest, kind="closing", successor=replace(manifest.successor, keep_output=True))
+
+
 def _base() -> Base:
     return Base(
         job="flights",
@@ -208,12 +216,14 @@ def _pin() -> Pin:
 
 ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
+    "closing.json": lambda: encode_manifest(_closing())[0],
     "base.json": lambda: encode_base(_base())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
     "changes-none.arrow": lambda: _change_file("none")[0],
 }
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
+    "closing.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
     "changes-none.arrow": verify_change_file,
@@ -229,15 +239,17 @@ def test_the_same_record_has_the_same_bytes(name: str) -> None:
 
 def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
+    assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "base.json", "pin.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "closing.json", "base.json", "pin.json"])
 def test_golden_documents_encode_back_to_their_bytes(name: str) -> None:
     data = (GOLDEN / name).read_bytes()
     encode: Callable[..., tuple[bytes, str]] = {
         "manifest.json": encode_manifest,
+        "closing.json": encode_manifest,
         "base.json": encode_base,
         "pin.json": encode_pin,
     }[name]

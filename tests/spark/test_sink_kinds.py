@@ -10,6 +10,8 @@ from support import COUNTS, Count, Input, assert_counts, by_n, count_job, counte
 
 from state_engine.errors import SinkError, SinkRewindError
 from state_engine.spark import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, StreamJob
+from state_engine.spark.sink_commits import SinkCommits
+from state_engine.storage.delta import live_files
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +73,30 @@ def test_output_of_a_memory_sink_goes_back(spark, tmp_path: Path) -> None:
     run_all(count_job(source.stream(spark), root, "memory"), restore="epoch:1/2")
     assert [(e.generation, e.epoch) for e in MemorySink("memory").epochs] == [(1, 2), (2, 4), (2, 5)]
     assert_counts(root, "memory", source.all)
+
+
+def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: Any, **__: Any) -> None:
+        raise ConnectionError("the driver ends behind the closing manifest")
+
+    source = Input(tmp_path / "in").add_many(3)
+    root, sink = tmp_path / "root", DeltaSink(str(tmp_path / "table"))
+
+    def job() -> StreamJob:
+        return count_job(source.stream(spark), root, "keeping", sink=sink)
+
+    run_all(job())
+    before = set(live_files(sink.path))
+    with monkeypatch.context() as patched:
+        patched.setattr(SinkCommits, "rewind", die)
+        with pytest.raises(ConnectionError):
+            job().start(available_now=True, restore="epoch:1/2", keep_output=True)
+    assert newest(root, "keeping").kind == "closing"
+    run_all(job())
+    assert newest(root, "keeping").generation == 2
+    assert before < set(live_files(sink.path))
 
 
 def test_nothing_is_staged_for_a_discarding_sink(spark, tmp_path: Path) -> None:
