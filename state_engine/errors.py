@@ -190,7 +190,7 @@ class FencedError(LakestateError):
 
 
 class SinkError(LakestateError):
-    """Sealed output could not be committed to its sink."""
+    """Sealed output could not be committed to its sink, or a start found that the sink cannot take the output."""
 
 
 class SavepointError(LakestateError):

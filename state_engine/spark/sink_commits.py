@@ -51,14 +51,23 @@ class SinkCommits:
                 self._sinks.append((sink, schema_of(struct)))
 
     def prepare(self) -> None:
-        """Makes the Delta tables that are missing and checks the others.
+        """Makes the Delta tables that are missing, once all others are known to fit.
 
         Raises:
-            SinkError: A table has other columns than the output.
+            SinkError: A table has other columns than the output; nothing was written.
         """
-        for node, schema in self._sinks:
-            if isinstance(node.sink, DeltaSink):
-                delta.ensure_table(node.sink.path, schema)
+        tables = [
+            (node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)
+        ]
+        for uid, path, schema in tables:
+            if other := delta.other_columns(path, schema):
+                raise SinkError(
+                    f"Sink {uid!r} of job {self._job!r} does not fit the Delta table {path}: "
+                    f"column {'; column '.join(map(str, other))}.",
+                    action="Give the sink another path, or change the table so that it has the columns of the output.",
+                )
+        for _, path, schema in tables:
+            delta.ensure_table(path, schema)
 
     def commit(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest

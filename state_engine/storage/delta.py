@@ -66,14 +66,37 @@ def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
         except (DeltaError, OSError) as error:
             raise _failed(path, "created", error) from error
         _make_durable(path, 0, 0)
-    table = _load(path)
-    there = {field.name: field.type for field in table.schema().fields}
-    other = {f.name: str(f.type) for f in Schema.from_arrow(schema).fields if there.get(f.name) != f.type}
+    other = other_columns(path, schema)
     if other:
         raise StorageError(
-            f"The Delta table {path} has other columns than wanted; missing or of another type are {other}.",
+            f"The Delta table {path} has other columns than wanted: {'; '.join(map(str, other))}.",
             action="Give the sink or state a new name, or migrate the table.",
         )
+
+
+class OtherColumn(NamedTuple):
+    """A column that a table lacks, or has with another type. Types are spelled as Delta's schema does."""
+
+    name: str
+    wanted: str
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name!r} is {self.found or 'missing'}, wanted {self.wanted}"
+
+
+def other_columns(path: str, schema: pa.Schema) -> list[OtherColumn]:
+    """Returns the columns of `schema` that a table lacks or has with another type; changes nothing.
+
+    Nullability and order are not compared, nor are columns that only the table has. None differ when there is no table.
+    """
+    try:
+        there = {field.name: field.type for field in _load(path).schema().fields}
+    except NotFoundError:
+        return []
+    wanted = Schema.from_arrow(schema).fields
+    different = [field for field in wanted if there.get(field.name) != field.type]
+    return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
 
 
 def table_version(path: str) -> int | None:
@@ -280,6 +303,10 @@ def _load(path: str) -> DeltaTable:
         ) from error
 
 
+def _spelled(kind: Any) -> Any:
+    return None if kind is None else kind.to_json().strip('"')
+
+
 def _failed(path: str, what: str, error: Exception) -> StorageError:
     return StorageError(
         f"The Delta table {path} was not {what}, or the answer was lost: {error}.",
@@ -327,9 +354,11 @@ __all__ = [
     "CONFLICTS",
     "STATE_TABLE_PROPERTIES",
     "DeltaFile",
+    "OtherColumn",
     "append_files",
     "ensure_table",
     "live_files",
+    "other_columns",
     "replace_files",
     "restore_version",
     "table_version",

@@ -24,7 +24,8 @@ from state_engine.errors import (
     StorageError,
     UnknownOperatorError,
 )
-from state_engine.spark import DeltaSink, MemorySink, StreamJob
+from state_engine.spark import MemorySink, StreamJob
+from state_engine.storage.delta import table_version
 
 pytestmark = pytest.mark.spark
 
@@ -159,12 +160,18 @@ def test_a_file_where_the_root_should_be(spark, source: Input, root: Path) -> No
 
 
 def test_a_sink_table_of_other_columns(spark, source: Input, root: Path, tmp_path: Path) -> None:
-    table = str(tmp_path / "table")
-    write_deltalake(table, pa.table({"n": pa.array([1], pa.int64()), "k": pa.array([2], pa.int64())}))
-    with pytest.raises((SinkError, StorageError), match="columns") as caught:
-        count_job(source.stream(spark), root, "other-columns", sink=DeltaSink(table)).start(available_now=True)
-    assert caught.value.action
+    sinks = outputs(tmp_path / "out")
+    write_deltalake(sinks.totals, pa.table({"n": pa.array([1], pa.int64()), "total": ["much"]}))
+    job = tally_job(source.stream(spark), root, "other-columns", sinks)
+    with pytest.raises(SinkError, match="'totals-out'") as caught:
+        job.start(available_now=True)
+    assert "column 'sub' is missing, wanted" in caught.value.message
+    assert "column 'total' is string, wanted long" in caught.value.message
+    assert sinks.totals in caught.value.message
+    assert "another path" in caught.value.action
     assert newest(root, "other-columns") is None
+    assert table_version(sinks.totals) == 0
+    assert table_version(sinks.tally) is None, "nothing was made before all tables were looked at"
 
 
 def test_a_sink_table_that_somebody_compacted_cannot_go_back(spark, source: Input, root: Path, tmp_path: Path) -> None:

@@ -76,6 +76,13 @@ def test_a_table_of_other_columns_is_refused(table: str) -> None:
         ensure_table(table, SCHEMA.append(pa.field("w", pa.int64())))
     with pytest.raises(StorageError, match=r"other columns.*'v'"):
         ensure_table(table, SCHEMA.set(1, pa.field("v", pa.int64())))
+    lists = pa.field("l", pa.list_(pa.int32()))
+    assert list(map(str, delta.other_columns(table, SCHEMA.set(1, pa.field("v", pa.int64()))))) == [
+        "'v' is string, wanted long"
+    ]
+    assert [(c.name, c.found) for c in delta.other_columns(table, SCHEMA.append(lists))] == [("l", None)]
+    assert delta.other_columns(table, SCHEMA.remove(1)) == []
+    assert delta.other_columns(table + "-that-is-not-there", SCHEMA) == []
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
