@@ -29,7 +29,7 @@ from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, 
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.state_reader import Segment, history_of, read_base
+from state_engine.storage.state_reader import Segment, history_of, inherited_base, read_base
 from state_engine.storage.tables import Tables
 
 
@@ -46,14 +46,22 @@ class World(NamedTuple):
     crash: Crash
     open_job: Callable[[str], CheckpointStorage] | None
 
+    def storage_of(self, job: str) -> CheckpointStorage:
+        """Opens the storage of this job or of the one that it was forked from."""
+        return self.storage if job == self.job or self.open_job is None else self.open_job(job)
+
 
 class Interval(NamedTuple):
-    """What a checkpoint folds: the epochs behind a base up to the sealed one, oldest first."""
+    """What a checkpoint folds: the epochs behind a base up to the sealed one, oldest first.
+
+    The first checkpoint of a forked job has no base, but may have inherited one from the other job.
+    """
 
     sealed: StoredManifest
     reference: BaseReference | None
     base: Base | None
     manifests: tuple[Manifest, ...]
+    inherited: Base | None
 
 
 def publish(
@@ -108,7 +116,8 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
     base = read_base(world.storage, reference) if reference is not None else None
     if base is not None:
         check_base_joins(chain, base)
-    return Interval(sealed, reference, base, tuple(stored.manifest for stored in chain))
+    manifests = tuple(stored.manifest for stored in chain)
+    return Interval(sealed, reference, base, manifests, inherited_base(world.job, manifests, world.storage_of))
 
 
 def _write_all(world: World, interval: Interval) -> list[FoldedState]:
@@ -116,17 +125,16 @@ def _write_all(world: World, interval: Interval) -> list[FoldedState]:
     states = []
     for schema in states_of(interval.manifests):
         active = world.tables.active(table_path(schema.uid, schema.name))
-        plan = plan_state(schema, interval.base, interval.manifests, active.names if active else None)
+        names = active.names if active else None
+        plan = plan_state(schema, interval.base, interval.manifests, names, interval.inherited)
         segments = _segments(world, interval, plan)
         states.append(write_files(world.storage, plan, segments, head.generation))
     return states
 
 
 def _segments(world: World, interval: Interval, plan: StatePlan) -> list[Segment]:
-    def storage_of(job: str) -> CheckpointStorage:
-        return world.storage if job == world.job or world.open_job is None else world.open_job(job)
-
-    return history_of(interval.base if plan.full else None, world.job, interval.manifests, storage_of)
+    base = (interval.base or interval.inherited) if plan.full else None
+    return history_of(base, world.job, interval.manifests, world.storage_of)
 
 
 def _commit_all(world: World, head: Manifest, states: Sequence[FoldedState]) -> list[FoldedState]:
@@ -177,7 +185,8 @@ def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSc
 
 def _source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
     """All files that each source has given so far: those of the base and those of every epoch since."""
-    total: tuple[tuple[SourceFile, ...], ...] = interval.base.source_files if interval.base is not None else ()
+    base = interval.base or interval.inherited
+    total: tuple[tuple[SourceFile, ...], ...] = base.source_files if base is not None else ()
     for manifest in interval.manifests:
         new = [source.new_files for source in manifest.sources]
         total = tuple(old + added for old, added in zip_longest(total, new, fillvalue=()))

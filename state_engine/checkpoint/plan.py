@@ -59,7 +59,11 @@ def states_of(manifests: Sequence[Manifest]) -> list[StateSchema]:
 
 
 def plan_state(
-    schema: StateSchema, base: Base | None, manifests: Sequence[Manifest], active: Sequence[str] | None
+    schema: StateSchema,
+    base: Base | None,
+    manifests: Sequence[Manifest],
+    active: Sequence[str] | None,
+    inherited: Base | None = None,
 ) -> StatePlan:
     """Plans one state.
 
@@ -68,6 +72,7 @@ def plan_state(
         base: The newest visible base on the lineage.
         manifests: Everything behind it, the published epoch last.
         active: Names of the files that are in the state's table now, or None when there is no table.
+        inherited: Without a base: that of the job which this one was forked from. Its files stay in that job.
     """
     head = manifests[-1]
     table = table_path(schema.uid, schema.name)
@@ -75,7 +80,8 @@ def plan_state(
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"
     reason = _why_full(schema, base, mine, head, _foreign(table, mine, active, incremental))
-    blocks = list(_blocks(manifests, schema)) + (list(_file_blocks(mine)) if reason else [])
+    folded = (*mine, *_files_of(inherited, schema)) if reason else ()
+    blocks = [*_blocks(manifests, schema), *_file_blocks(folded)]
     groups = _max_parallelism(schema, mine, manifests)
     return StatePlan(
         schema=schema,

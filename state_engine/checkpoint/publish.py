@@ -125,7 +125,7 @@ class CheckpointPublisher:
         wanted = {
             stored.manifest.checkpoint_id: stored
             for stored in self._world.log.chain(head)
-            if stored.manifest.generation == head.manifest.generation
+            if (stored.manifest.job, stored.manifest.generation) == (self._world.job, head.manifest.generation)
             and stored.manifest.checkpoint_id is not None
             and stored.manifest.epoch > after
         }

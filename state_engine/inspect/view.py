@@ -13,7 +13,7 @@ from state_engine.log.records import Base, Manifest, Pin
 from state_engine.savepoint.catalogue import list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
-from state_engine.storage.state_reader import read_base
+from state_engine.storage.state_reader import inherited_base, read_base
 from state_engine.storage.tables import open_tables
 
 
@@ -53,7 +53,7 @@ class JobView:
     def __init__(self, root: str, job: str) -> None:
         self.root, self.job = root, job
         self._storage = open_storage(root, job)
-        self._log = ManifestLog(self._storage, job)
+        self._log = ManifestLog(self._storage, job, open_job=lambda other: open_storage(root, other))
         self._rows = CheckpointTable(self._storage, open_tables(self._storage))
 
     @property
@@ -108,6 +108,7 @@ class JobView:
         base = read_base(self._storage, reference) if reference is not None else None
         after = reference.epoch if reference is not None else 0
         chain = [stored.manifest for stored in self._log.chain(head) if stored.manifest.epoch > after]
+        base = base or inherited_base(self.job, chain, lambda job: open_storage(self.root, job))
         return _sizes(base, chain or [head.manifest])
 
     def sinks(self, limit: int = 20) -> list[SinkSize]:

@@ -74,9 +74,16 @@ def check_base_joins(chain: Sequence[StoredManifest], base: Base) -> None:
     Raises:
         DamagedManifestError: it does not; folding the chain onto the base would give a wrong state.
     """
-    if not chain:
-        return
-    first = chain[0].manifest
+    if chain:
+        check_joins(chain[0].manifest, base)
+
+
+def check_joins(first: Manifest, base: Base) -> None:
+    """Checks that a manifest follows the very one which the base folded.
+
+    Raises:
+        DamagedManifestError: it does not.
+    """
     if first.epoch != base.epoch + 1 or first.predecessor != base.manifest:
         raise DamagedManifestError(
             f"Epoch {first.epoch} of generation {first.generation} follows the manifest {first.predecessor}, but the "
@@ -96,4 +103,4 @@ def _contradiction(manifest: Manifest, what: str) -> DamagedManifestError:
     )
 
 
-__all__ = ["Place", "check_base_joins", "contains", "fork_lineage", "generation_of", "predecessor_of"]
+__all__ = ["Place", "check_base_joins", "check_joins", "contains", "fork_lineage", "generation_of", "predecessor_of"]

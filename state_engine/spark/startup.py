@@ -1,7 +1,7 @@
 """S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
@@ -14,7 +14,7 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.start import StartUp
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import SourceFile, SourceFingerprint
+from state_engine.log.records import Base, SourceFile, SourceFingerprint
 from state_engine.savepoint import resolve_restore
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
@@ -22,7 +22,7 @@ from state_engine.spark.sink_commits import SinkCommits
 from state_engine.storage.background import OneThread
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.state_reader import read_base
+from state_engine.storage.state_reader import inherited_base, read_base
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
@@ -78,7 +78,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     sinks.prepare()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     coordinator.resume(next_id=publisher.next_checkpoint_id(), last_epoch=head.base.epoch if head.base else 0)
-    directory = _seed(job, storage, log, head)
+    directory = _seed(job, open_job, log, head)
     crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
     return Started(
         head=head,
@@ -150,25 +150,31 @@ def _check_sources(log: ManifestLog, request: StartRequest) -> None:
     check_files_exist(again, local_file_exists)
 
 
-def _seed(job: "StreamJob", storage: CheckpointStorage, log: ManifestLog, head: Head) -> str:
+def _seed(job: "StreamJob", open_job: Callable[[str], CheckpointStorage], log: ManifestLog, head: Head) -> str:
     """S4: a fresh directory per incarnation."""
     manifest = head.stored.manifest
     directory = os.path.join(job.spark_directory, manifest.incarnation)
     positions = manifest.sources if job.replays else ()
-    seed(directory, manifest.source_metadata, positions, source_files(storage, log, head.stored))
+    seed(directory, manifest.source_metadata, positions, source_files(open_job, log, head.stored))
     remove_others(directory)
     return directory
 
 
-def source_files(storage: CheckpointStorage, log: ManifestLog, head: StoredManifest) -> Sequence[list[SourceFile]]:
+def source_files(
+    storage_of: Callable[[str], CheckpointStorage], log: ManifestLog, head: StoredManifest
+) -> Sequence[list[SourceFile]]:
     """Returns, per source, the files that it has seen up to a manifest: those of the base, and of the epochs since."""
     manifest = head.manifest
     files: list[list[SourceFile]] = [[] for _ in manifest.sources]
+    behind = [stored.manifest for stored in log.chain(head)]
     if manifest.base is not None:
-        for index, seen in enumerate(read_base(storage, manifest.base).source_files):
-            files[index].extend(seen)
-    for stored in log.chain(head):
-        for index, position in enumerate(stored.manifest.sources):
+        base: Base | None = read_base(storage_of(manifest.job), manifest.base)
+    else:
+        base = inherited_base(manifest.job, behind, storage_of)
+    for index, seen in enumerate(base.source_files if base is not None else ()):
+        files[index].extend(seen)
+    for epoch in behind:
+        for index, position in enumerate(epoch.sources):
             files[index].extend(position.new_files)
     return files
 

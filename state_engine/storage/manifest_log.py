@@ -13,7 +13,7 @@ from state_engine.log.paths import (
     parse_generation_folder,
     parse_manifest_path,
 )
-from state_engine.log.records import Manifest
+from state_engine.log.records import BaseReference, Manifest
 from state_engine.storage.port import CheckpointStorage
 
 CACHED_MANIFESTS = 1024
@@ -111,7 +111,9 @@ class ManifestLog:
         Args:
             head: The newest manifest wanted; it is the last of the result.
             down_to_base: End behind the epoch of the base that `head` names: the base's own manifest is not read.
-                Without a base, or when false, the chain goes back to the very first epoch.
+                Without a base the chain goes on in the job that this one was forked from, and ends behind the base
+                which the epoch there names that was restored. When false, or without any base, it goes back to the
+                very first epoch.
 
         Returns:
             Manifests with consecutive epochs, oldest first, across generations (and jobs, with `open_job`). None
@@ -119,23 +121,31 @@ class ManifestLog:
 
         Raises:
             MissingFileError: a manifest in the middle is gone.
-            DamagedManifestError: a hash does not match, or the base is not on the lineage of `head`.
+            DamagedManifestError: a hash does not match, or a base is not on the lineage of the manifest that names it.
         """
-        base = head.manifest.base if down_to_base else None
-        if base is not None and not contains(head.manifest.lineage, base.generation, base.epoch):
-            raise DamagedManifestError(
-                f"{self._path_of(head)} names the base of epoch {base.epoch} in generation {base.generation}, "
-                "which is not on its lineage.",
-                action="Restore an older checkpoint or savepoint; this manifest was not written by a sound driver.",
-            )
+        base = self._base_of(head) if down_to_base else None
         if base is not None and base.epoch >= head.manifest.epoch:
             return []
         newest_first = [head]
         while (place := predecessor_of(newest_first[-1].manifest)) is not None:
             if base is not None and place.epoch <= base.epoch:
                 break
-            newest_first.append(self._follow(newest_first[-1], place))
+            found = self._follow(newest_first[-1], place)
+            if down_to_base and place.job != newest_first[-1].manifest.job:
+                base = self._base_of(found)
+            newest_first.append(found)
         return newest_first[::-1]
+
+    def _base_of(self, stored: StoredManifest) -> BaseReference | None:
+        """The base that a manifest names, if it is one that it may name."""
+        base = stored.manifest.base
+        if base is not None and not contains(stored.manifest.lineage, base.generation, base.epoch):
+            raise DamagedManifestError(
+                f"{self._path_of(stored)} of job {stored.manifest.job!r} names the base of epoch {base.epoch} in "
+                f"generation {base.generation}, which is not on its lineage.",
+                action="Restore an older checkpoint or savepoint; this manifest was not written by a sound driver.",
+            )
+        return base
 
     def _follow(self, successor: StoredManifest, place: Place) -> StoredManifest:
         """Reads the predecessor of `successor` and checks that it is the one that was meant."""

@@ -5,7 +5,7 @@ the load of a subtask, the publisher, savepoints and inspection alike. Nothing i
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from state_engine.errors import DamagedFileError, MissingFileError, NotFoundErro
 from state_engine.log.change_file import read_state
 from state_engine.log.documents import decode_base
 from state_engine.log.fold import fold
+from state_engine.log.lineage import check_joins
 from state_engine.log.ops import log_schema, ops_to_codes, with_position
 from state_engine.log.records import Base, BaseReference, Manifest, StateHandle, StateSchema
 from state_engine.serialization.types import ddl_to_arrow
@@ -115,12 +116,41 @@ def history_of(
 
     Args:
         base: Where the history begins; it belongs to the job of the first manifest, or to `own` without manifests.
+            None where `own` has no base: the history then begins behind that of the other job, if that one has one.
         own: The job whose history it is.
         manifests: Behind the base, oldest first.
         storage_of: Opens the storage of a job.
     """
+    base = base or inherited_base(own, manifests, storage_of)
     jobs = [(job, tuple(group)) for job, group in groupby(manifests, key=lambda m: m.job)] or [(own, ())]
     return [Segment(storage_of(job), base if n == 0 else None, group) for n, (job, group) in enumerate(jobs)]
+
+
+def inherited_base(
+    own: str, manifests: Sequence[Manifest], storage_of: Callable[[str], CheckpointStorage]
+) -> Base | None:
+    """Reads the base that the chain of a fork ends behind (`ManifestLog.chain`): that of the restored epoch.
+
+    Args:
+        own: The job whose history it is.
+        manifests: Oldest first.
+        storage_of: Opens the storage of a job.
+
+    Returns:
+        The base, which belongs to the job of the first manifest; None where that is `own`, or has no base.
+
+    Raises:
+        CorruptionError: The base is gone or damaged, or the manifests do not follow it.
+    """
+    job = manifests[0].job if manifests else own
+    if job == own:
+        return None
+    *_, restored = takewhile(lambda manifest: manifest.job == job, manifests)
+    if restored.base is None:
+        return None
+    base = read_base(storage_of(job), restored.base)
+    check_joins(manifests[0], base)
+    return base
 
 
 def load_groups(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> pa.Table:
@@ -160,6 +190,7 @@ __all__ = [
     "Segment",
     "empty_rows",
     "history_of",
+    "inherited_base",
     "load_groups",
     "read_base",
     "read_base_rows",

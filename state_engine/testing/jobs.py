@@ -61,7 +61,7 @@ class JobBuilder:
     ) -> None:
         self.root, self.job = root, job
         self.storage: CheckpointStorage = open_storage(root, job)
-        self.log = ManifestLog(self.storage, job)
+        self.log = ManifestLog(self.storage, job, open_job=lambda other: open_storage(root, other))
         self.schemas = tuple(schemas)
         self.parallelism, self.max_parallelism = parallelism, max_parallelism
         self.head: StoredManifest | None = None
@@ -119,6 +119,20 @@ class JobBuilder:
         sources = place.sources
         bare = tuple(SourcePosition(offset=source.offset) for source in sources)
         return self._seal(place.epoch + 1, "claim", operators=operators, sources=bare, origin=origin)
+
+    def fork(self, job: str) -> "JobBuilder":
+        """Begins another job that goes on behind the newest epoch of this one."""
+        assert self.head is not None
+        place = self.head.manifest
+        fork = JobBuilder(
+            self.root, job, self.schemas, parallelism=self.parallelism, max_parallelism=self.max_parallelism
+        )
+        fork.head, fork.model = self.head, copy.deepcopy(self.model)
+        fork._lineage = (Span(generation=1, first=place.epoch + 1),)
+        origin = Origin(job=self.job, generation=place.generation, epoch=place.epoch, manifest=self.head.hash)
+        operators = {uid: msgspec.structs.replace(operator, acks=()) for uid, operator in place.operators.items()}
+        fork._seal(place.epoch + 1, "restore", operators=operators, origin=origin)
+        return fork
 
     def rows(self, uid: str, name: str, at: StoredManifest | None = None) -> dict[EntryKey, Any]:
         """Returns the model of one state, now or after a sealed epoch: (key, namespace, user key) to value."""

@@ -159,14 +159,19 @@ class World:
         paths = [file.path for ack in acks for file in ack.outputs]
         return tuple((n, key, value) for path in paths for n, key, value in json.loads(self.storage.get(path)))
 
+    def storage_of(self, job: str) -> MemoryStorage:
+        return self.storage if job == self.job else self.others[job].storage
+
     def state_at(self, head: StoredManifest, *, down_to_base: bool = True) -> State:
         """Folds the sealed changes up to a manifest: the definition of state."""
         state: State = {}
-        base = head.manifest.base if down_to_base else None
-        if base is not None:
-            state = json.loads(self.storage.get(base.path))
-        for manifest, _ in self.log.chain(head, down_to_base=down_to_base):
-            storage = self.storage if manifest.job == self.job else self.others[manifest.job].storage
+        chain = self.log.chain(head, down_to_base=down_to_base)
+        begins = chain[0].manifest.job if chain else self.job
+        restored = next((stored.manifest for stored in chain[::-1] if stored.manifest.job == begins), head.manifest)
+        if down_to_base and restored.base is not None:
+            state = json.loads(self.storage_of(begins).get(restored.base.path))
+        for manifest, _ in chain:
+            storage = self.storage_of(manifest.job)
             for uid, operator in manifest.operators.items():
                 for ack in operator.acks:
                     if ack.changes is not None:

@@ -189,6 +189,27 @@ def test_a_chain_goes_on_in_the_job_that_was_forked(storage: FaultyStorage, log:
         ManifestLog(fork_storage, "fork").chain(head)
 
 
+@pytest.mark.parametrize("generation", [1, 7])
+def test_the_chain_of_a_fork_ends_behind_the_base_of_what_was_restored(
+    storage: FaultyStorage, log: ManifestLog, generation: int
+) -> None:
+    at = _seal(log, 1, 3)
+    base = BaseReference(path="b", checksum="c", generation=generation, epoch=3, checkpoint_id=1)
+    restored = log.put(_manifest(5, log.put(_manifest(4, at.hash, base=base)).hash, base=base))
+    fork = ManifestLog(MemoryStorage(), "fork", open_job={"job": storage}.__getitem__)
+    lineage = (Span(generation=1, first=6),)
+    first = fork.put(_manifest(6, restored.hash, job="fork", lineage=lineage, origin=_origin(restored)))
+    head = fork.put(_manifest(7, first.hash, job="fork", lineage=lineage))
+    storage.inner.delete(manifest_path(1, 3))
+    if generation == 7:
+        with pytest.raises(DamagedManifestError, match="'job' names the base of epoch 3 in generation 7"):
+            fork.chain(head)
+        return
+    assert [stored.manifest.epoch for stored in fork.chain(head)] == [4, 5, 6, 7]
+    with pytest.raises(MissingFileError, match="epoch 3"):
+        fork.chain(head, down_to_base=False)
+
+
 def test_a_missing_manifest_is_named(log: ManifestLog, storage: FaultyStorage) -> None:
     head = _seal(log, 1, 6)
     storage.inner.delete(manifest_path(1, 3))
