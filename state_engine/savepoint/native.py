@@ -4,6 +4,7 @@ A pin is written first and verified afterwards: retention reads the pins again b
 pin, or the verification sees that a file is gone.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from state_engine.log.documents import encode_pin
 from state_engine.log.lineage import check_base_joins, generation_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path, pin_path
-from state_engine.log.records import Pin
+from state_engine.log.records import Manifest, Pin
 from state_engine.savepoint.handles import handles_of, verify_handles
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -62,7 +63,8 @@ def trigger_savepoint(
     Raises:
         NothingToRestoreError: The job never sealed an epoch, or not this one.
         CorruptionError: A file that a restore would need is gone or damaged; no savepoint was left behind.
-        SavepointError: The epoch cannot be pinned.
+        SavepointError: The job is a fork that has no checkpoint yet: its state lies in the other job, whose retention
+            does not ask this job's pins.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(root, job)
@@ -118,13 +120,8 @@ def _draft(storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, 
     chain = [stored for stored in log.chain(head) if base is None or stored.manifest.epoch > base.epoch]
     if base is not None:
         check_base_joins(chain, base)
-    other = sorted({stored.manifest.job for stored in chain} - {head.manifest.job})
-    if other:
-        raise SavepointError(
-            f"Epoch {head.manifest.epoch} of job {head.manifest.job!r} still stands on files of job {other[0]!r}.",
-            action="Wait for the first checkpoint of the job; it makes the job independent.",
-        )
     manifests = [stored.manifest for stored in chain]
+    _check_independent(manifests, head.manifest)
     handles = handles_of(storage, reference, base, manifests)
     places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in chain or [head]]
     return Pin(
@@ -139,6 +136,20 @@ def _draft(storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, 
         created_at=0,
         bytes=sum(length for _, length in handles),
         rows=sum(file.rows for file in base.files) if base is not None else 0,
+    )
+
+
+def _check_independent(manifests: Sequence[Manifest], head: Manifest) -> None:
+    """Refuses a pin that would have to list files of another job: a pin keeps nothing outside its own root."""
+    origin = next((m.origin for m in manifests if m.origin is not None and m.origin.job != m.job), None)
+    if origin is None:
+        return
+    began = f"savepoint {origin.savepoint_id!r}" if origin.savepoint_id else f"epoch {origin.epoch}"
+    raise SavepointError(
+        f"Epoch {head.epoch} of job {head.job!r} still stands on files of job {origin.job!r}, which a savepoint of "
+        f"{head.job!r} cannot keep.",
+        action=f"Wait for the first checkpoint of {head.job!r} (checkpoint_interval_ms says when), which makes it "
+        f"independent. Until then {began} of job {origin.job!r} is the way back.",
     )
 
 

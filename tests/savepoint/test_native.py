@@ -11,10 +11,12 @@ from state_engine.errors import (
     JobDefinitionError,
     MissingFileError,
     NothingToRestoreError,
+    SavepointError,
 )
 from state_engine.inspect import open_job, read_state
 from state_engine.log.paths import manifest_path, pin_path
 from state_engine.savepoint import list_savepoints, load_savepoint, read_pinned, resolve_restore, trigger_savepoint
+from state_engine.storage.port import open_storage
 from state_engine.storage.state_reader import load_groups
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
@@ -169,6 +171,22 @@ def test_names_do_not_leave_the_root(root: str) -> None:
     for what in ("..", "../../x/y", "a/../b"):
         with pytest.raises(JobDefinitionError):
             resolve_restore(root, job.job, what)
+
+
+def test_a_fork_is_pinned_from_its_first_checkpoint_on(root: str) -> None:
+    job, _ = running_job(root)
+    fork = job.fork("fork")
+    fork.epoch(random_changes(random.Random(7)))
+    with pytest.raises(SavepointError, match="of job 'fork' still stands on files of job 'flights'") as caught:
+        trigger_savepoint(root, "fork")
+    assert "checkpoint_interval_ms" in caught.value.action
+    assert "epoch 4 of job 'flights' is the way back" in caught.value.action
+    assert list_savepoints(root, "fork") == []
+    publisher = CheckpointPublisher(
+        fork.storage, "fork", clock=ManualClock(), open_job=lambda other: open_storage(root, other)
+    )
+    publisher.begin(fork.epoch(checkpoint_id=1))
+    assert_pinned(fork, trigger_savepoint(root, "fork").savepoint_id)
 
 
 def test_an_epoch_off_the_lineage_is_refused(root: str) -> None:
