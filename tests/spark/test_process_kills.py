@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("crash_job.py")
 CHAINS = [
     ["E4_OPERATED", "E5_BEFORE_CHANGE_FILE", "E5_CHANGE_FILE_WRITTEN"],
     ["E5_OUTPUT_STAGED", "E5_ACKED", "E6_ACKS_HELD"],
-    ["E6_BEFORE_PUT", "E6_SEALED", "E7_BEFORE_SINK_COMMIT"],
+    ["E6_BEFORE_PUT", "E6_SEALED", "E7_BEFORE_SINK_COMMIT", "S2_CLAIMED"],  # a claim on top of an epoch that owes
     ["E7_SINK_COMMITTED", "E7_COMMITTED", "E8_BEFORE_RETURN"],
     ["E9_PUBLISH_BEGUN", "E9_TABLE_COMMITTED", "E9_BASE_WRITTEN"],
     ["S4_SEEDED", "S5_STARTED"],
@@ -60,13 +60,14 @@ def test_killed_and_started_again(tmp_path: Path, chain: list[str]) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
-    """Once between the closing manifest and the sinks, once between the sinks and the new generation."""
+    """Before the closing manifest, between that and the sinks, and between the sinks and the new generation."""
     source = Input(tmp_path / "in").add_many(3, rows=50)
     run(tmp_path)
     source.add_many(1, rows=50)
     restore = ("--restore", "epoch:1/2", "--parallelism", "3")
-    for point in ("S2_CLOSED", "S3_REWOUND"):
+    for point, kind in (("S2_BEFORE_CLOSING", "epoch"), ("S2_CLOSED", "closing"), ("S3_REWOUND", "closing")):
         run(tmp_path, *restore, crash_at=f"{point}@*")
+        assert newest(tmp_path / "root", "crash").kind == kind
     run(tmp_path, *restore)
     assert newest(tmp_path / "root", "crash").generation == 2
     assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
