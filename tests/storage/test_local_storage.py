@@ -2,6 +2,9 @@
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +101,24 @@ def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeyp
     assert [file.name for file in tmp_path.iterdir()] == ["e1"]
 
 
-def test_left_over_temporary_files_are_not_listed(tmp_path: Path) -> None:
-    (tmp_path / ".tmp-of-a-killed-process").write_bytes(b"half")
+@pytest.mark.parametrize("folder", ["", "_epochs/g000001"])
+def test_temporary_files_of_killed_writers_are_not_listed(tmp_path: Path, folder: str) -> None:
     storage = LocalStorage(tmp_path)
-    storage.put_if_absent("e1", b"x")
-    assert [info.path for info in storage.list("")] == ["e1"]
+    kept = f"{folder}/e1".lstrip("/")
+    storage.put_if_absent(kept, b"x")
+    writer = (
+        "import os, signal, sys\n"
+        "from state_engine.storage.local import LocalStorage\n"
+        "os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "LocalStorage(sys.argv[1]).put_if_absent(sys.argv[2], b'half')\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", writer, str(tmp_path), f"{folder}/e2".lstrip("/")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list((tmp_path / folder).glob(".tmp-*"))) == 1
+    assert [info.path for info in storage.list(folder)] == [kept]
+    assert [info.path for info in storage.list(folder, recursive=False)] == [kept]
+    assert [info.path for info in storage.list("")] == [kept]
+    storage.put_if_absent(f"{folder}/e2".lstrip("/"), b"whole")
 
 
 def test_a_file_where_a_folder_should_be_is_not_writable(tmp_path: Path) -> None:
