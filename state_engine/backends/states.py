@@ -69,7 +69,11 @@ class HeapCopyingValueState(HeapConformingValueState):
 class _Folding(_Bound):
     """A value state that folds what is added into one accumulator."""
 
-    __slots__ = ()
+    __slots__ = ("_grows_in_place",)
+
+    def __init__(self, table: HeapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._grows_in_place = table.grows_in_place
 
     def _accumulator(self) -> Any:
         entry = self._context.entry
@@ -80,8 +84,13 @@ class _Folding(_Bound):
                 value = self._copy(value)
         return value
 
-    def _store(self, accumulator: Any) -> None:
-        self._overlay[self._context.entry] = accumulator if self._conform is None else self._conform(accumulator)
+    def _store(self, accumulator: Any, own: Any) -> None:
+        """Stores the result of a fold over `own`, which `_accumulator` gave and nobody else holds.
+
+        Where the function changed that very object, a long list or map is not copied with each element.
+        """
+        finished = self._conform is None or (accumulator is own and self._grows_in_place)
+        self._overlay[self._context.entry] = accumulator if finished else self._conform(accumulator)  # type: ignore[misc]
 
     def clear(self) -> None:
         self._overlay[self._context.entry] = None
@@ -102,7 +111,7 @@ class HeapReducingState(_Folding, ReducingState[Any]):
 
     def add(self, value: Any) -> None:
         current = self._accumulator()
-        self._store(value if current is None else self._reduce(current, value))
+        self._store(value if current is None else self._reduce(current, value), current)
 
 
 class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
@@ -122,9 +131,8 @@ class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
 
     def add(self, value: Any) -> None:
         current = self._accumulator()
-        if current is None:
-            current = self._function.create_accumulator()
-        self._store(self._function.add(value, current))
+        accumulator = self._function.create_accumulator() if current is None else current
+        self._store(self._function.add(value, accumulator), current)
 
 
 class HeapListState(_Bound, ListState[Any]):

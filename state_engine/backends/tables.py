@@ -15,7 +15,7 @@ import numpy as np
 from state_engine.api.types import TypeInformation
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.mutability import conformer, copier, plain_type
+from state_engine.serialization.mutability import conformer, copier, holds_atoms, plain_type
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
@@ -57,6 +57,7 @@ class HeapTable(ABC):
         rows: Live rows of the base as its log would have them.
         conform: What a value goes through on its way in, None for atoms.
         copy: What a value goes through on its way out, None where it cannot change.
+        grows_in_place: Whether a value that went in may be added to as it is, and need not go in again.
     """
 
     def __init__(self, value: TypeInformation) -> None:
@@ -65,6 +66,7 @@ class HeapTable(ABC):
         self.rows = 0
         self.conform = conformer(value)
         self.copy = copier(value)
+        self.grows_in_place = holds_atoms(value)
         self._read = reader(value)
         self._write = writer(value)
         self._plain = plain_type(value)

@@ -51,6 +51,16 @@ def plain_type(type_info: TypeInformation) -> type | None:
     return _PLAIN.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
 
+def holds_atoms(type_info: TypeInformation) -> bool:
+    """Says whether values are lists or maps of what needs no conforming: they may grow in place and still conform."""
+    match type_info:
+        case ListType(element):
+            return conformer(element) is None
+        case MapType(key, value):
+            return conformer(key) is None and conformer(value) is None
+    return False
+
+
 def copier(type_info: TypeInformation) -> Conform | None:
     """Returns what copies a value before it is handed out, or None where that is not needed."""
     return None if is_immutable(type_info) else conformer(type_info)
@@ -125,4 +135,4 @@ def _struct_conformer(struct: StructType) -> Conform:
     return conform_row
 
 
-__all__ = ["Conform", "conformer", "copier", "is_immutable", "plain_type"]
+__all__ = ["Conform", "conformer", "copier", "holds_atoms", "is_immutable", "plain_type"]

@@ -51,6 +51,27 @@ class Collecting(Mean):
         return accumulator
 
 
+class Last(Collecting):
+    """Keeps what was added last, the very list."""
+
+    def __init__(self) -> None:
+        self.shared: list[int] = []
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value
+
+
+class OneForAll(Last):
+    """Hands out one list as every new accumulator."""
+
+    def create_accumulator(self) -> Any:
+        return self.shared
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        accumulator.extend(value)
+        return accumulator
+
+
 class FoldingStateSuite(StateLogSuite):
     """Reducing and aggregating state."""
 
@@ -112,6 +133,17 @@ class FoldingStateSuite(StateLogSuite):
             same(at("a").get(), [1, 2])
 
         harness.everywhere(descriptor, spoil)
+
+    def test_aggregating_accumulators_that_somebody_else_holds(self) -> None:
+        functions: list[tuple[Last, list[int]]] = [(Last(), [1, 2]), (OneForAll(), [1, 1, 2])]
+        for function, both in functions:
+            descriptor, harness = AggregatingStateDescriptor("m", function, "array<int>"), self.harness()
+            given = [1]
+            for expected in ([1], both):
+                harness.state(descriptor).add(given)
+                given.append(2)
+                function.shared.append(3)
+                harness.everywhere(descriptor, lambda at, expected=expected: same(at("a").get(), expected))  # type: ignore[misc]
 
     def test_aggregating_changes_nothing_that_was_not_sealed(self) -> None:
         descriptor, harness = AggregatingStateDescriptor("m", Collecting(), "array<int>"), self.harness()
