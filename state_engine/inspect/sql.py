@@ -4,7 +4,7 @@ A state table is a log: rows say what was put, appended, deleted or cleared. The
 of `log/fold.py` in words of SQL; `docs/state-tables.md` explains it line by line.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -12,7 +12,6 @@ from state_engine.errors import LakestateError, NothingToRestoreError
 from state_engine.inspect.read import At, History, history_at, schema_of
 from state_engine.log.paths import table_path
 from state_engine.log.records import StateFile, StateSchema
-from state_engine.storage.port import open_storage
 
 Dialect = Literal["duckdb", "polars", "spark"]
 
@@ -36,16 +35,25 @@ def state_sql(root: str, job: str, uid: str, state_name: str, dialect: Dialect =
         UnknownOperatorError: There is no such state.
     """
     history = history_at(root, job, at)
-    schema = schema_of(history, job, uid, state_name)
-    storage = open_storage(root, job)
-    table = f"{storage.url.rstrip('/')}/{table_path(uid, state_name)}"
+    return query_of(history, job, schema_of(history, job, uid, state_name), dialect)
+
+
+def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) -> str:
+    """Returns the query for one state of a history that was read already, so that several states are of one epoch.
+
+    Raises:
+        NothingToRestoreError: The history has no base, or none of its files holds rows of this state.
+    """
+    root = history.segment.storage.url.rstrip("/")
+    table = f"{root}/{table_path(schema.uid, schema.name)}"
+    files = published_files(history, job, schema)
     if dialect == "spark":
-        _published(history, job)
         return fold_query(schema, f"delta.`{table}`", "struct", identifier="`")
-    paths = [f"{storage.url.rstrip('/')}/{file.path}" for file in _files(history, schema, job)]
+    paths = [f"{root}/{file.path}" for file in files]
     if not paths:
         raise NothingToRestoreError(
-            f"State {uid}/{state_name} of job {job!r} has no rows in its newest checkpoint.", action="Use read_state."
+            f"State {schema.uid}/{schema.name} of job {job!r} has no rows in its newest checkpoint.",
+            action="Use read_state.",
         )
     if dialect == "polars":
         return _polars_program(schema, paths, table)
@@ -62,17 +70,26 @@ def run_state_sql(root: str, job: str, uid: str, state_name: str, *, at: At = No
     Raises:
         LakestateError: DuckDB is not installed.
     """
+    with load_duckdb().connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        result = connection.sql(state_sql(root, job, uid, state_name, at=at)).to_arrow_table()
+    assert isinstance(result, pa.Table)
+    return result
+
+
+def load_duckdb() -> Any:
+    """Imports DuckDB when it is asked for, and not before.
+
+    Raises:
+        LakestateError: It is not installed.
+    """
     try:
         import duckdb
     except ImportError as error:
         raise LakestateError(
             "DuckDB is not installed.", action="pip install 'lakestate[demo]', or use read_state."
         ) from error
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        result = connection.sql(state_sql(root, job, uid, state_name, at=at)).to_arrow_table()
-    assert isinstance(result, pa.Table)
-    return result
+    return duckdb
 
 
 def fold_query(schema: StateSchema, source: str, pair: str, *, identifier: str) -> str:
@@ -115,18 +132,19 @@ def _key_names(schema: StateSchema) -> list[str]:
     return [*(column.name for column in schema.key), "namespace"]
 
 
-def _published(history: History, job: str) -> None:
-    if history.segment.base is None:
+def published_files(history: History, job: str, schema: StateSchema) -> list[StateFile]:
+    """Returns the files of a state that the base of a history names; none where nothing of it was published.
+
+    Raises:
+        NothingToRestoreError: The history has no base.
+    """
+    base = history.segment.base
+    if base is None:
         raise NothingToRestoreError(
             f"Job {job!r} published nothing up to epoch {history.head.manifest.epoch}.",
-            action="Wait for the first checkpoint, or use read_state, which also reads what is not published yet.",
+            action="Wait for the first checkpoint, or use read_state (`lakestate sql --live`), which also reads what "
+            "is not published yet.",
         )
-
-
-def _files(history: History, schema: StateSchema, job: str) -> list[StateFile]:
-    _published(history, job)
-    base = history.segment.base
-    assert base is not None
     ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
     return [file for file in base.files if file.schema_id in ids]
 
@@ -155,4 +173,4 @@ state = log.filter(
 """
 
 
-__all__ = ["Dialect", "fold_query", "run_state_sql", "state_sql"]
+__all__ = ["Dialect", "fold_query", "load_duckdb", "published_files", "query_of", "run_state_sql", "state_sql"]

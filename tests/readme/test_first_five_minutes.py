@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,13 @@ def test_the_job_runs_as_it_stands_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if "|" in line]
     assert sorted((user, int(n)) for user, _, n in rows[1:]) == [("ann", 1), ("ann", 2), ("bob", 1)]
+
+    command = re.findall(r"^\.venv/bin/lakestate (sql .*)$", README.read_text(), re.MULTILINE)[0]
+    arguments = [*shlex.split(command), "--format", "csv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "lakestate.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert sorted(done.stdout.splitlines()) == ["ann,2", "bob,1", "user,value"], done.stderr[-4000:]
 
     from state_engine.inspect import open_job, read_state
 
