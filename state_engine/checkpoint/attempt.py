@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from state_engine.checkpoint.behind import behind_base
 from state_engine.checkpoint.fold_state import FoldedState, commit_table, write_files
 from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
 from state_engine.checkpoint.rows import completed_row
@@ -22,14 +23,13 @@ from state_engine.clock import Clock, Ids
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Crash
 from state_engine.log.documents import encode_base
-from state_engine.log.lineage import check_base_joins
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path, table_path
 from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, TableVersion
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.state_reader import Segment, history_of, inherited_base, read_base
+from state_engine.storage.state_reader import Segment, history_of, inherited_base
 from state_engine.storage.tables import Tables
 
 
@@ -111,13 +111,9 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
     Raises:
         DamagedManifestError: The chain does not join the base.
     """
-    after = reference.epoch if reference is not None else 0
-    chain = [stored for stored in world.log.chain(sealed) if stored.manifest.epoch > after]
-    base = read_base(world.storage, reference) if reference is not None else None
-    if base is not None:
-        check_base_joins(chain, base)
-    manifests = tuple(stored.manifest for stored in chain)
-    return Interval(sealed, reference, base, manifests, inherited_base(world.job, manifests, world.storage_of))
+    behind = behind_base(world.storage, world.log, sealed, reference)
+    inherited = inherited_base(world.job, behind.manifests, world.storage_of)
+    return Interval(sealed, reference, behind.base, behind.manifests, inherited)
 
 
 def _write_all(world: World, interval: Interval) -> list[FoldedState]:

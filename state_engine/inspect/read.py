@@ -4,17 +4,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import states_of
-from state_engine.checkpoint.table import CheckpointTable, newest_base
+from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import NothingToRestoreError, UnknownOperatorError
-from state_engine.log.lineage import check_base_joins
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Pin, StateSchema
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.handles import read_pinned
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.state_reader import Segment, history_of, load_groups, read_base
+from state_engine.storage.state_reader import Segment, history_of, load_groups
 from state_engine.storage.tables import open_tables
 
 At = Pin | StoredManifest | str | None
@@ -99,14 +99,9 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
 
 def _segment(root: str, storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
     rows = CheckpointTable(storage, open_tables(storage))
-    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
-    base = read_base(storage, reference) if reference is not None else None
-    after = base.epoch if base is not None else 0
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
-    chain = [stored for stored in log.chain(head) if stored.manifest.epoch > after]
-    if base is not None:
-        check_base_joins(chain, base)
-    return Segment(storage, base, tuple(stored.manifest for stored in chain))
+    behind = behind_newest_base(storage, log, rows, head)
+    return Segment(storage, behind.base, behind.manifests)
 
 
 def _last_group(history: History, uid: str) -> int:

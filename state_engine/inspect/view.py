@@ -1,9 +1,10 @@
 """What a job looks like from outside, cheap enough for every tick of a sensor: no state is read, no JVM started."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
@@ -13,7 +14,7 @@ from state_engine.log.records import Base, Manifest, Pin
 from state_engine.savepoint.catalogue import list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
-from state_engine.storage.state_reader import inherited_base, read_base
+from state_engine.storage.state_reader import inherited_base
 from state_engine.storage.tables import open_tables
 
 
@@ -104,12 +105,10 @@ class JobView:
         head = self.newest()
         if head is None:
             return []
-        reference = newest_base(self._rows.newest_first(), head.manifest) or head.manifest.base
-        base = read_base(self._storage, reference) if reference is not None else None
-        after = reference.epoch if reference is not None else 0
-        chain = [stored.manifest for stored in self._log.chain(head) if stored.manifest.epoch > after]
-        base = base or inherited_base(self.job, chain, lambda job: open_storage(self.root, job))
-        return _sizes(base, chain or [head.manifest])
+        behind = behind_newest_base(self._storage, self._log, self._rows, head)
+        manifests = behind.manifests
+        base = behind.base or inherited_base(self.job, manifests, lambda job: open_storage(self.root, job))
+        return _sizes(base, manifests or (head.manifest,))
 
     def sinks(self, limit: int = 20) -> list[SinkSize]:
         """Returns what each output gave to its sink in the newest epochs of the current lineage."""
@@ -137,7 +136,7 @@ def open_job(root: str, job: str) -> JobView:
     return JobView(root, job)
 
 
-def _sizes(base: Base | None, chain: list[Manifest]) -> list[StateSize]:
+def _sizes(base: Base | None, chain: Sequence[Manifest]) -> list[StateSize]:
     head = chain[-1]
     behind = chain if base is None else [manifest for manifest in chain if manifest.epoch > base.epoch]
     sizes = []

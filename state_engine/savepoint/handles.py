@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from state_engine.checkpoint.behind import follow
 from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError, NotFoundError
-from state_engine.log.lineage import check_base_joins
 from state_engine.log.manifest import StoredManifest, decode_manifest
 from state_engine.log.records import Base, BaseReference, Manifest, Pin
 from state_engine.storage.port import CheckpointStorage
@@ -75,11 +75,7 @@ def read_pinned(storage: CheckpointStorage, pin: Pin) -> Pinned:
     manifests = [_read_manifest(storage, path, digest) for path, digest in pin.manifests]
     base = read_base(storage, pin.base) if pin.base is not None else None
     head = manifests[-1]
-    after = base.epoch if base is not None else 0
-    behind = [stored for stored in manifests if stored.manifest.epoch > after]
-    if base is not None:
-        check_base_joins(behind, base)
-    return Pinned(head, Segment(storage, base, tuple(stored.manifest for stored in behind)))
+    return Pinned(head, Segment(storage, base, tuple(stored.manifest for stored in follow(base, manifests))))
 
 
 def _read_manifest(storage: CheckpointStorage, path: str, digest: str) -> StoredManifest:

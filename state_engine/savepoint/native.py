@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
+from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.look import newest
 from state_engine.errors import (
@@ -20,14 +21,13 @@ from state_engine.errors import (
     SavepointError,
 )
 from state_engine.log.documents import encode_pin
-from state_engine.log.lineage import check_base_joins, generation_of
+from state_engine.log.lineage import generation_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path, pin_path
 from state_engine.log.records import Manifest, Pin
 from state_engine.savepoint.handles import handles_of, verify_handles
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.state_reader import read_base
 from state_engine.storage.tables import open_tables
 
 ATTEMPTS = 10
@@ -115,27 +115,22 @@ def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> Stored
 
 def _draft(storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest) -> Pin:
     """A pin without name: the newest visible base at or before the epoch, and the manifests behind it."""
-    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
-    base = read_base(storage, reference) if reference is not None else None
-    chain = [stored for stored in log.chain(head) if base is None or stored.manifest.epoch > base.epoch]
-    if base is not None:
-        check_base_joins(chain, base)
-    manifests = [stored.manifest for stored in chain]
-    _check_independent(manifests, head.manifest)
-    handles = handles_of(storage, reference, base, manifests)
-    places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in chain or [head]]
+    behind = behind_newest_base(storage, log, rows, head)
+    _check_independent(behind.manifests, head.manifest)
+    handles = handles_of(storage, behind.reference, behind.base, behind.manifests)
+    places = [(m.manifest.generation, m.manifest.epoch, m.hash) for m in behind.chain or (head,)]
     return Pin(
         savepoint_id="",
         job=head.manifest.job,
         generation=head.manifest.generation,
         epoch=head.manifest.epoch,
         manifest=head.hash,
-        base=reference,
+        base=behind.reference,
         manifests=tuple((manifest_path(generation, epoch), digest) for generation, epoch, digest in places),
         handles=handles,
         created_at=0,
         bytes=sum(length for _, length in handles),
-        rows=sum(file.rows for file in base.files) if base is not None else 0,
+        rows=sum(file.rows for file in behind.base.files) if behind.base is not None else 0,
     )
 
 

@@ -1,0 +1,65 @@
+"""What folds to the state of an epoch: a base, and the chain of manifests behind it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from state_engine.checkpoint.table import CheckpointTable, newest_base
+from state_engine.log.lineage import check_base_joins
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Base, BaseReference, Manifest
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_reader import read_base
+
+
+class Behind(NamedTuple):
+    """A base, if there is one, and what follows it up to an epoch, oldest first; nothing where it stands there."""
+
+    reference: BaseReference | None
+    base: Base | None
+    chain: tuple[StoredManifest, ...]
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """The manifests of the chain without their hashes."""
+        return tuple(stored.manifest for stored in self.chain)
+
+
+def behind_newest_base(
+    storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
+) -> Behind:
+    """Begins with the newest visible base at or before the epoch of `head`, else with the one that `head` names.
+
+    Raises:
+        CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
+    """
+    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
+    return behind_base(storage, log, head, reference)
+
+
+def behind_base(
+    storage: CheckpointStorage, log: ManifestLog, head: StoredManifest, reference: BaseReference | None
+) -> Behind:
+    """Reads a base and the chain from it to `head`, both verified.
+
+    Raises:
+        CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
+    """
+    base = read_base(storage, reference) if reference is not None else None
+    return Behind(reference, base, follow(base, log.chain(head)))
+
+
+def follow(base: Base | None, chain: Iterable[StoredManifest]) -> tuple[StoredManifest, ...]:
+    """Returns the part of a chain that stands behind a base, and checks that it begins where the base ends.
+
+    Raises:
+        DamagedManifestError: It does not.
+    """
+    after = base.epoch if base is not None else 0
+    behind = tuple(stored for stored in chain if stored.manifest.epoch > after)
+    if base is not None:
+        check_base_joins(behind, base)
+    return behind
+
+
+__all__ = ["Behind", "behind_base", "behind_newest_base", "follow"]
