@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from state_engine.log.lineage import contains
 from state_engine.log.records import Manifest
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
@@ -37,17 +38,14 @@ def summarise(manifests: list[Manifest], first_operator: str) -> History:
     began_empty = {manifest.incarnation for manifest in manifests if not manifest.predecessor}
     parallelism: list[int] = []
     records = 0
-    spans = manifests[-1].lineage if manifests else ()
+    lineage = manifests[-1].lineage if manifests else ()
     for manifest in manifests:
         operator = manifest.operators.get(first_operator)
         if manifest.kind != "epoch" or operator is None:
             continue
         if not parallelism or parallelism[-1] != operator.parallelism:
             parallelism.append(operator.parallelism)
-        if any(
-            span.generation == manifest.generation and span.first <= manifest.epoch <= (span.last or manifest.epoch)
-            for span in spans
-        ):
+        if contains(lineage, manifest.generation, manifest.epoch):
             records += sum(ack.records_in for ack in operator.acks)
     epochs = sum(manifest.kind == "epoch" for manifest in manifests)
     return History(records, epochs, len(incarnations - began_empty), parallelism)
