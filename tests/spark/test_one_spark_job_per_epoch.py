@@ -1,16 +1,18 @@
-"""One epoch is one Spark job, and an operator runs once in it, however many outputs are read."""
+"""One epoch is one Spark job of one stage per step, and an operator runs once in it, however many outputs are read."""
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from support import NEGATIVE, TALLY, TOTALS, Input, Tally, Totals, by_n, run_all, truth
+from support import NEGATIVE, TALLY, TOTALS, Input, Tally, Totals, by_n, run_all, truth, wait_for
 
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
 EPOCHS = 50
+PARALLELISM = 2
+STEPS = 3  # read and route; the first operator; the second
 
 
 def one_more(file: str) -> None:
@@ -18,6 +20,35 @@ def one_more(file: str) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(descriptor, b".")
     os.close(descriptor)
+
+
+class Work(NamedTuple):
+    """What one Spark job ran: also a stage that takes no record would count here."""
+
+    stages: int
+    skipped_stages: int
+    tasks: list[int]
+    failed_tasks: int
+
+
+def work_of(spark: Any, run_id: str) -> list[Work]:
+    """Returns what the ended jobs of a query ran, as Spark's status store has it."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    found = items(store.jobsList(None))
+    jobs = [job for job in found if job.jobGroup().getOrElse(None) == run_id and job.completionTime().isDefined()]
+    return [
+        Work(
+            stages=job.numCompletedStages(),
+            skipped_stages=job.numSkippedStages(),
+            tasks=[store.lastStageAttempt(stage).numCompleteTasks() for stage in items(job.stageIds())],
+            failed_tasks=job.numFailedTasks(),
+        )
+        for job in jobs
+    ]
+
+
+def items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
 
 
 def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path: Path) -> None:
@@ -34,7 +65,7 @@ def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path
             return super().process_element(value, ctx)
 
     source = Input(tmp_path / "in").add_many(EPOCHS, rows=20)
-    job = StreamJob("fifty", root=str(tmp_path / "root"), parallelism=2)
+    job = StreamJob("fifty", root=str(tmp_path / "root"), parallelism=PARALLELISM)
     tally = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(CountedTally(), TALLY, uid="a")
     sinks = [MemorySink(f"fifty-{name}") for name in ("first", "second", "negative", "totals")]
     tally.sink_to(sinks[0]).sink_to(sinks[1])
@@ -45,6 +76,10 @@ def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path
     expected = truth(source.all)
     assert len(client.epochs) == EPOCHS
     assert client.spark_jobs == EPOCHS
+    # The status store follows a moment behind the query.
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == EPOCHS, "the end of all jobs in Spark's books")
+    for work in work_of(spark, str(client.query.runId)):
+        assert work == Work(stages=STEPS, skipped_stages=0, tasks=[PARALLELISM] * STEPS, failed_tasks=0)
     assert os.path.getsize(tally_calls) == len(source.all)
     assert os.path.getsize(totals_calls) == len(expected.tally)
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.tally, expected.negative, expected.totals]
