@@ -219,41 +219,6 @@ def live_files(path: str) -> list[str]:
     return sorted(_paths(_load(path)))
 
 
-def restore_version(path: str, version: int, info: Mapping[str, Any] | None = None) -> int:
-    """Takes the table back to the content of an older version, as one new commit.
-
-    Application transactions stay: an application that goes on from there needs a new id or growing versions. Not
-    idempotent by itself: each call that changes content is a commit.
-
-    Returns:
-        The newest version of the table after the commit.
-
-    Raises:
-        MissingFileError: the version, or a file of it, is gone.
-        StorageError: anything else; whether it was committed is unknown.
-    """
-    table = _load(path)
-    before = table.version()
-    if not 0 <= version <= before:
-        raise MissingFileError(f"{path} has no version {version}; it is at {before}.", action="Name a version it has.")
-    try:
-        table.restore(
-            version,
-            commit_properties=CommitProperties(custom_metadata=dict(info or {}), max_commit_retries=0),
-            post_commithook_properties=_HOOKS,
-        )
-    except (DeltaError, OSError, ValueError) as error:
-        if "missing" in str(error).lower() or "not found" in str(error).lower():
-            raise MissingFileError(
-                f"Version {version} of {path} cannot be restored: {error}.",
-                action="Restore a newer version, or keep what the table holds.",
-            ) from error
-        raise _failed(path, f"taken back to version {version}", error) from error
-    after = _load(path).version()
-    _make_durable(path, before + 1, after)
-    return after
-
-
 def _commit_once(
     path: str,
     app_id: str,
@@ -360,7 +325,6 @@ __all__ = [
     "live_files",
     "other_columns",
     "replace_files",
-    "restore_version",
     "table_version",
     "transaction_version",
 ]

@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
 from state_engine.storage import delta
-from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, replace_files, restore_version
+from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, replace_files
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.parquet import write_parquet
 
@@ -226,26 +226,6 @@ def test_checkpoints_of_the_log_keep_versions_and_transactions(tmp_path: Path) -
     assert any(name.endswith(".checkpoint.parquet") for name in log)
     assert delta.transaction_version(table, "app") == 7
     assert pa.table(DeltaTable(table, version=2).to_pyarrow_table()).num_rows == 2
-
-
-def test_restoring_a_version_is_a_commit(table: str) -> None:
-    _append(table, 1, _file(table, "1.parquet", "a"))
-    _append(table, 2, _file(table, "2.parquet", "b"))
-    assert restore_version(table, 1, {"reason": "rewind"}) == 3
-    assert _values(table) == ["a"]
-    assert DeltaTable(table).history(1)[0]["reason"] == "rewind"
-    assert delta.transaction_version(table, "app") == 2
-
-
-def test_a_version_that_cannot_come_back_is_named(table: str) -> None:
-    _append(table, 1, _file(table, "1.parquet", "a"))
-    _append(table, 2, _file(table, "2.parquet", "b"), overwrite=True)
-    with pytest.raises(MissingFileError, match="no version 9"):
-        restore_version(table, 9)
-    (Path(table) / "1.parquet").unlink()
-    with pytest.raises(MissingFileError, match=r"1\.parquet"):
-        restore_version(table, 1)
-    assert delta.table_version(table) == 2
 
 
 def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
