@@ -1,7 +1,7 @@
 """S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
@@ -14,7 +14,7 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.start import StartUp
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Base, SourceFile, SourceFingerprint
+from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
 from state_engine.savepoint import resolve_restore
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
@@ -74,7 +74,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         open_job=open_job,
     )
     request = _request(job, log, options)
-    _check_sources(log, request)
+    _check_sources(request, open_job)
     sinks.prepare()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     coordinator.resume(next_id=publisher.next_checkpoint_id(), last_epoch=head.base.epoch if head.base else 0)
@@ -132,22 +132,32 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions) -> Start
     )
 
 
-def _check_sources(log: ManifestLog, request: StartRequest) -> None:
-    """Files that were read behind the restored epoch will be read again: they must still be there."""
-    head = newest(log)
-    if request.restore is None or head is None or request.restore.stored.manifest.job != request.job:
+def _check_sources(request: StartRequest, open_job: Callable[[str], CheckpointStorage]) -> None:
+    """Files that were read behind the restored epoch will be read again: they must still be there.
+
+    The job may have read them itself, or, for a fork, the job that the epoch is of.
+    """
+    if request.restore is None:
         return
     target = request.restore.stored.manifest
     again: list[SourceFile] = []
-    current: StoredManifest | None = head
+    for job in dict.fromkeys((request.job, target.job)):
+        again.extend(_read_behind(target, job, ManifestLog(open_job(job), job)))
+    check_files_exist(again, local_file_exists)
+
+
+def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[SourceFile]:
+    """Yields the files that a job has read since it left the line that leads to `target`, or since its first epoch."""
+    current = newest(log)
     while current is not None:
         manifest = current.manifest
-        if manifest.epoch <= target.epoch and contains(target.lineage, manifest.generation, manifest.epoch):
-            break
-        again.extend(file for position in manifest.sources for file in position.new_files)
+        leads_there = manifest.job == target.job and manifest.epoch <= target.epoch
+        if leads_there and contains(target.lineage, manifest.generation, manifest.epoch):
+            return
+        for position in manifest.sources:
+            yield from position.new_files
         place = predecessor_of(manifest)
-        current = log.read(place.generation, place.epoch) if place and place.job == request.job else None
-    check_files_exist(again, local_file_exists)
+        current = log.read(place.generation, place.epoch) if place and place.job == job else None
 
 
 def _seed(job: "StreamJob", open_job: Callable[[str], CheckpointStorage], log: ManifestLog, head: Head) -> str:

@@ -7,6 +7,7 @@ from support import (
     Input,
     assert_counts,
     assert_tally,
+    by_n,
     count_job,
     counted,
     newest,
@@ -18,7 +19,7 @@ from support import (
     truth,
 )
 
-from state_engine.errors import SavepointError
+from state_engine.errors import SavepointError, SourceFileMissingError
 from state_engine.inspect import open_job
 from state_engine.log.paths import manifest_path
 from state_engine.spark import MemorySink
@@ -56,6 +57,27 @@ def test_a_fork_goes_on_from_the_savepoint_while_its_origin_is_further(spark, tm
     assert table_rows(fork_sinks.tally) == expected.tally[behind:]
     for state in ("times", "recent", "by_sub"):
         assert state_of(root, "origin", "tally", state) == expected.states[state]
+
+
+def test_a_fork_whose_files_are_gone(spark, tmp_path: Path) -> None:
+    """What its origin has read behind the savepoint, the fork has still to read."""
+    root = tmp_path / "root"
+    source = Input(tmp_path / "in").add_many(2)
+    pin = run_all(count_job(source.stream(spark), root, "whole")).trigger_savepoint()
+    source.add_many(2)
+    run_all(count_job(source.stream(spark), root, "whole"))
+    read_before, read_behind = source.files[1], source.files[2]
+    read_before.rename(tmp_path / "needed by nobody")
+    hidden = read_behind.rename(tmp_path / "hidden")
+
+    with pytest.raises(SourceFileMissingError, match=read_behind.name) as caught:
+        count_job(source.stream(spark), root, "holed").start(available_now=True, restore=f"whole/{pin.savepoint_id}")
+    assert caught.value.action
+    assert newest(root, "holed") is None
+
+    hidden.rename(read_behind)
+    run_all(count_job(source.stream(spark), root, "holed"), restore=f"whole/{pin.savepoint_id}")
+    assert by_n(MemorySink("holed").rows()) == counted(source.all)[120:]
 
 
 def test_a_restore_to_a_savepoint_while_the_generation_is_further(spark, tmp_path: Path) -> None:
