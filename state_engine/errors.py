@@ -154,7 +154,7 @@ class DamagedFileError(CorruptionError):
 
 
 class MissingFileError(CorruptionError):
-    """A file that a manifest names is gone."""
+    """A file that a manifest names, or that Spark must have written, is gone."""
 
 
 class UnsupportedVersionError(CorruptionError):

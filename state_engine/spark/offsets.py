@@ -6,10 +6,11 @@ Spark writes `offsets/<batch>` before it hands the batch out; file sources write
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from state_engine.epoch.ports import SourceState
-from state_engine.errors import SourcesChangedError
+from state_engine.errors import MissingFileError, SourcesChangedError
 from state_engine.log.records import SourceFile, SourceFingerprint, SourcePosition
 
 
@@ -36,6 +37,7 @@ class OffsetLog:
 
         Raises:
             SourcesChangedError: The log has another number of sources than the job.
+            MissingFileError: The log of a file source has lost an entry.
         """
         with open(os.path.join(self._directory, "offsets", str(batch_id)), encoding="utf-8") as file:
             version, metadata, *lines = file.read().splitlines()
@@ -65,14 +67,40 @@ class OffsetLog:
         return SourcePosition(offset=line, new_files=tuple(files))
 
     def _files_of(self, index: int, number: int) -> list[SourceFile]:
+        """Returns the files of one log entry, from its own file or from the compaction that took it up.
+
+        Raises:
+            MissingFileError: There is no such entry: without its files in the manifest the next start would read them
+                a second time.
+        """
         folder = os.path.join(self._directory, "sources", str(index))
-        for name in (str(number), f"{number}.compact"):
-            path = os.path.join(folder, name)
-            if os.path.exists(path):
-                with open(path, encoding="utf-8") as file:
-                    entries = [json.loads(line) for line in file.read().splitlines()[1:]]
-                return [SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries if e["batchId"] == number]
+        for name in _names_of(folder, number):
+            entries = [e for e in _entries(os.path.join(folder, name)) if e["batchId"] == number]
+            if entries:
+                return [SourceFile(path=e["path"], timestamp=e["timestamp"]) for e in entries]
+        raise MissingFileError(
+            f"Spark's log of source {index} has no entry {number} in {folder}; nobody knows which files it brought.",
+            action="Start the job again: it makes a new directory from the manifests, and reads these files in it.",
+        )
+
+
+def _entries(path: str) -> list[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file.read().splitlines()[1:]]
+    except FileNotFoundError:
         return []
+
+
+def _names_of(folder: str, number: int) -> Iterator[str]:
+    """Yields the files that may hold an entry; what a compaction has taken up is removed in time."""
+    yield str(number)
+    compactions = []
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        last, _, ending = name.partition(".")
+        if ending == "compact" and last.isdecimal() and int(last) >= number:
+            compactions.append(int(last))
+    yield from (f"{last}.compact" for last in sorted(compactions))
 
 
 def _file_offset(line: str) -> int | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from state_engine.errors import SourcesChangedError
+from state_engine.errors import MissingFileError, SourcesChangedError
 from state_engine.log.records import SourceFile, SourceFingerprint, SourcePosition
 from state_engine.spark.offsets import OffsetLog, is_file_source
 
@@ -97,6 +97,28 @@ def test_a_batch_that_spans_several_log_entries_brings_all_their_files(tmp_path:
         write_log(tmp_path, str(number), entry(number, number))
     log = OffsetLog(str(tmp_path), [FILE], [])
     assert log.read(2).positions[0].new_files == (file(0), file(1), file(2))
+
+
+def test_an_entry_that_is_gone_is_found_in_a_later_compaction(tmp_path: Path) -> None:
+    write_batch(tmp_path, 2, '{"logOffset":19}')
+    write_log(tmp_path, "9.compact", *(entry(n, n) for n in range(10)))
+    write_log(tmp_path, "19.compact", *(entry(n, n) for n in range(20)))
+    log = OffsetLog(str(tmp_path), [FILE], [])
+    log._file_offsets = [8]
+    assert log.read(2).positions[0].new_files == tuple(file(n) for n in range(9, 20))
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_an_entry_that_is_nowhere_is_an_error(tmp_path: Path, folder: bool) -> None:
+    """A manifest without these files would let the next start read them twice."""
+    write_batch(tmp_path, 2, '{"logOffset":2}')
+    if folder:
+        write_log(tmp_path, "0", entry(0, 0))
+        write_log(tmp_path, "2", entry(2, 2))
+    log = OffsetLog(str(tmp_path), [FILE], [])
+    with pytest.raises(MissingFileError, match=f"source 0 has no entry {1 if folder else 0}") as caught:
+        log.read(2)
+    assert caught.value.action
 
 
 def test_a_source_without_offset_yet(tmp_path: Path) -> None:
