@@ -13,6 +13,9 @@ from state_engine.savepoint import list_savepoints, load_savepoint, read_pinned,
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 
+TRIGGER = "dagster"
+"""What a pin of ours says in `trigger`."""
+
 
 class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Reads the state of jobs below one root and takes savepoints of it, running or not, without a JVM.
@@ -31,8 +34,11 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return "/".join(part for part in (self.root.rstrip("/"), job, path) if part)
 
     def find_savepoint(self, job: str, label: str) -> Pin | None:
-        """Returns the newest savepoint with this label, or None."""
-        found = [pin for pin in list_savepoints(self.root, job) if pin.label == label]
+        """Returns the newest savepoint with this label that `take_savepoint` took, or None.
+
+        A label is no name: whoever calls `JobClient.trigger_savepoint` may have used the same one, for another epoch.
+        """
+        found = [pin for pin in list_savepoints(self.root, job) if (pin.label, pin.trigger) == (label, TRIGGER)]
         return max(found, key=lambda pin: pin.created_at, default=None)
 
     def take_savepoint(self, job: str, *, label: str) -> Pin:
@@ -43,7 +49,7 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             CorruptionError: A file that a restore would need is gone or damaged.
             SavepointError: The pin could not be written.
         """
-        return trigger_savepoint(self.root, job, clock=SystemClock(), ids=RandomIds(), label=label, trigger="dagster")
+        return trigger_savepoint(self.root, job, clock=SystemClock(), ids=RandomIds(), label=label, trigger=TRIGGER)
 
     def validate_savepoint(self, job: str, pin: Pin) -> list[Manifest]:
         """Checks that all files of a savepoint are there and returns the manifests that lead to its epoch.

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from lakestate.assets import build_savepoint_asset, savepoint_key
-from state_engine.savepoint import list_savepoints
+from state_engine.savepoint import list_savepoints, trigger_savepoint
 
 KEY = savepoint_key("flights")
 
@@ -74,6 +74,21 @@ def test_a_partition_is_one_savepoint_for_ever(stream, instance):
     assert again["is_new"] is False
     assert len(list_savepoints(stream.state_store.root, "flights")) == 1
     assert metadata_of(materialize(stream, instance, "b"))["epoch"] > first["epoch"]
+
+
+def test_a_savepoint_of_somebody_else_with_the_same_label_is_not_taken_for_it(stream, instance):
+    stream.checkpoints(1, 1)
+    root = stream.state_store.root
+    foreign = trigger_savepoint(root, "flights", label="a")
+    stream.epoch()
+    first = metadata_of(materialize(stream, instance, "a"))
+    assert first["is_new"] is True
+    assert (first["savepoint_id"], first["epoch"]) != (foreign.savepoint_id, foreign.epoch)
+    assert first["epoch"] == foreign.epoch + 1
+    trigger_savepoint(root, "flights", label="a")
+    again = metadata_of(materialize(stream, instance, "a"))
+    assert again["savepoint_id"] == first["savepoint_id"]
+    assert {pin.trigger for pin in list_savepoints(root, "flights")} == {"user", "dagster"}
 
 
 def test_a_job_that_never_ran_has_no_savepoint(stream, instance):
