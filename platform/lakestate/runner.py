@@ -69,7 +69,6 @@ class Follower:
         self._client = client
         self._channel = channel
         self._epoch = 0
-        self._told = 0
         self._checkpoint_id: int | None = None
 
     @property
@@ -85,10 +84,9 @@ class Follower:
 
     def look(self) -> None:
         """Tells of new epochs and checkpoints."""
-        new = self._client.epochs[self._told :]
+        new = self._client.epochs_after(self._epoch)
         head: Manifest = self._client.head.manifest
         keys, rows = state_size(head)
-        self._told += len(new)
         for summary in new:
             self._epoch = summary.epoch
             self._channel.send(

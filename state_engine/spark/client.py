@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -16,6 +16,7 @@ from state_engine.log.records import Manifest, Pin
 from state_engine.savepoint import trigger_savepoint
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
+from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED"]
 
 
-KEPT_EPOCHS = 10_000
-
-
-class EpochSummary(NamedTuple):
-    """One sealed epoch, for progress: its number, records read by the first operator, and seconds from plan to E8."""
-
-    epoch: int
-    kind: str
-    records: int
-    seconds: float
-
-
 class JobClient:
     """Starts, watches and stops one incarnation of a job. PyFlink's `JobClient`, as far as one process can be it."""
 
@@ -46,6 +35,7 @@ class JobClient:
         self._options = options
         self._lock = threading.RLock()
         self._stopping = False
+        self._in_batch = False
         self._error: BaseException | None = None
         self._started: Started
         self._driver: EpochDriver
@@ -53,7 +43,8 @@ class JobClient:
         self._planner: EpochPlanner
         self._query: Any = None
         self._empty: DataFrame | None = None
-        self.epochs: list[EpochSummary] = []
+        self._history = EpochHistory()
+        self._jobs = JobCounter(self._job_ids)
 
     def start(self) -> None:
         """S1 to S5."""
@@ -86,6 +77,7 @@ class JobClient:
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
+        self._in_batch = True
         try:
             if self._stopping:
                 raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
@@ -97,6 +89,8 @@ class JobClient:
             if self._error is None:
                 self._error = error
             raise
+        finally:
+            self._in_batch = False
 
     def _record(self, run: Any) -> StoredManifest:
         begun = time.perf_counter()
@@ -104,9 +98,9 @@ class JobClient:
         summary = EpochSummary(
             sealed.manifest.epoch, sealed.manifest.kind, records_of(sealed.manifest), time.perf_counter() - begun
         )
-        self.epochs.append(summary)
-        if len(self.epochs) > 2 * KEPT_EPOCHS:
-            del self.epochs[:-KEPT_EPOCHS]
+        self._history.append(summary)
+        if summary.epoch % EPOCHS_PER_COUNT == 0:
+            self._jobs.count()
         return sealed
 
     def run_idle_epoch(self) -> StoredManifest:
@@ -157,11 +151,11 @@ class JobClient:
         """Where the job stands, by what the log knows and not by what Spark says of an interrupted thread."""
         if self._query is None:
             return "CREATED"
-        if self._query.isActive:
+        if self._query.isActive or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
             return "RUNNING"
         if self.exception is not None:
             return "FAILED"
-        return "CANCELED" if self._stopping else "FINISHED"
+        return "CANCELED" if self._stopping or isinstance(self._error, StopRequestedError) else "FINISHED"
 
     @property
     def exception(self) -> BaseException | None:
@@ -183,10 +177,29 @@ class JobClient:
         return self._query
 
     @property
+    def epochs(self) -> list[EpochSummary]:
+        """The epochs that this incarnation has sealed, oldest first; of a long run the newest 10,000."""
+        return self._history.after(-1)
+
+    def epochs_after(self, epoch: int) -> list[EpochSummary]:
+        """Returns those of `epochs` with a higher number.
+
+        Whoever follows a job asks for what came after the last epoch that it has seen, which is right however many
+        there are, as long as it asks once in 10,000 epochs.
+        """
+        return self._history.after(epoch)
+
+    @property
     def spark_jobs(self) -> int:
-        """How many Spark jobs the query has run."""
-        tracker = self._job.stream.sparkSession.sparkContext.statusTracker()
-        return len(tracker.getJobIdsForGroup(str(self._query.runId)))
+        """How many Spark jobs the query has run.
+
+        They are counted every 50 epochs and with each call, so the number is right as long as Spark remembers the jobs
+        in between: all the application's newest 1,000, or what `spark.ui.retainedJobs` says.
+        """
+        return self._jobs.count()
+
+    def _job_ids(self) -> list[int]:
+        return jobs_of_group(self._job.stream.sparkSession.sparkContext, str(self._query.runId))
 
     def trigger_checkpoint(self) -> None:
         """Asks for a checkpoint with the next epoch."""

@@ -20,6 +20,7 @@ from lakestate.runner_events import (
     encode_event,
 )
 from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
+from state_engine.spark.progress import EpochHistory, EpochSummary
 
 
 def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
@@ -42,10 +43,13 @@ def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
 
 
 class FakeJob:
-    """Client and channel in one. Each wait seals one epoch, up to `last`."""
+    """Client and channel in one. Each wait seals `per_wait` epochs, up to `last`; the newest `kept` are remembered."""
 
-    def __init__(self, last: int, error: Exception | None = None) -> None:
-        self.epochs: list[Any] = []
+    def __init__(self, last: int, error: Exception | None = None, *, per_wait: int = 1, kept: int = 10) -> None:
+        self._history = EpochHistory(kept)
+        self._per_wait = per_wait
+        self.epochs_after = self._history.after
+        self.newest = 1
         self.spark_jobs = 0
         self.exception: Exception | None = None
         self.events: list[AnyEvent] = []
@@ -54,12 +58,13 @@ class FakeJob:
         self._last, self._error = last, error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        epoch = len(self.epochs) + 2
-        if epoch > self._last:
-            self.exception = self._error
-            return True
-        self.spark_jobs += 1
-        self.epochs.append(SimpleNamespace(epoch=epoch, records=10, seconds=0.5))
+        for _ in range(self._per_wait):
+            if self.newest >= self._last:
+                self.exception = self._error
+                return True
+            self.newest += 1
+            self.spark_jobs += 1
+            self._history.append(EpochSummary(self.newest, "epoch", records=10, seconds=0.5))
         return False
 
     def stop(self) -> None:
@@ -67,7 +72,7 @@ class FakeJob:
 
     @property
     def head(self) -> Any:
-        return SimpleNamespace(manifest=manifest(len(self.epochs) + 1, self.base))
+        return SimpleNamespace(manifest=manifest(self.newest, self.base))
 
     def send(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -92,6 +97,13 @@ def test_each_epoch_is_told_once_and_in_order() -> None:
     assert job.events == [Started(job="flights", generation=1, epoch=1), *sealed]
     assert follower.epoch == 4
     assert not job.stopped
+
+
+@pytest.mark.parametrize("per_wait", [1, 7])
+def test_a_job_that_runs_longer_than_its_client_remembers_is_told_to_the_end(per_wait: int) -> None:
+    job = FakeJob(last=100, per_wait=per_wait)
+    follow(job, follower_of(job), threading.Event())
+    assert [event.epoch for event in job.events if isinstance(event, EpochSealed)] == list(range(2, 101))
 
 
 def test_a_checkpoint_is_told_when_a_manifest_adopts_it() -> None:
