@@ -1,5 +1,6 @@
 """The `Tasks` port on Spark: one epoch is one Spark job."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -8,11 +9,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from state_engine.epoch.ports import EpochPlan
-from state_engine.errors import EpochError
+from state_engine.errors import EpochError, StopRequestedError
 from state_engine.log.records import Barrier
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.task import CRASH_PROPERTY
 from state_engine.spark.wire import PLAN_PROPERTY, decode_barrier
+
+_CUT_OFF = re.compile(
+    r"^: java\.lang\.InterruptedException|SPARK_JOB_CANCELLED\b.*(was stopped|part of cancelled job group)",
+    re.MULTILINE,
+)
+"""What Spark says of a job that `query.stop()` cut off: its thread was interrupted, or the job was cancelled."""
 
 
 class SparkTasks:
@@ -33,6 +40,7 @@ class SparkTasks:
         """E2 to E5.
 
         Raises:
+            StopRequestedError: The query was stopped while the epoch ran.
             EpochError: Spark gave up; running the epoch again may help.
         """
         session = self._batch.sparkSession
@@ -43,6 +51,11 @@ class SparkTasks:
         try:
             rows = self._planner.acks(self._batch, plan).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
+            if _CUT_OFF.search(str(error)):  # to run it again would seal an epoch behind the stop
+                raise StopRequestedError(
+                    f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
+                    action="Nothing; the next start goes on in front of that epoch.",
+                ) from error
             raise EpochError(
                 f"Spark gave up on epoch {plan.epoch} of job {plan.job!r}: {_first_lines(error)}",
                 action="Look at the executors' logs; the epoch was not sealed and is run again.",

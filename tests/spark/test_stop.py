@@ -9,6 +9,7 @@ import pytest
 from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for
 
 pytestmark = pytest.mark.spark
+SLEEP_S = 30.0
 
 
 class SlowCount(Count):
@@ -47,10 +48,14 @@ def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> Non
 
 def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
-    client = started(start_slow(spark, source, tmp_path, "stop-rudely", 30.0))
+    client = started(start_slow(spark, source, tmp_path, "stop-rudely", SLEEP_S))
+    begun = time.monotonic()
     client.query.stop()
     wait_for(lambda: client.state != "RUNNING", "the query to end")
-    assert newest(tmp_path / "root", "stop-rudely").epoch <= 3
+    assert time.monotonic() - begun < SLEEP_S / 3
+    assert client.state == "CANCELED"
+    assert client.exception is None
+    assert newest(tmp_path / "root", "stop-rudely").epoch == 2
     run_all(count_job(source.stream(spark), tmp_path / "root", "stop-rudely"))
     assert_counts(tmp_path / "root", "stop-rudely", source.all)
 
