@@ -14,6 +14,7 @@ from state_engine.errors import DuplicateUidError, JobDefinitionError, Unsupport
 from state_engine.key_groups import key_hasher
 from state_engine.log.ops import RESERVED
 from state_engine.runtime.outputs import MAIN
+from state_engine.spark.between import check_condition, selected
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
@@ -68,14 +69,26 @@ class DataStream:
         return DataStream(self._job, self._origin, columns, (*self._steps, step))
 
     def select(self, *expressions: str) -> "DataStream":
-        """Keeps the columns that the Spark SQL expressions give."""
-        changed = self._frame().selectExpr(*expressions)
-        _check_deterministic(changed)
+        """Keeps the columns that the Spark SQL expressions give, one record for each.
+
+        Raises:
+            JobDefinitionError: Spark does not take the expressions.
+            UnsupportedTopologyError: Between operators: an expression is not deterministic, or is a generator, an
+                aggregate or a window function.
+        """
+        frame = self._frame()
+        # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
+        between = isinstance(self._origin, OperatorNode)
+        changed = selected(frame, *expressions) if between else frame.selectExpr(*expressions)
         return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
 
     def where(self, condition: str) -> "DataStream":
-        """Keeps the records for which a Spark SQL condition is true."""
-        _check_deterministic(self._frame().where(condition))
+        """Keeps the records for which a Spark SQL condition is true.
+
+        Raises as `select` does.
+        """
+        if isinstance(self._origin, OperatorNode):
+            check_condition(self._frame(), condition)
         return self._with(WhereStep(condition), self._columns)
 
     def with_column(self, name: str, expression: str) -> "DataStream":
@@ -213,16 +226,6 @@ class KeyedStream:
                 f"process() on a keyed stream got {type(function).__name__}.", action="Give a KeyedProcessFunction."
             )
         return self._stream.add_operator("keyed_process", function, output_type, uid, self._key, self._order_by)
-
-
-def _check_deterministic(df: DataFrame) -> None:
-    expressions = df._jdf.queryExecution().analyzed().expressions()
-    for index in range(expressions.size()):
-        if not expressions.apply(index).deterministic():
-            raise UnsupportedTopologyError(
-                f"{expressions.apply(index).toString()} gives another value when an epoch runs again.",
-                action="Compute it in the function.",
-            )
 
 
 class Uids:

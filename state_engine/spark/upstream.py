@@ -1,17 +1,18 @@
 """What stands in front of the first operator: the sources, and what may not stand there.
 
-Spark's own state (aggregates, deduplication, stream–stream joins, limits) would not be ours to restore, and a random
-expression would route a record elsewhere when its epoch runs again. Both are refused when the job is built.
+Spark's own state (aggregates, window functions, deduplication, stream–stream joins, limits) would not be ours to
+restore, and a random expression would route a record elsewhere when its epoch runs again. Both are refused when the job
+is built.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from state_engine.errors import SourcesChangedError, UnsupportedUpstreamError
 from state_engine.log.records import SourceFingerprint
+from state_engine.spark.plans import items, kind_of, nodes, random_expression
 
 _STATEFUL = {
     "Aggregate": "an aggregation",
@@ -25,22 +26,13 @@ _STATEFUL = {
     "TransformWithStateInPandas": "transformWithStateInPandas()",
     "GlobalLimit": "limit()",
     "LocalLimit": "limit()",
+    "Window": "a window function",
 }
 _PACING = re.compile(
     r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$"
 )
 _FORGETS = re.compile(r"(?i)^(.*socket.*|rate|.*\.RateStreamProvider|memory)$")
 _SECRET = re.compile(r"(?i)(secret|password|token|credential|jaas|sasl|access.?key|private)")
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    for child in _items(plan.children()):
-        yield from _nodes(child)
 
 
 def check_upstream(df: DataFrame) -> None:
@@ -53,10 +45,10 @@ def check_upstream(df: DataFrame) -> None:
         raise UnsupportedUpstreamError(
             "from_stream() got a DataFrame that is not streaming.", action="Read it with spark.readStream."
         )
-    for node in _nodes(df._jdf.queryExecution().analyzed()):
-        name = node.getClass().getSimpleName()
+    for node in nodes(df):
+        name = kind_of(node)
         stateful = _STATEFUL.get(name) if node.isStreaming() else None
-        if name == "Join" and all(child.isStreaming() for child in _items(node.children())):
+        if name == "Join" and all(child.isStreaming() for child in items(node.children())):
             stateful = "a join of two streams"
         if stateful is not None:
             raise UnsupportedUpstreamError(
@@ -64,12 +56,11 @@ def check_upstream(df: DataFrame) -> None:
                 "reaches.",
                 action="Do it in an operator: a KeyedProcessFunction with ValueState, ListState or MapState.",
             )
-        for expression in _items(node.expressions()):
-            if not expression.deterministic():
-                raise UnsupportedUpstreamError(
-                    f"The stream uses {expression.toString()}, which gives another value when an epoch runs again.",
-                    action="Compute it in the function, or write it into the source.",
-                )
+    if (random := random_expression(df)) is not None:
+        raise UnsupportedUpstreamError(
+            f"The stream uses {random}, which gives another value when an epoch runs again.",
+            action="Compute it in the function, or write it into the source.",
+        )
 
 
 def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
@@ -79,7 +70,7 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
         SourcesChangedError: A file source removes what it has read, so that nothing could be read again.
     """
     found = []
-    for leaf in _items(df._jdf.queryExecution().analyzed().collectLeaves()):
+    for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()):
         if not leaf.isStreaming():
             continue
         kind, options = _describe(leaf)

@@ -50,6 +50,7 @@ STATEFUL: dict[str, Callable[[Any], Any]] = {
     "aggregation": lambda df: df.groupBy("k").count(),
     "join of two streams": lambda df: df.join(df.select("k", F.col("n").alias("m")), "k"),
     "limit": lambda df: df.limit(5),
+    "window function": lambda df: df.selectExpr("n", "row_number() over (partition by k order by n) as r"),
     "applyInPandasWithState": rows_with_state,
     "rand": lambda df: df.withColumn("r", F.rand()),
     "uuid": lambda df: df.where(F.expr("uuid() <> k")),
@@ -82,6 +83,39 @@ def test_chance_between_operators(source, job: StreamJob, expression: str) -> No
         counted.with_column("chance", expression)
     with pytest.raises(UnsupportedTopologyError, match=expression[:4]):
         counted.where(f"cast({expression} as string) <> ''")
+
+
+NOT_ROW_BY_ROW = {
+    "explode(array(n, n))": "generator",
+    "count(1)": "aggregate",
+    "row_number() over (partition by k order by n)": "window function",
+}
+
+
+@pytest.mark.parametrize("expression", NOT_ROW_BY_ROW)
+def test_what_is_not_row_by_row_between_operators(source, job: StreamJob, expression: str) -> None:
+    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    named = NOT_ROW_BY_ROW[expression]
+    for build in (
+        lambda: counted.select(f"{expression} as one"),
+        lambda: counted.where(f"{expression} > 1"),
+        lambda: counted.with_column("one", expression),
+    ):
+        with pytest.raises(UnsupportedTopologyError, match=named) as caught:
+            build()
+        assert caught.value.action
+
+
+def test_an_expression_that_spark_refuses_between_operators(source, job: StreamJob) -> None:
+    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    for build in (lambda: counted.select("nonsense"), lambda: counted.where("nonsense > 1")):
+        with pytest.raises(JobDefinitionError, match="nonsense") as caught:
+            build()
+        assert caught.value.action
+
+
+def test_a_generator_in_front_of_the_first_operator_is_fine(source, job: StreamJob) -> None:
+    assert job.from_stream(source).select("k", "explode(array(n, v)) as each").columns.names == ("k", "each")
 
 
 @pytest.mark.parametrize("named", ["rand", "uuid"])

@@ -1,0 +1,75 @@
+"""What may stand between two operators: expressions that make one record of one record.
+
+Barriers travel among the records, with nulls in the author's columns. An expression that looks at several records, or
+makes several of one, would lose them; this is refused when the job is built.
+"""
+
+from collections.abc import Callable
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
+from state_engine.spark.plans import items, kind_of, nodes, random_expression
+
+_PLAIN = {"Project", "Filter"}
+_CONDITIONS = {"UNSUPPORTED_GENERATOR": "Generate", "MISSING_GROUP_BY": "Aggregate", "MISSING_AGGREGATION": "Aggregate"}
+"""What Spark itself says of such expressions where they cannot stand, by its error conditions."""
+_NOT_PLAIN = {
+    "Generate": "a generator, which makes several records of one, or none",
+    "Aggregate": "an aggregate, which makes one record of several",
+    "Window": "a window function, which looks at several records",
+}
+
+
+def selected(frame: DataFrame, *expressions: str) -> DataFrame:
+    """Returns an empty frame of what `select` gives.
+
+    Args:
+        frame: An empty frame of the stream's columns.
+        expressions: In Spark SQL.
+
+    Raises:
+        JobDefinitionError: Spark does not take the expressions.
+        UnsupportedTopologyError: They are not deterministic, or not record by record.
+    """
+    return _checked(frame, f"select({', '.join(expressions)})", lambda: frame.selectExpr(*expressions))
+
+
+def check_condition(frame: DataFrame, condition: str) -> None:
+    """Refuses what `where` cannot have; raises as `selected` does."""
+    what = f"where({condition})"
+    # As a column first: in a condition Spark refuses all of these alike, and not by what they are.
+    _checked(frame, what, lambda: frame.selectExpr(f"({condition})"))
+    _checked(frame, what, lambda: frame.where(condition))
+
+
+def _checked(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFrame:
+    try:
+        changed = make()
+    except AnalysisException as error:
+        kind = _CONDITIONS.get((error.getCondition() or "").partition(".")[0])
+        if kind is not None:
+            raise _not_plain(what, kind) from error
+        raise JobDefinitionError(
+            f"Spark does not take {what}: {str(error).splitlines()[0]}",
+            action=f"Mend the expression; the stream has the columns {', '.join(frame.columns)}.",
+        ) from error
+    for node in nodes(changed):
+        if kind_of(node) not in _PLAIN and items(node.children()):
+            raise _not_plain(what, kind_of(node))
+    if (random := random_expression(changed)) is not None:
+        raise UnsupportedTopologyError(
+            f"{random} gives another value when an epoch runs again.", action="Compute it in the function."
+        )
+    return changed
+
+
+def _not_plain(what: str, kind: str) -> UnsupportedTopologyError:
+    return UnsupportedTopologyError(
+        f"{what} between operators has {_NOT_PLAIN.get(kind, kind)}.",
+        action="Do it in the function of the operator in front, or of the next one.",
+    )
+
+
+__all__ = ["check_condition", "selected"]
