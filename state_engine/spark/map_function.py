@@ -1,20 +1,30 @@
 """`map` between operators: one function, record by record, that lets barriers pass."""
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from state_engine.api.types import StructType
+from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import reader, row_maker
 from state_engine.serialization.types import schema_of
-from state_engine.spark.wire import CONTROL, GROUP, KIND, RECORD
+from state_engine.spark.wire import CONTROL, GROUP, KIND, RECORD, decode_barrier, encode_barrier
+
+_SHOWN = 500
 
 
 class MapFunction:
-    """What `mapInArrow` runs for a `map` step."""
+    """What `mapInArrow` runs for a `map` step.
+
+    What the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`): a map has no ack of its
+    own, so the failure is put into the ack of the subtask in front, which passes by in a barrier behind its records.
+    """
 
     def __init__(self, function: Callable[[Any], Any], input_: StructType, output: StructType) -> None:
         self._function = function
@@ -24,15 +34,54 @@ class MapFunction:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = [reader(t) for t in self._input.types]
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
+        failure: _MapFailure | None = None
         for batch in batches:
             records = batch.column(KIND).to_numpy() == RECORD
-            columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
-            rows = [self._function(row) for row, ok in zip(map(make, *columns), records, strict=True) if ok]
-            try:
-                mapped = writer.write(rows)
-            except OutputValueError as error:
-                raise TypeError(f"map() returned {error.row}, which is not {self._output.ddl()}: {error}") from None
+            mapped = writer.write([])
+            if failure is None:
+                columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
+                try:
+                    mapped = self._map(compress(map(make, *columns), records), writer)
+                except _MapFailure as error:
+                    failure = error
+            if failure is not None:
+                batch, records = _failed_marks(batch, records, failure)
             yield self._with_marks(mapped, batch, records)
+
+    def _map(self, rows: Iterable[Any], writer: OutputWriter) -> pa.RecordBatch:
+        function = self._function
+        mapped: list[Any] = []
+        row: Any = None
+        try:
+            for row in rows:
+                mapped.append(function(row))
+        except Exception as error:
+            raise self._raised(error, row) from error
+        try:
+            return writer.write(mapped)
+        except OutputValueError as error:
+            raise self._mistyped(error) from error
+
+    def _raised(self, error: Exception, row: Any) -> "_MapFailure":
+        return _MapFailure(
+            kind="user_function",
+            message=f"{self._place()} raised {type(error).__name__}: {error}.",
+            action="Mend the function, or drop such records by where() in front of it; the epoch was not sealed, and "
+            "the job goes on from the record in front when it is started again.",
+            record=repr(row)[:_SHOWN],
+            traceback="".join(traceback.format_exception(error))[-4000:],
+        )
+
+    def _mistyped(self, error: OutputValueError) -> "_MapFailure":
+        return _MapFailure(
+            kind="output_type",
+            message=f"{self._place()} returned a row that is not {self._output.ddl()}: {error}.",
+            action="Return rows of the declared type, or change output_type.",
+            record=error.row[:_SHOWN],
+        )
+
+    def _place(self) -> str:
+        return f"map({getattr(self._function, '__qualname__', type(self._function).__name__)}) on its output"
 
     def _with_marks(self, mapped: pa.RecordBatch, batch: pa.RecordBatch, records: "np.ndarray[Any, Any]") -> Any:
         places = np.cumsum(records) - 1
@@ -41,6 +90,39 @@ class MapFunction:
         wire = [batch.column(n) for n in (KIND, GROUP, CONTROL)]
         fields = [*schema_of(self._output), *(batch.schema.field(n) for n in (KIND, GROUP, CONTROL))]
         return pa.RecordBatch.from_arrays([*columns, *wire], schema=pa.schema(fields))
+
+
+class _MapFailure(Exception):
+    """The author's function failed; which subtask's output it was given only a barrier says."""
+
+    def __init__(self, **what: Any) -> None:
+        super().__init__(what["message"])
+        self.what = what
+
+    def of(self, barrier: Barrier) -> Barrier:
+        """Returns a barrier whose own ack, if it carries one, says what happened. An earlier failure stays."""
+
+        def failed(ack: Ack) -> Ack:
+            own = (ack.uid, ack.subtask, ack.attempt) == (barrier.uid, barrier.subtask, barrier.attempt)
+            if not own or ack.failure is not None:
+                return ack
+            return replace(ack, failure=Failure(uid=barrier.uid, subtask=barrier.subtask, **self.what))
+
+        return replace(barrier, acks=tuple(map(failed, barrier.acks)))
+
+
+def _failed_marks(
+    batch: pa.RecordBatch, records: "np.ndarray[Any, Any]", failure: _MapFailure
+) -> tuple[pa.RecordBatch, "np.ndarray[Any, Any]"]:
+    """Drops the records of a batch, and lets its barriers tell the failure."""
+    marks = batch.filter(pa.array(~records))
+    control = [
+        None if data is None else encode_barrier(failure.of(decode_barrier(data)))
+        for data in marks.column(CONTROL).to_pylist()
+    ]
+    index = marks.schema.get_field_index(CONTROL)
+    marks = marks.set_column(index, marks.schema.field(index), pa.array(control, marks.schema.field(index).type))
+    return marks, np.zeros(marks.num_rows, dtype=bool)
 
 
 __all__ = ["MapFunction"]
