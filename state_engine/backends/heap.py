@@ -21,7 +21,7 @@ from state_engine.api.descriptors import (
 )
 from state_engine.api.functions import ReduceFunction
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
-from state_engine.backends.schemas import same_types, state_schema
+from state_engine.backends.schemas import state_schema
 from state_engine.backends.states import (
     HeapAggregatingState,
     HeapListState,
@@ -89,7 +89,7 @@ class HeapKeyedStateBackend:
                 )
             return self._states[descriptor.name]
         restored = self._restored.get(descriptor.name)
-        if restored is not None and not same_types(restored, schema):
+        if restored is not None and restored.schema_id != schema.schema_id:
             raise state_type_changed(restored, schema)
         table = _table(descriptor)
         if restored is not None:

@@ -54,18 +54,4 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
     return StateSchema(schema_id=digest[:16], **fields)
 
 
-def same_types(one: StateSchema, other: StateSchema) -> bool:
-    """Says whether rows written with one schema can be read with the other.
-
-    A value state may become a reducing or aggregating one: all three are a value per key.
-    """
-    shapes = {one.shape, other.shape}
-    alike = len(shapes) == 1 or shapes <= {"value", "reducing", "aggregating"}
-    return alike and (one.user_key, one.value, [c.type for c in one.key]) == (
-        other.user_key,
-        other.value,
-        [c.type for c in other.key],
-    )
-
-
-__all__ = ["same_types", "state_schema"]
+__all__ = ["state_schema"]

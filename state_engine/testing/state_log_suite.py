@@ -63,18 +63,15 @@ class StateLogSuite:
         harness.state(ROUTES).put("x", 1)
         harness.seal()
         other: StateDescriptor
-        for other in (ValueStateDescriptor("count", str), ListStateDescriptor("count", int)):
+        others = [
+            ValueStateDescriptor("count", str),
+            ListStateDescriptor("count", int),
+            ReducingStateDescriptor("count", max, int),  # the same rows, and a manifest would not admit it either
+        ]
+        for other in others:
             refused(StateTypeChangedError, "'count'", partial(harness.reopened().state, other))
-        other = MapStateDescriptor("routes", int, int)
-        refused(StateTypeChangedError, "map of bigint to bigint", partial(harness.reopened().state, other))
-
-    def test_a_value_may_become_a_reducing_state(self) -> None:
-        harness = self.harness()
-        harness.state(COUNT).update(1)
-        harness.seal()
-        reducing = harness.reopened().state(ReducingStateDescriptor("count", lambda a, b: a + b, int))
-        reducing.add(2)
-        assert reducing.get() == 3
+        of_longs = MapStateDescriptor("routes", int, int)
+        refused(StateTypeChangedError, "map of bigint to bigint", partial(harness.reopened().state, of_longs))
 
     def test_a_user_key_that_cannot_be_looked_up_is_refused(self) -> None:
         other = MapStateDescriptor("m", "array<int>", int)

@@ -1,9 +1,7 @@
 """The schema that the log has for a descriptor, and its id."""
 
-import pytest
-
 from state_engine.api import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
-from state_engine.backends.schemas import same_types, state_schema
+from state_engine.backends.schemas import state_schema
 from state_engine.serialization.types import parse_columns
 
 KEY = parse_columns("k string")
@@ -20,6 +18,7 @@ def test_the_id_is_that_of_all_fields() -> None:
         state_schema("op", KEY, ValueStateDescriptor("s", str)),
         state_schema("op", KEY, ValueStateDescriptor("t", int)),
         state_schema("op", KEY, ListStateDescriptor("s", int)),
+        state_schema("op", KEY, ReducingStateDescriptor("s", max, int)),
         state_schema("op", KEY, MapStateDescriptor("s", int, int)),
         state_schema("op", KEY, MapStateDescriptor("s", str, int)),
         state_schema("op", parse_columns("k bigint"), ValueStateDescriptor("s", int)),
@@ -32,18 +31,3 @@ def test_types_that_are_spelled_differently_have_one_id() -> None:
     assert state_schema("op", KEY, ValueStateDescriptor("s", "LONG")) == state_schema(
         "op", KEY, ValueStateDescriptor("s", int)
     )
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        (ValueStateDescriptor("s", int), True),
-        (ReducingStateDescriptor("s", max, int), True),
-        (ValueStateDescriptor("s", str), False),
-        (ListStateDescriptor("s", int), False),
-        (MapStateDescriptor("s", int, int), False),
-    ],
-)
-def test_what_can_be_read_as_a_value_state(other: ValueStateDescriptor, same: bool) -> None:
-    mine = state_schema("op", KEY, ValueStateDescriptor("s", int))
-    assert same_types(mine, state_schema("op", KEY, other)) is same
