@@ -135,7 +135,8 @@ class HeapKeyedStateBackend:
 
         Args:
             known_key_groups: Key groups of the epoch's keys, as far as the records brought them.
-            processing_time: The epoch's, in ms: `last_access` of every row.
+            processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards. Rows that remove
+                something have none.
 
         Raises:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
@@ -174,7 +175,8 @@ class HeapKeyedStateBackend:
         columns.append(rows.values.take(indices))
         columns.append(pa.array(rows.ops[order]))
         columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
-        columns.append(pa.array(np.full(count, processing_time, dtype=np.int64)))
+        touched = np.full(count, processing_time, dtype=np.int64)
+        columns.append(pa.array(touched, mask=rows.ops[order] >= log.Op.DELETE))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
     def settle(self) -> None:

@@ -115,6 +115,26 @@ class StateLogSuite:
         rows = harness.seal(processing_time=1_700_000_000_123)
         assert {row["last_access"] for state in rows.values() for row in state} == {1_700_000_000_123}
 
+    def test_rows_that_remove_have_no_last_access(self) -> None:
+        harness = self.harness()
+        harness.state(COUNT).update(1)
+        harness.state(ROUTES).put_all({"x": 1, "y": 2})
+        harness.seal()
+        harness.state(COUNT).clear()
+        harness.state(COUNT, "b").update(2)
+        harness.state(ROUTES).remove("x")
+        harness.state(ROUTES).put("y", 3)
+        harness.state(ROUTES, "b").clear()
+        harness.state(ROUTES, "b").put("z", 3)
+        harness.state(TAGS).update(["x", "y"])
+        rows = [row for state in harness.seal(processing_time=123).values() for row in state]
+        assert {(Op(row["op"]), row["last_access"]) for row in rows} == {
+            (Op.PUT, 123),
+            (Op.APPEND, 123),
+            (Op.DELETE, None),
+            (Op.CLEAR, None),
+        }
+
     def test_a_value_is_logged_once_per_epoch(self) -> None:
         harness = self.harness()
         for number in range(5):
