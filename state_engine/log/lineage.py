@@ -41,7 +41,7 @@ def fork_lineage(lineage: Sequence[Span], epoch: int, generation: int) -> tuple[
     if generation_of(lineage, epoch) is None:
         raise NothingToRestoreError(
             f"Epoch {epoch} is not on the lineage {[(s.generation, s.first, s.last) for s in lineage]}.",
-            action="Name a sealed epoch of this job; `lakestate epochs` lists them.",
+            action="Name a sealed epoch of this job; `state_engine.inspect.open_job(root, job).epochs()` lists them.",
         )
     kept = [span for span in lineage if span.first <= epoch]
     last = kept[-1]

@@ -44,9 +44,11 @@ class StreamJob:
         parameters: For `RuntimeContext.get_job_parameter`.
         strict: Operators without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
-        cache_bytes: How much state one Python worker may keep.
+        cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
+            whatever their true size.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
-            `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts.
+            `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
+            newest.
 
     Raises:
         JobDefinitionError: A name or number is out of bounds.
@@ -230,8 +232,9 @@ class StreamJob:
             spark: Not needed; the stream knows its session.
             available_now: Read what is there and end.
             trigger_interval_ms: Least time between two epochs.
-            restore: A savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a
-                fork. It begins a new generation; the sinks go back with it.
+            restore: `latest` (the newest sealed epoch), a savepoint's id, `checkpoint:<id>`,
+                `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>` for a fork. It begins a new generation; the
+                sinks go back with it.
             parallelism: Another number of subtasks than the job says.
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
             keep_output: Restore although a sink cannot take its output back.
