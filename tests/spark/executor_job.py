@@ -1,16 +1,22 @@
-"""A job on two executors, one of which is killed in its second stage:  executor_job.py FOLDER
+"""Jobs on two executors, one of which is killed in the second stage of each:  executor_job.py FOLDER
 
 The first operator is not deterministic: each attempt of a record gives another value, which both operators keep. A mix
 of two attempts in one sealed epoch would show as a difference between the two.
+
+The job `killed` runs as every job does. `unguarded` runs without the checksums by which Spark itself notices that a
+subtask ran again with another result, and the executor dies when one subtask of the second operator has read all of its
+input and the other has not: what is left to tell the attempts apart is the driver's check of the barriers.
 """
 
+import json
 import os
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -18,7 +24,15 @@ import support
 from pyspark import cloudpickle
 
 from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.epoch.acks import Acknowledged, acknowledge
+from state_engine.epoch.ports import EpochPlan
+from state_engine.log.records import Barrier
 from state_engine.spark import DeltaSink, StreamJob, local_session
+
+SWITCHES = (
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+)
 
 FIRST = "n bigint, k string, sub string, token string"
 
@@ -36,16 +50,24 @@ class Token(KeyedProcessFunction):
 
 
 class Keep(KeyedProcessFunction):
-    """Keeps the token of each `n`; kills its executor once, in the middle of the second file."""
+    """Keeps the token of each `n`; kills its executor once, in the middle of the second file.
 
-    def __init__(self, marker: str) -> None:
-        self.marker = marker
+    Args:
+        marker: A file that says who was killed.
+        staged: Where this operator stages its output: kill when the other subtask has ended its epoch.
+    """
+
+    def __init__(self, marker: str, staged: str | None) -> None:
+        self.marker, self.staged = marker, staged
 
     def open(self, runtime_context: Any) -> None:
+        self.other = 1 - runtime_context.get_index_of_this_subtask()
         self.token = runtime_context.get_state(ValueStateDescriptor("token", Types.STRING()))
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
         if value.n >= 90 and once(self.marker):
+            if self.staged is not None:
+                support.wait_for(lambda: has_ended(Path(self.staged), self.other), "the other subtask", 30)
             pid = executor()
             Path(self.marker).write_text(Path(f"/proc/{pid}/cmdline").read_text())
             os.kill(pid, signal.SIGKILL)
@@ -60,6 +82,12 @@ def once(marker: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def has_ended(staged: Path, subtask: int) -> bool:
+    """Whether a subtask has written all of its output of its second file, and so has read all of its input."""
+    files = sorted(staged.glob(f"part-*-{subtask}-*.parquet"))
+    return len(files) > 1 and files[-1].read_bytes()[-4:] == b"PAR1"
 
 
 def executor() -> int:
@@ -78,14 +106,40 @@ def main(folder: Path) -> None:
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
     spark = local_session("executor-job", memory="1g", extra=extra)
-    job = StreamJob("killed", root=str(folder / "root"), parallelism=2)
+    run(spark, folder, "killed", wait=False)
+    executors = spark.sparkContext._jsc.sc()
+    support.wait_for(lambda: executors.getExecutorMemoryStatus().size() == 3, "the killed executor's successor")
+    for switch in SWITCHES:
+        spark.conf.set(switch, "false")
+    run(spark, folder, "unguarded", wait=True)
+
+
+def run(spark: Any, folder: Path, name: str, *, wait: bool) -> None:
+    """Runs a job to its end and writes down what the driver decided about each attempt at an epoch."""
+    out = folder / name
+    job = StreamJob(name, root=str(folder / "root"), parallelism=2)
     stream = job.from_stream(support.Input(folder / "in").stream(spark))
     first = stream.key_by("n").process(Token(), FIRST, uid="first")
-    first.sink_to(DeltaSink(str(folder / "first")), uid="first-out")
-    second = first.key_by("n").process(Keep(str(folder / "killed")), FIRST, uid="second")
-    second.sink_to(DeltaSink(str(folder / "second")), uid="second-out")
-    client = support.run_all(job)
-    print("epochs", len(client.epochs), "jobs", client.spark_jobs)
+    first.sink_to(DeltaSink(str(out / "first")), uid="first-out")
+    keep = Keep(str(folder / f"{name}-victim"), str(out / "second") if wait else None)
+    second = first.key_by("n").process(keep, FIRST, uid="second")
+    second.sink_to(DeltaSink(str(out / "second")), uid="second-out")
+    answers: list[tuple[int, str]] = []
+    client = watched(job, answers)
+    report = {"answers": answers, "epochs": len(client.epochs), "jobs": client.spark_jobs}
+    (folder / f"{name}.json").write_text(json.dumps(report))
+
+
+def watched(job: StreamJob, answers: list[tuple[int, str]]) -> Any:
+    """Runs a job and notes (epoch, answer) of each decision of the driver."""
+
+    def noting(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
+        decision = acknowledge(plan, barriers)
+        answers.append((plan.epoch, decision.answer.name))
+        return decision
+
+    with mock.patch("state_engine.epoch.driver.acknowledge", noting):
+        return support.run_all(job)
 
 
 if __name__ == "__main__":
