@@ -100,7 +100,7 @@ class JobClient:
         )
         self._history.append(summary)
         if summary.epoch % EPOCHS_PER_COUNT == 0:
-            self._jobs.count()
+            self._jobs.look()
         return sealed
 
     def run_idle_epoch(self) -> StoredManifest:

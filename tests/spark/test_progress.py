@@ -39,3 +39,17 @@ def test_jobs_that_were_forgotten_still_count() -> None:
         remembered = [*range(first + 98, first - 2, -2), *remembered][:500]
         assert counter.count() == (first + 100) // 2
     assert counter.count() == 2_500
+
+
+def test_jobs_that_cannot_be_listed_in_passing_do_no_harm() -> None:
+    listings: list[list[int]] = [[], [4, 3]]
+
+    def job_ids() -> list[int]:
+        found = listings.pop(0)
+        if not found:
+            raise ConnectionError("no JVM")
+        return found
+
+    counter = JobCounter(job_ids)
+    counter.look()
+    assert counter.count() == 2
