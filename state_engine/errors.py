@@ -189,6 +189,10 @@ class FencedError(LakestateError):
     """Another driver owns the job."""
 
 
+class RoutingError(LakestateError):
+    """A record or its state is at a subtask that does not own its key group."""
+
+
 class SinkError(LakestateError):
     """Sealed output could not be committed to its sink, or a start found that the sink cannot take the output."""
 

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import struct
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,11 +185,18 @@ def hash_integers(values: "np.ndarray[Any, Any]", ddl: str) -> "np.ndarray[Any, 
     return state.view(np.int64)
 
 
+def hash_strings(values: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Returns `xxhash64` of a column of one string key, without Python code per value."""
+    digests = map(xxhash.xxh64_intdigest, map(str.encode, values), repeat(SEED))
+    return np.fromiter(digests, dtype=np.uint64, count=len(values)).view(np.int64)
+
+
 __all__ = [
     "KeyGroupRange",
     "check_parallelism",
     "default_max_parallelism",
     "hash_integers",
+    "hash_strings",
     "key_group_of",
     "key_hasher",
     "range_of",

@@ -30,7 +30,7 @@ from state_engine.backends.states import (
     heap_value_state,
 )
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
-from state_engine.errors import DuplicateStateError, StateTypeChangedError
+from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema, StateStatistics
@@ -130,16 +130,16 @@ class HeapKeyedStateBackend:
         """Live rows over all states."""
         return sum(table.rows for table in self._tables.values())
 
-    def freeze(self, known_key_groups: dict[Any, int], processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
+    def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
         """Turns the overlay of the epoch into change sets, sorted by key group, and keeps it pending.
 
         Args:
-            known_key_groups: Key groups of the epoch's keys, as far as the records brought them.
             processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards. Rows that remove
                 something have none.
 
         Raises:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
+            RoutingError: State was written under a key of another subtask; likewise.
         """
         changes = []
         seq = 0
@@ -151,17 +151,15 @@ class HeapKeyedStateBackend:
                 raise
             if rows is not None:
                 schema = self._schemas[name]
-                changes.append((schema, self._log_table(schema, rows, known_key_groups, processing_time, seq)))
+                changes.append((schema, self._log_table(schema, rows, processing_time, seq)))
                 seq += len(rows.entries)
         self._bind()
         return changes
 
-    def _log_table(
-        self, schema: StateSchema, rows: LogRows, known: dict[Any, int], processing_time: int, seq: int
-    ) -> pa.Table:
+    def _log_table(self, schema: StateSchema, rows: LogRows, processing_time: int, seq: int) -> pa.Table:
         keys, namespaces = split_entries(rows.entries)
         key_arrays = self.codec.write(keys)
-        groups = self.codec.key_groups(keys, key_arrays, known)
+        groups = self._key_groups(keys, key_arrays)
         order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
         count = len(keys)
         columns: list[Any] = [pa.array(groups[order])]
@@ -178,6 +176,19 @@ class HeapKeyedStateBackend:
         touched = np.full(count, processing_time, dtype=np.int64)
         columns.append(pa.array(touched, mask=rows.ops[order] >= log.Op.DELETE))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
+
+    def _key_groups(self, keys: list[Any], arrays: "list[pa.Array[Any]]") -> "np.ndarray[Any, np.dtype[np.int32]]":
+        groups = self.codec.key_groups(keys, arrays)
+        first, last = self.key_groups
+        strange = np.flatnonzero((groups < first) | (groups > last))
+        if len(strange):
+            raise RoutingError(
+                f"Operator {self.uid!r} wrote state of key {keys[strange[0]]!r}, whose key group {groups[strange[0]]} "
+                f"does not belong to its subtask (key groups {first} to {last}).",
+                action="Let the engine alone set the current key. If it did, Spark and Python hash this key "
+                "differently; report it with the key's type.",
+            )
+        return groups
 
     def settle(self) -> None:
         """Moves the pending changes into the base: the manifest that names them is sealed."""

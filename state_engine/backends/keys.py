@@ -1,6 +1,6 @@
 """Entry keys: how the key of a record, alone or with a namespace, stands in a backend's tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.type_hints import parse_ddl
-from state_engine.api.types import INTEGERS, AtomicType
-from state_engine.key_groups import hash_integers, key_hasher
+from state_engine.api.types import INTEGERS, AtomicType, TypeInformation
+from state_engine.key_groups import hash_integers, hash_strings, key_hasher
 from state_engine.serialization.column import Column
 from state_engine.serialization.convert import reader, writer
 
@@ -49,13 +49,7 @@ class KeyCodec:
         self._readers = [reader(t) for t in types]
         self._writers = [writer(t) for t in types]
         self._hash = key_hasher([c.type for c in columns])
-        only = types[0]
-        self._integers = only.name if self._single and isinstance(only, AtomicType) and only.name in INTEGERS else ""
-
-    @property
-    def hashes_columns(self) -> bool:
-        """Whether key groups of a whole column cost next to nothing, so that nobody has to remember them."""
-        return bool(self._integers)
+        self._hash_column = _column_hasher(types[0]) if self._single else None
 
     def read(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the keys of the key columns' arrays."""
@@ -75,24 +69,30 @@ class KeyCodec:
         return self._hash((key,) if self._single else key) % self.max_parallelism
 
     def key_groups(
-        self, keys: Sequence[Any], arrays: "Sequence[pa.Array[Any]]", known: dict[Any, int]
+        self, keys: Sequence[Any], arrays: "Sequence[pa.Array[Any]]"
     ) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Returns the key groups of many keys.
 
         Args:
             keys: The keys.
             arrays: The same keys as columns.
-            known: Key groups that came with the epoch's records.
         """
-        if self._integers and not arrays[0].null_count:
-            hashes = hash_integers(arrays[0].to_numpy(zero_copy_only=False), self._integers)
-            groups: np.ndarray[Any, np.dtype[np.int32]] = np.mod(hashes, self.max_parallelism).astype(np.int32)
-            return groups
-        get, compute = known.get, self.key_group
-        found = [get(key, -1) for key in keys]
-        return np.fromiter(
-            (compute(k) if g < 0 else g for g, k in zip(found, keys, strict=True)), dtype=np.int32, count=len(keys)
-        )
+        if not self._hash_column or arrays[0].null_count:
+            return np.fromiter(map(self.key_group, keys), dtype=np.int32, count=len(keys))
+        groups: np.ndarray[Any, np.dtype[np.int32]] = np.mod(
+            self._hash_column(keys, arrays[0]), self.max_parallelism
+        ).astype(np.int32)
+        return groups
+
+
+def _column_hasher(key: TypeInformation) -> "Callable[[Sequence[Any], Any], np.ndarray[Any, Any]] | None":
+    """Returns what hashes a whole column without nulls, for the types that most keys have."""
+    name = key.name if isinstance(key, AtomicType) else ""
+    if name in INTEGERS:
+        return lambda _, array: hash_integers(array.to_numpy(zero_copy_only=False), name)
+    if name == "string":
+        return lambda keys, _: hash_strings(keys)
+    return None
 
 
 def split_entries(entries: Iterable[Any]) -> tuple[list[Any], list[str | None] | None]:

@@ -61,7 +61,6 @@ class Operator:
         )
         self.function: Any = spec.function
         self.opened = False
-        self.known_key_groups: dict[Any, int] = {}
         self._record = RecordContext(self.context, self.time)
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
@@ -95,14 +94,12 @@ class Operator:
         self.time.processing_time = processing_time
         self.time.watermark = NO_WATERMARK if watermark is None else watermark
         self.runtime.attempt = attempt
-        self.known_key_groups = {}
 
-    def process(self, batch: pa.RecordBatch, key_groups: "pa.Array[Any]") -> dict[str, pa.RecordBatch]:
+    def process(self, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         """Processes one batch of records.
 
         Args:
             batch: The input columns, in the spec's order.
-            key_groups: The key group of each record.
 
         Returns:
             One batch per output that got rows: `main`, and the tag ids that somebody reads.
@@ -113,8 +110,6 @@ class Operator:
         columns = [read(column) for read, column in zip(self._read_columns, batch.columns, strict=True)]
         if self.backend is not None:
             keys = self._keys(columns)
-            if not self.backend.codec.hashes_columns:
-                self.known_key_groups.update(zip(keys, key_groups.to_numpy(zero_copy_only=False).tolist(), strict=True))
             emitted = self._keyed_loop(keys, columns)
         else:
             emitted = self._loop(columns)

@@ -14,7 +14,7 @@ from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import reader, row_maker
 from state_engine.serialization.types import schema_of
-from state_engine.spark.wire import CONTROL, GROUP, KIND, RECORD, decode_barrier, encode_barrier
+from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, group_of_mark, is_record
 
 _SHOWN = 500
 
@@ -36,7 +36,7 @@ class MapFunction:
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
         failure: _MapFailure | None = None
         for batch in batches:
-            records = batch.column(KIND).to_numpy() == RECORD
+            records = is_record(batch).to_numpy(zero_copy_only=False)
             mapped = writer.write([])
             if failure is None:
                 columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
@@ -87,9 +87,8 @@ class MapFunction:
         places = np.cumsum(records) - 1
         indices = pa.array(places, pa.int64(), mask=~records)
         columns = [column.take(indices) for column in mapped.columns]
-        wire = [batch.column(n) for n in (KIND, GROUP, CONTROL)]
-        fields = [*schema_of(self._output), *(batch.schema.field(n) for n in (KIND, GROUP, CONTROL))]
-        return pa.RecordBatch.from_arrays([*columns, *wire], schema=pa.schema(fields))
+        schema = pa.schema([*schema_of(self._output), batch.schema.field(CONTROL)])
+        return pa.RecordBatch.from_arrays([*columns, batch.column(CONTROL)], schema=schema)
 
 
 class _MapFailure(Exception):
@@ -116,13 +115,15 @@ def _failed_marks(
 ) -> tuple[pa.RecordBatch, "np.ndarray[Any, Any]"]:
     """Drops the records of a batch, and lets its barriers tell the failure."""
     marks = batch.filter(pa.array(~records))
-    control = [
-        None if data is None else encode_barrier(failure.of(decode_barrier(data)))
-        for data in marks.column(CONTROL).to_pylist()
-    ]
+    control = [_failed_mark(mark, failure) for mark in marks.column(CONTROL).to_pylist()]
     index = marks.schema.get_field_index(CONTROL)
     marks = marks.set_column(index, marks.schema.field(index), pa.array(control, marks.schema.field(index).type))
     return marks, np.zeros(marks.num_rows, dtype=bool)
+
+
+def _failed_mark(mark: bytes, failure: _MapFailure) -> bytes:
+    barrier = barrier_of_mark(mark)
+    return mark if barrier is None else barrier_mark(group_of_mark(mark), failure.of(barrier))
 
 
 __all__ = ["MapFunction"]

@@ -19,7 +19,7 @@ from state_engine.spark.map_function import MapFunction
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.task import TaskFunction
-from state_engine.spark.wire import CONTROL, GROUP, KIND, MARK, WIRE_DDL
+from state_engine.spark.wire import CONTROL, CONTROL_DDL, IS_MARK
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,14 @@ class EpochPlanner:
 
 def _apply_steps(stream: DataFrame, steps: Sequence[Step]) -> DataFrame:
     """Applies what the author put between two operators; barriers pass untouched."""
-    wire = [KIND, GROUP, CONTROL]
     for step in steps:
         match step:
             case SelectStep(expressions):
-                stream = stream.selectExpr(*expressions, *wire)
+                stream = stream.selectExpr(*expressions, CONTROL)
             case WhereStep(condition):
-                stream = stream.where(f"{KIND} = {MARK} or ({condition})")
+                stream = stream.where(f"{IS_MARK} or ({condition})")
             case MapStep():
-                ddl = f"{ddl_of(step.output)}, {WIRE_DDL}"
+                ddl = f"{ddl_of(step.output)}, {CONTROL_DDL}"
                 stream = stream.mapInArrow(MapFunction(step.function, step.input, step.output), ddl)
     return stream
 

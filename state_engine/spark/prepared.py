@@ -18,7 +18,7 @@ from state_engine.epoch.ports import OperatorPlan
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
-from state_engine.spark.wire import CONTROL, GROUP, KIND, MARK, RECORD, WIRE_DDL
+from state_engine.spark.wire import CONTROL, CONTROL_DDL, GROUP, GROUP_OF_MARK, IS_MARK, control_row
 
 
 class ArrowMap:
@@ -50,27 +50,34 @@ class Prepared:
         self._node = node
         self._own = own
         self._first = first
-        columns = [*node.input.names, KIND, GROUP, CONTROL]
-        output = f"{CONTROL} binary" if node.downstream is None else f"{ddl_of(node.output)}, {WIRE_DDL}"
+        self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
+        columns = [*node.input.names, *([] if node.key else [GROUP]), CONTROL]
+        output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {CONTROL_DDL}"
         self._map = ArrowMap(session, function, output, columns)
 
     def route(self, stream: DataFrame) -> DataFrame:
-        """Adds our columns (to a source's records, with a control row per subtask), exchanges and sorts."""
-        jdf = stream._jdf.selectExpr(self._select)
+        """Exchanges and sorts the records and marks; a source's records get a control row per subtask first."""
+        jdf = stream._jdf
         if self._first:
-            jdf = jdf.union(self._control_rows._jdf)
+            jdf = jdf.selectExpr(self._records).union(self._control_rows._jdf)
+        if not self._node.key:
+            jdf = jdf.selectExpr(self._with_group)
         jdf = jdf.repartitionById(self._own.parallelism, self._subtask)
         if self._node.order_by:
             jdf = jdf.sortWithinPartitions(self._order)
         return self._map.apply(DataFrame(jdf, stream.sparkSession))
 
     @cached_property
-    def _select(self) -> Any:
-        group = group_expression(self._node, self._own.max_parallelism)
-        wire = [KIND, f"coalesce({GROUP}, {group}) as {GROUP}", CONTROL]
-        if self._first:
-            wire = [f"cast({RECORD} as tinyint) as {KIND}", f"{group} as {GROUP}", f"cast(null as binary) as {CONTROL}"]
-        return self._sequence([*map(quote_always, self._node.input.names), *wire])
+    def _records(self) -> Any:
+        return self._sequence([*self._input, f"cast(null as binary) as {CONTROL}"])
+
+    @cached_property
+    def _with_group(self) -> Any:
+        return self._sequence([*self._input, f"{self._group} as {GROUP}", CONTROL])
+
+    @property
+    def _input(self) -> list[str]:
+        return [quote_always(name) for name in self._node.input.names]
 
     @cached_property
     def _control_rows(self) -> DataFrame:
@@ -82,19 +89,18 @@ class Prepared:
         ]
         return self._session.range(0, p, 1, 1).selectExpr(
             *nulls,
-            f"cast({MARK} as tinyint) as {KIND}",
-            f"cast((id * {m} + {p - 1}) div {p} as int) as {GROUP}",
-            f"cast(null as binary) as {CONTROL}",
+            f"{control_row(f'(id * {m} + {p - 1}) div {p}')} as {CONTROL}",
         )
 
     @cached_property
     def _subtask(self) -> Any:
-        column: Any = F.expr(f"cast({GROUP} * {self._own.parallelism} div {self._own.max_parallelism} as int)")
+        group = self._group if self._node.key else GROUP
+        column: Any = F.expr(f"cast({group} * {self._own.parallelism} div {self._own.max_parallelism} as int)")
         return column._jc
 
     @cached_property
     def _order(self) -> Any:
-        columns: list[Any] = [F.col(KIND), *(F.col(quote_always(name)) for name in self._node.order_by)]
+        columns: list[Any] = [F.col(quote_always(name)) for name in self._node.order_by]
         return self._sequence([c._jc for c in columns])
 
     def _sequence(self, items: list[Any]) -> Any:

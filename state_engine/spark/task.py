@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from state_engine.backends.keys import KeyCodec
 from state_engine.backends.tables import StateValueError
 from state_engine.clock import RandomIds
 from state_engine.epoch.acks import Alignment
@@ -27,13 +27,21 @@ from state_engine.serialization.types import schema_of
 from state_engine.spark.kill_at import KillAt
 from state_engine.spark.staging import Stages, Stopwatch
 from state_engine.spark.task_spec import TaskSpec
-from state_engine.spark.wire import CONTROL, GROUP, KIND, MARK, PLAN_PROPERTY, RECORD, decode_barrier, encode_barrier
+from state_engine.spark.wire import (
+    CONTROL,
+    GROUP,
+    PLAN_PROPERTY,
+    barrier_mark,
+    barrier_of_mark,
+    encode_barrier,
+    group_of_mark,
+    is_record,
+)
 from state_engine.spark.worker_cache import WORKER, Cached, settle_memory, storage_of
 from state_engine.storage.port import CheckpointStorage
 
 CRASH_PROPERTY = "lakestate.crash"
 _plans = msgspec.json.Decoder(EpochPlan)
-_WIRE = (pa.field(KIND, pa.int8()), pa.field(GROUP, pa.int32()), pa.field(CONTROL, pa.binary()))
 
 
 class TaskFunction:
@@ -86,7 +94,7 @@ class Subtask:
         if first is None:
             return  # Spark ran a partition that is no subtask; a missing ack would say so
         self._watch.lap("input")
-        subtask = subtask_of(first.column(GROUP)[0].as_py(), self._own.parallelism, self._own.max_parallelism)
+        subtask = subtask_of(self._group_of(first), self._own.parallelism, self._own.max_parallelism)
         alignment = Alignment(self._uid, subtask, self._upstream)
         stages = Stages(self._spec.stages, self._uid, subtask, self._plan)
         self._crash(CrashPoint.E2_ROUTED)
@@ -109,6 +117,18 @@ class Subtask:
         yield self._marks(alignment, self._end(cached, stages, subtask))
         self._crash(CrashPoint.E5_ACKED)
 
+    def _group_of(self, batch: pa.RecordBatch) -> int:
+        """Returns the key group of a batch's first row: the subtask's number comes as data."""
+        mark = batch.column(CONTROL)[0].as_py()
+        if mark is not None:
+            return group_of_mark(mark)
+        key = self._spec.operator.key
+        if not key:
+            group: int = batch.column(GROUP)[0].as_py()
+            return group
+        codec = KeyCodec(key, self._own.max_parallelism)
+        return codec.key_group(codec.read([batch.column(c.name).slice(0, 1) for c in key])[0])
+
     def _acquire(self, subtask: int) -> Cached | None:
         """E3."""
         try:
@@ -127,18 +147,17 @@ class Subtask:
 
     def _take_marks(self, batch: pa.RecordBatch, alignment: Alignment) -> pa.RecordBatch:
         """Adds the barriers of a batch to the alignment and returns its records."""
-        kinds = batch.column(KIND).to_numpy()
-        if not kinds.any():
+        control = batch.column(CONTROL)
+        if control.null_count == len(control):
             return batch
-        marks = np.flatnonzero(kinds == MARK)
-        for data in batch.column(CONTROL).take(pa.array(marks, pa.int64())).to_pylist():
-            if data is not None:
-                barrier = decode_barrier(data)
+        for mark in control.drop_null():
+            barrier = barrier_of_mark(mark.as_py())
+            if barrier is not None:
                 alignment.add(barrier)
                 upstream = next((a.failure for a in barrier.acks if a.failure), None)
                 if upstream is not None and self._failure is None:
                     self._failure = Failure(kind="poison", uid=self._uid, subtask=0, message=upstream.message)
-        return batch.filter(pa.array(kinds == RECORD))
+        return batch.filter(is_record(batch))
 
     def _process(self, cached: Cached, records: pa.RecordBatch) -> dict[str, pa.RecordBatch] | None:
         """E4 for one batch; None when the author's code failed."""
@@ -146,7 +165,7 @@ class Subtask:
         columns = [records.column(name) for name in self._input.names]
         batch = pa.RecordBatch.from_arrays(columns, names=self._input.names)
         try:
-            outputs = cached.operator.process(batch, records.column(GROUP))
+            outputs = cached.operator.process(batch)
         except (OperatorFailure, LakestateError) as error:
             self._fail(cached, error)
             return None
@@ -199,7 +218,7 @@ class Subtask:
         operator = cached.operator
         if operator.backend is None:
             return None
-        states = operator.backend.freeze(operator.known_key_groups, self._plan.processing_time)
+        states = operator.backend.freeze(self._plan.processing_time)
         self._watch.lap("freeze")
         self._crash(CrashPoint.E5_BEFORE_CHANGE_FILE)
         if not states:
@@ -239,25 +258,22 @@ class Subtask:
         )
 
     def _records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch.num_rows
-        wire: list[Any] = [pa.array(np.zeros(rows, np.int8)), pa.nulls(rows, pa.int32()), pa.nulls(rows, pa.binary())]
-        return pa.RecordBatch.from_arrays([*batch.columns, *wire], schema=self._wire_schema())
+        control: Any = pa.nulls(batch.num_rows, pa.binary())
+        return pa.RecordBatch.from_arrays([*batch.columns, control], schema=self._wire_schema())
 
     def _wire_schema(self) -> pa.Schema:
-        return pa.schema([*self._emits, *_WIRE])
+        return pa.schema([*self._emits, pa.field(CONTROL, pa.binary())])
 
     def _marks(self, alignment: Alignment, ack: Ack) -> pa.RecordBatch:
         """The barriers behind the last record: one per downstream subtask, or one to the driver."""
         down = self._downstream
         barriers = alignment.barriers(ack, down.parallelism if down else 1)
-        control = pa.array([encode_barrier(b) for b in barriers], pa.binary())
         if down is None:
-            return pa.RecordBatch.from_arrays([control], names=[CONTROL])
-        count = len(barriers)
-        groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(count)]
-        empty: list[Any] = [pa.nulls(count, f.type) for f in self._emits]
-        wire: list[Any] = [pa.array(np.ones(count, np.int8)), pa.array(groups, pa.int32()), control]
-        return pa.RecordBatch.from_arrays([*empty, *wire], schema=self._wire_schema())
+            return pa.RecordBatch.from_arrays([pa.array(map(encode_barrier, barriers), pa.binary())], names=[CONTROL])
+        groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(down.parallelism)]
+        control: Any = pa.array(map(barrier_mark, groups, barriers), pa.binary())
+        empty: list[Any] = [pa.nulls(len(groups), f.type) for f in self._emits]
+        return pa.RecordBatch.from_arrays([*empty, control], schema=self._wire_schema())
 
 
 def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:

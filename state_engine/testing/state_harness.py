@@ -15,6 +15,7 @@ from state_engine.serialization.types import ddl_to_arrow, parse_columns
 
 UID = "operator"
 MAX_PARALLELISM = 13
+ALL_KEY_GROUPS = KeyGroupRange(0, MAX_PARALLELISM - 1)
 At = Callable[..., Any]
 ErrorT = TypeVar("ErrorT", bound=Exception)
 Epoch = list[tuple[StateSchema, pa.Table]]
@@ -30,7 +31,7 @@ class KeyedBackend(Protocol):
     def attach(self, restored: Iterable[StateSchema], load: Callable[[StateSchema], Iterable[pa.Table]], /) -> None: ...
     def state(self, descriptor: StateDescriptor, /) -> Any: ...
     def statistics(self) -> tuple[StateStatistics, ...]: ...
-    def freeze(self, known_key_groups: dict[Any, int], processing_time: int, /) -> Epoch: ...
+    def freeze(self, processing_time: int, /) -> Epoch: ...
     def settle(self) -> None: ...
     def forget(self) -> None: ...
     def apply(self, name: str, rows: pa.Table, /) -> None: ...
@@ -46,14 +47,22 @@ class StateHarness:
         make: Makes an empty backend of (uid, codec, key groups, context).
         key: DDL of the key columns.
         epochs: The log so far, an epoch each; the backend is attached to it as after a restore.
+        key_groups: What the backend owns.
     """
 
-    def __init__(self, make: MakeBackend, key: str = "k string", epochs: Sequence[Epoch] = ()) -> None:
+    def __init__(
+        self,
+        make: MakeBackend,
+        key: str = "k string",
+        epochs: Sequence[Epoch] = (),
+        key_groups: KeyGroupRange = ALL_KEY_GROUPS,
+    ) -> None:
         self._make = make
         self._key = key
+        self._key_groups = key_groups
         self.codec = KeyCodec(parse_columns(key), MAX_PARALLELISM)
         self.context = KeyContext()
-        self.backend = make(UID, self.codec, KeyGroupRange(0, MAX_PARALLELISM - 1), self.context)
+        self.backend = make(UID, self.codec, key_groups, self.context)
         self.epochs: list[Epoch] = list(epochs)
         self.backend.attach(list({s.name: s for epoch in self.epochs for s, _ in epoch}.values()), self.tables)
 
@@ -77,14 +86,14 @@ class StateHarness:
 
     def end(self, processing_time: int, then: Callable[[], None]) -> dict[str, list[dict[str, Any]]]:
         """Ends an epoch whose rows are in the log, and lets the backend hear what became of it."""
-        epoch = self.backend.freeze({}, processing_time)
+        epoch = self.backend.freeze(processing_time)
         self.epochs.append(epoch)
         then()
         return {schema.name: rows.to_pylist() for schema, rows in epoch}
 
     def reopened(self) -> "StateHarness":
         """Returns a fresh backend on the same log."""
-        return StateHarness(self._make, self._key, self.epochs)
+        return StateHarness(self._make, self._key, self.epochs, self._key_groups)
 
     def schema(self, descriptor: StateDescriptor) -> StateSchema:
         """Returns the schema that the log has for a descriptor."""

@@ -13,10 +13,10 @@ from state_engine.api import (
 )
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.tables import StateValueError
-from state_engine.errors import DuplicateStateError, StateTypeChangedError, UnsupportedTypeError
+from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError, UnsupportedTypeError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op
-from state_engine.testing.state_harness import MAX_PARALLELISM, KeyedBackend, StateHarness, refused
+from state_engine.testing.state_harness import ALL_KEY_GROUPS, MAX_PARALLELISM, KeyedBackend, StateHarness, refused
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.STRING())
@@ -30,9 +30,9 @@ class StateLogSuite:
         """Returns an empty backend; to be overridden."""
         raise NotImplementedError
 
-    def harness(self, key: str = "k string") -> StateHarness:
+    def harness(self, key: str = "k string", key_groups: KeyGroupRange = ALL_KEY_GROUPS) -> StateHarness:
         """Returns an empty backend with an empty log."""
-        return StateHarness(self.make_backend, key)
+        return StateHarness(self.make_backend, key, key_groups=key_groups)
 
     def test_a_state_is_made_once(self) -> None:
         harness = self.harness()
@@ -92,11 +92,16 @@ class StateLogSuite:
         assert set(groups) <= set(range(MAX_PARALLELISM))
         assert {row["k"]: row["value"] for row in rows} == {key: key for key in range(200)}
 
-    def test_key_groups_that_came_with_the_records_are_used(self) -> None:
-        harness = self.harness()
-        harness.state(COUNT, "a").update(1)
-        ((_, rows),) = harness.backend.freeze({"a": 7}, 0)
-        assert rows.column("key_group").to_pylist() == [7]
+    def test_state_of_a_key_of_another_subtask_is_refused(self) -> None:
+        harness = self.harness(key_groups=KeyGroupRange(0, 5))
+        codec = harness.codec
+        own, strange = (
+            next(k for k in map(str, range(99)) if (codec.key_group(k) <= 5) is mine) for mine in (True, False)
+        )
+        harness.state(COUNT, own).update(1)
+        assert [row["k"] for row in harness.seal()["count"]] == [own]
+        harness.state(COUNT, strange).update(1)
+        refused(RoutingError, repr(strange), lambda: harness.backend.freeze(0))
 
     def test_seq_is_unique_across_states(self) -> None:
         harness = self.harness()
@@ -189,7 +194,7 @@ class StateLogSuite:
         harness.state(COUNT).update(2)
         harness.state(TAGS).clear()
         harness.state(ROUTES).remove("x")
-        harness.backend.freeze({}, 0)
+        harness.backend.freeze(0)
         harness.backend.forget()
         assert harness.state(COUNT).value() == 1
         assert list(harness.state(TAGS).get()) == ["x"]
@@ -205,7 +210,7 @@ class StateLogSuite:
         harness.seal()
         harness.state(TAGS).add("y")
         harness.state(COUNT, "b").update("five")
-        error = refused(StateValueError, "'five'", lambda: harness.backend.freeze({}, 0))
+        error = refused(StateValueError, "'five'", lambda: harness.backend.freeze(0))
         assert error.entry == "b"
         assert "state 'count'" in getattr(error, "__notes__", [])
         harness.backend.forget()

@@ -140,7 +140,7 @@ def test_random_epochs(script: list[tuple[list[Any], str]]) -> None:
             harness.seal()
             sealed = model
         else:
-            harness.backend.freeze({}, 0)
+            harness.backend.freeze(0)
             harness.backend.forget()
         assert contents(harness) == expected(sealed)
     for other in (harness.reopened(), folded(harness, fold), folded(harness, coalesce)):

@@ -8,7 +8,6 @@ import pytest
 
 from state_engine.api.functions import Function, KeyedProcessFunction
 from state_engine.api.type_hints import parse_columns_ddl
-from state_engine.key_groups import key_group_of
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import write_columns, writer
@@ -52,11 +51,8 @@ class Running:
         struct = self.spec.input
         arrays = write_columns(records, struct, [writer(t) for t in struct.types])
         schema = columns_to_arrow(columns_of(struct))
-        positions = [struct.names.index(c.name) for c in self.spec.key]
-        types = [c.type for c in self.spec.key]
-        groups = [key_group_of([r[p] for p in positions], types, 13) if types else 0 for r in records]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        found = self.operator.process(batch, pa.array(groups, pa.int32()))
+        found = self.operator.process(batch)
         return {output: rows.to_pylist() for output, rows in found.items()}
 
 

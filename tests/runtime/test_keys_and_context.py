@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from state_engine.api import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
-from state_engine.key_groups import KeyGroupRange
+from state_engine.key_groups import KeyGroupRange, key_group_of
 from state_engine.runtime.operator import Operator
 
 
@@ -54,28 +54,13 @@ def test_a_generator_sees_its_own_key_all_along(run: Any) -> None:
     assert counts(run(Twice()).feed(("a", 0), ("b", 0))) == [("a", 0), ("a", 0), ("b", 0), ("b", 0)]
 
 
-def test_key_groups_of_the_records_reach_the_log(run: Any) -> None:
+def test_rows_of_the_log_have_their_keys_key_group(run: Any) -> None:
     running = run(Counting())
     running.feed(("a", 0), ("b", 0))
-    operator = running.operator
-    ((schema, rows),) = operator.backend.freeze(operator.known_key_groups, 5_000)
+    ((schema, rows),) = running.operator.backend.freeze(5_000)
     assert schema.name == "count"
-    assert set(operator.known_key_groups) == {"a", "b"}
     groups = dict(zip(rows.column("k").to_pylist(), rows.column("key_group").to_pylist(), strict=True))
-    assert groups == operator.known_key_groups
-
-
-def test_key_groups_are_forgotten_with_the_epoch(run: Any) -> None:
-    running = run(Counting())
-    running.feed(("a", 0))
-    running.operator.begin(6_000, None, 0)
-    assert running.operator.known_key_groups == {}
-
-
-def test_integer_keys_need_not_be_remembered(run: Any) -> None:
-    running = run(Counting(), key=["n"])
-    running.feed(("a", 1))
-    assert running.operator.known_key_groups == {}
+    assert groups == {key: key_group_of([key], ["string"], 13) for key in ("a", "b")}
 
 
 def test_times_are_the_epochs(run: Any) -> None:

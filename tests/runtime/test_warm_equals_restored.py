@@ -33,7 +33,7 @@ def emitted(run: Any, sizes: list[int], restore: bool) -> list[str]:
         found = running.feed(*RECORDS[start : start + size])
         rows += [row["k"] for row in found["main"]]
         start += size
-        log += running.operator.backend.freeze(running.operator.known_key_groups, 5_000)
+        log += running.operator.backend.freeze(5_000)
         if restore:
             running = run(Visits())
             for schema, table in log:

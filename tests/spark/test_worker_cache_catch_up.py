@@ -74,8 +74,7 @@ class Worker:
         """Sets the values that are not None; returns the states of all the keys."""
         keys = list(values)
         batch = pa.record_batch({"k": pa.array(keys, pa.string()), "v": pa.array(values.values(), pa.int64())})
-        groups = pa.array([key_group_of((k,), ["string"], MAX) for k in keys], pa.int32())
-        rows = cached.operator.process(batch, groups).get("main")
+        rows = cached.operator.process(batch).get("main")
         found = {} if rows is None else {row["k"]: row["v"] for row in rows.to_pylist()}
         return {k: v for k, v in found.items() if v is not None}
 
@@ -83,7 +82,7 @@ class Worker:
         """Runs an epoch up to its ack."""
         self.process(cached, values)
         assert cached.operator.backend is not None
-        cached.operator.backend.freeze(cached.operator.known_key_groups, self.job.now_ms)
+        cached.operator.backend.freeze(self.job.now_ms)
         cached.pending = attempt
 
     def states(self, head: StoredManifest, subtask: int = 0, parallelism: int = 1) -> dict[str, int]:
