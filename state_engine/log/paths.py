@@ -30,9 +30,9 @@ def changes_folder(generation: int) -> str:
     return f"{generation_folder(generation)}/changes"
 
 
-def change_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str) -> str:
-    """Returns the path of one attempt's change file."""
-    return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{attempt}.arrow"
+def change_path(generation: int, epoch: int, uid: str, subtask: int, new_id: str) -> str:
+    """Returns a path for a change file; `new_id` is of this file alone, since a put that failed may have made it."""
+    return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{new_id}.arrow"
 
 
 def output_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str, output: str) -> str:

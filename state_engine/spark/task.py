@@ -4,6 +4,7 @@ The function that Spark sends is constant for the life of the query; the epoch's
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,6 +39,7 @@ from state_engine.spark.wire import (
     is_record,
 )
 from state_engine.spark.worker_cache import WORKER, Cached, settle_memory, storage_of
+from state_engine.storage.create import create_under_new_name
 from state_engine.storage.port import CheckpointStorage
 
 CRASH_PROPERTY = "lakestate.crash"
@@ -234,8 +236,8 @@ class Subtask:
             max_parallelism=self._own.max_parallelism,
         )
         parts, sections, checksum, length = encode_change_file(header, states, self._spec.codec)  # type: ignore[arg-type]
-        path = change_path(plan.generation, plan.epoch, self._uid, subtask, self._attempt)
-        storage.put_exclusive(path, *parts)
+        name = partial(change_path, plan.generation, plan.epoch, self._uid, subtask)
+        path = create_under_new_name(storage, RandomIds(), name, *parts)
         return StateHandle(
             path=path,
             length=length,
