@@ -121,9 +121,9 @@ def _failed_marks(
     return marks, np.zeros(marks.num_rows, dtype=bool)
 
 
-def _failed_mark(mark: bytes, failure: _MapFailure) -> bytes:
+def _failed_mark(mark: Any, failure: _MapFailure) -> bytes:
     barrier = barrier_of_mark(mark)
-    return mark if barrier is None else barrier_mark(group_of_mark(mark), failure.of(barrier))
+    return barrier_mark(group_of_mark(mark), failure.of(barrier)) if barrier is not None else bytes(mark)
 
 
 __all__ = ["MapFunction"]

@@ -9,10 +9,10 @@ import pytest
 from state_engine.api.output_tag import columns_type
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.spark.map_function import MapFunction
-from state_engine.spark.wire import CONTROL, GROUP, KIND, MARK, RECORD, decode_barrier, encode_barrier
+from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, group_of_mark
 
 COLUMNS = columns_type("n bigint", "the test")
-SCHEMA = pa.schema([("n", pa.int64()), (KIND, pa.int8()), (GROUP, pa.int32()), (CONTROL, pa.binary())])
+SCHEMA = pa.schema([("n", pa.int64()), (CONTROL, pa.binary())])
 IN_FRONT = Ack(uid="zero", subtask=0, attempt="z", records_in=1, records_out=1)
 OWN = Ack(uid="one", subtask=3, attempt="a", records_in=3, records_out=3)
 FULL = Barrier(uid="one", subtask=3, attempt="a", acks=(IN_FRONT, OWN))
@@ -20,8 +20,8 @@ SLIM = Barrier(uid="one", subtask=3, attempt="a")
 
 
 def batch(records: Sequence[int], barriers: Sequence[Barrier] = ()) -> pa.RecordBatch:
-    rows: list[dict[str, Any]] = [{"n": n, KIND: RECORD, GROUP: None, CONTROL: None} for n in records]
-    rows += [{"n": None, KIND: MARK, GROUP: 7, CONTROL: encode_barrier(barrier)} for barrier in barriers]
+    rows: list[dict[str, Any]] = [{"n": n, CONTROL: None} for n in records]
+    rows += [{"n": None, CONTROL: barrier_mark(7, barrier)} for barrier in barriers]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
@@ -30,9 +30,9 @@ def run(
 ) -> tuple[list[int], list[Barrier]]:
     """Returns the records and the barriers that come out."""
     out = [row for made in MapFunction(function, COLUMNS, columns)(batches) for row in made.to_pylist()]
-    barriers = [row for row in out if row[KIND] == MARK]
-    assert all(row["n"] is None and row[GROUP] == 7 for row in barriers)
-    return [row["n"] for row in out if row[KIND] == RECORD], [decode_barrier(row[CONTROL]) for row in barriers]
+    barriers = [row for row in out if row[CONTROL] is not None]
+    assert all(row["n"] is None and group_of_mark(row[CONTROL]) == 7 for row in barriers)
+    return [row["n"] for row in out if row[CONTROL] is None], [barrier_of_mark(row[CONTROL]) for row in barriers]
 
 
 def divide(row: Any) -> Any:
@@ -94,11 +94,11 @@ def test_a_row_of_another_type_is_told_too(wrong: Any) -> None:
 def test_long_records_are_shortened() -> None:
     columns = columns_type("s string", "the test")
     rows = pa.RecordBatch.from_pylist(
-        [{"s": "x" * 9_000, KIND: RECORD}, {KIND: MARK, GROUP: 7, CONTROL: encode_barrier(FULL)}],
+        [{"s": "x" * 9_000, CONTROL: None}, {"s": None, CONTROL: barrier_mark(7, FULL)}],
         schema=pa.schema([("s", pa.string()), *list(SCHEMA)[1:]]),
     )
     [made] = MapFunction(divide, columns, columns)([rows])
     [control] = made.column(CONTROL).to_pylist()
-    failure = decode_barrier(control).acks[1].failure
+    failure = barrier_of_mark(control).acks[1].failure
     assert failure is not None
     assert len(failure.record) == 500
