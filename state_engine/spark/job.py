@@ -242,7 +242,8 @@ class StreamJob:
         Raises:
             JobDefinitionError: The job cannot run as it is built.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
-            SinkError: A Delta sink's table has other columns than the output; nothing was written.
+            SinkError: A Delta sink's table has other columns than the output, or asks more of its writers than adding
+                finished files gives (partitions, constraints, …); nothing was written.
             FencedError: Another driver owns the job.
         """
         options = StartOptions(

@@ -54,7 +54,8 @@ class SinkCommits:
         """Makes the Delta tables that are missing, once all others are known to fit.
 
         Raises:
-            SinkError: A table has other columns than the output; nothing was written.
+            SinkError: A table has other columns than the output, or asks more of its writers than adding finished
+                files gives (partitions, constraints, column mapping, …); nothing was written.
         """
         tables = [
             (node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)
@@ -65,6 +66,12 @@ class SinkCommits:
                     f"Sink {uid!r} of job {self._job!r} does not fit the Delta table {path}: "
                     f"column {'; column '.join(map(str, other))}.",
                     action="Give the sink another path, or change the table so that it has the columns of the output.",
+                )
+            if found := delta.obstacles(path):
+                raise SinkError(
+                    f"Sink {uid!r} of job {self._job!r} cannot write to the Delta table {path}: "
+                    f"{'; '.join(obstacle.what for obstacle in found)}.",
+                    action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
                 )
         for _, path, schema in tables:
             delta.ensure_table(path, schema)

@@ -17,6 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
+from state_engine.storage import delta_features
 
 CONFLICTS = 50
 
@@ -97,6 +98,14 @@ def other_columns(path: str, schema: pa.Schema) -> list[OtherColumn]:
     wanted = Schema.from_arrow(schema).fields
     different = [field for field in wanted if there.get(field.name) != field.type]
     return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
+
+
+def obstacles(path: str) -> list[delta_features.Obstacle]:
+    """Returns why files of ours cannot be added to a table or removed again; none when there is no table."""
+    try:
+        return delta_features.obstacles(_load(path))
+    except NotFoundError:
+        return []
 
 
 def table_version(path: str) -> int | None:
@@ -323,6 +332,7 @@ __all__ = [
     "append_files",
     "ensure_table",
     "live_files",
+    "obstacles",
     "other_columns",
     "replace_files",
     "table_version",

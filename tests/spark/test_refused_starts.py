@@ -174,6 +174,20 @@ def test_a_sink_table_of_other_columns(spark, source: Input, root: Path, tmp_pat
     assert table_version(sinks.tally) is None, "nothing was made before all tables were looked at"
 
 
+def test_a_sink_table_that_asks_more_of_its_writers(spark, source: Input, root: Path, tmp_path: Path) -> None:
+    sinks = outputs(tmp_path / "out")
+    rows = pa.table(
+        {"n": pa.array([], pa.int64()), "sub": pa.array([], pa.string()), "total": pa.array([], pa.int64())}
+    )
+    write_deltalake(sinks.totals, rows, partition_by=["sub"])
+    with pytest.raises(SinkError, match=r"'totals-out'.*is partitioned by 'sub'") as caught:
+        tally_job(source.stream(spark), root, "partitioned", sinks).start(available_now=True)
+    assert sinks.totals in caught.value.message
+    assert "flat table" in caught.value.action
+    assert newest(root, "partitioned") is None
+    assert (table_version(sinks.totals), table_version(sinks.tally)) == (0, None)
+
+
 def test_a_sink_table_that_somebody_compacted_cannot_go_back(spark, source: Input, root: Path, tmp_path: Path) -> None:
     sinks = outputs(tmp_path / "out")
 
