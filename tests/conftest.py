@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,10 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The JVMs of the tests, also those of jobs in processes of their own, live for seconds: one that compiles less and
+# collects on one thread needs half the processor time.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
