@@ -88,6 +88,14 @@ class Sinks(Protocol):
     declared dead may still be on its way to either.
     """
 
+    def prepare(self) -> None:
+        """Makes what the sinks still lack, such as a table. Called once a start can no longer be refused.
+
+        Raises:
+            StorageError: It was not made; calling again is safe.
+        """
+        ...
+
     def commit(self, sealed: StoredManifest) -> None:
         """Commits what a sealed epoch staged; idempotent by (job, generation, epoch).
 

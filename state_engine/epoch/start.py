@@ -163,6 +163,7 @@ class StartUp:
         target = look.read_target(self._log, successor.origin)
         if operators is not None:
             check(request, target.manifest)
+        self._sinks.prepare()
         kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, successor.generation)
         debt = debts.owed(self._log, closing)
         if debt is not None and contains(kept, debt.manifest.generation, debt.manifest.epoch):
@@ -193,8 +194,9 @@ class StartUp:
     # S3 -----------------------------------------------------------------------------------------------------------
 
     def _settle(self, request: StartRequest, claim: StoredManifest, operators: tuple[OperatorPlan, ...]) -> Head:
-        """Pays what the chain owes: the newest output to the sinks, a half-finished publish to the catalogue."""
+        """Makes sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
         epoch = claim.manifest.epoch
+        self._sinks.prepare()
         if (debt := debts.owed(self._log, claim)) is not None:
             debts.commit(self._sinks, debt, self._sink_attempts)
         self._crash.at(CrashPoint.S3_SINKS_COMMITTED, epoch)

@@ -7,7 +7,7 @@ added again on the side that is entered (a restore into a generation that was it
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from state_engine.errors import SinkRewindError
+from state_engine.errors import NotFoundError, SinkRewindError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
@@ -34,7 +34,7 @@ def move(log: ManifestLog, job: str, sink: str, path: str, head: StoredManifest,
         head: The newest sealed manifest of the job.
         target: What is restored.
     """
-    live = set(delta.live_files(path))
+    live = _live(path)
     left = [o for m in since(log, head, target) for o in _committed(m, sink, path, job, live)]
     entered = [o for m in since(log, target, head) for o in outputs_of(m, sink)]
     return SinkMove(tuple(left), tuple(o for o in entered if o.path not in live))
@@ -42,7 +42,7 @@ def move(log: ManifestLog, job: str, sink: str, path: str, head: StoredManifest,
 
 def check(move_: SinkMove, sink: str, path: str) -> None:
     """Raises SinkRewindError if files that have to be removed, or added again, are not there any more."""
-    live = set(delta.live_files(path))
+    live = _live(path)
     gone = [o.path for o in move_.removed if o.path not in live]
     if gone:
         raise SinkRewindError(
@@ -78,6 +78,14 @@ def transaction_version(generation: int, epoch: int) -> int:
 def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
     """Returns what an epoch staged for a sink."""
     return [o for op in manifest.operators.values() for ack in op.acks for o in ack.outputs if o.output == sink]
+
+
+def _live(path: str) -> set[str]:
+    """Files of a table; none where the table is still to be made."""
+    try:
+        return set(delta.live_files(path))
+    except NotFoundError:
+        return set()
 
 
 def _committed(manifest: Manifest, sink: str, path: str, job: str, live: set[str]) -> list[OutputFile]:

@@ -50,17 +50,14 @@ class SinkCommits:
                 struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
                 self._sinks.append((sink, schema_of(struct)))
 
-    def prepare(self) -> None:
-        """Makes the Delta tables that are missing, once all others are known to fit.
+    def check(self) -> None:
+        """Looks at the Delta tables that are there, and writes nothing.
 
         Raises:
             SinkError: A table has other columns than the output, or asks more of its writers than adding finished
-                files gives (partitions, constraints, column mapping, …); nothing was written.
+                files gives (partitions, constraints, column mapping, …).
         """
-        tables = [
-            (node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)
-        ]
-        for uid, path, schema in tables:
+        for uid, path, schema in self._tables():
             if other := delta.other_columns(path, schema):
                 raise SinkError(
                     f"Sink {uid!r} of job {self._job!r} does not fit the Delta table {path}: "
@@ -73,8 +70,14 @@ class SinkCommits:
                     f"{'; '.join(obstacle.what for obstacle in found)}.",
                     action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
                 )
-        for _, path, schema in tables:
+
+    def prepare(self) -> None:
+        for _, path, schema in self._tables():
             delta.ensure_table(path, schema)
+
+    def _tables(self) -> list[tuple[str, str, pa.Schema]]:
+        """Uid, path and columns of each Delta sink."""
+        return [(node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)]
 
     def commit(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest

@@ -75,7 +75,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     )
     request = _request(job, log, options)
     _check_sources(request, open_job)
-    sinks.prepare()
+    sinks.check()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     coordinator.resume(next_id=publisher.next_checkpoint_id(), last_epoch=head.base.epoch if head.base else 0)
     directory = _seed(job, open_job, log, head)

@@ -128,6 +128,7 @@ class World:
     others: dict[str, "World"] = field(default_factory=dict)
     now_ms: int = 1_000_000
     ids: int = 0
+    sinks_made: int = 0
 
     def __post_init__(self) -> None:
         self.log = self.open_log()

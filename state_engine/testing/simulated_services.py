@@ -19,8 +19,14 @@ class SimulatedSinks:
 
     world: World
     crash: SimulatedCrashes
+    prepared: bool = False
+
+    def prepare(self) -> None:
+        self.prepared = True
+        self.world.sinks_made += 1
 
     def commit(self, sealed: StoredManifest) -> None:
+        assert self.prepared, "a sink got output before it was made"
         manifest, faults = sealed.manifest, self.crash.faults
         if faults.sink_errors:
             faults.sink_errors -= 1
@@ -38,6 +44,7 @@ class SimulatedSinks:
         pass
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
+        assert self.prepared, "a sink was taken back before it was made"
         head = newest(self.world.log)
         assert head is not None
         returned = [

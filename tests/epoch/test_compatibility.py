@@ -67,11 +67,12 @@ def test_a_refusal_writes_nothing(change: Change, kind: type[RestoreError], says
     start = request()
     if restore:
         start = simulation.restore(simulation.world.log.read(1, 4))
-    before = dict(simulation.world.storage.objects)
+    before, sinks_made = dict(simulation.world.storage.objects), simulation.world.sinks_made
     with pytest.raises(kind, match=says) as refusal:
         simulation.start(change(start))
     assert refusal.value.action
     assert simulation.world.storage.objects == before
+    assert simulation.world.sinks_made == sinks_made
 
 
 def test_state_of_a_lost_operator_may_stay_behind_and_come_back() -> None:

@@ -24,7 +24,7 @@ from state_engine.errors import (
     StorageError,
     UnknownOperatorError,
 )
-from state_engine.spark import MemorySink, StreamJob
+from state_engine.spark import DeltaSink, MemorySink, StreamJob
 from state_engine.storage.delta import table_version
 
 pytestmark = pytest.mark.spark
@@ -38,10 +38,11 @@ class Text(Count):
 
 
 def refused(root: Path, name: str, error: type[LakestateError], match: str, start: Any) -> None:
-    """Starts, and compares everything under the job's root with what was there before."""
+    """Starts, and compares everything under the job's root, and all sink tables beside it, with what was there."""
 
     def seen() -> dict[str, int]:
-        return {str(p): p.stat().st_mtime_ns for p in sorted((root / name).rglob("*")) if p.is_file()}
+        folders = [root / name, *(f for f in root.parent.iterdir() if f.name.startswith("out"))]
+        return {str(p): p.stat().st_mtime_ns for folder in folders for p in folder.rglob("*") if p.is_file()}
 
     before, head = seen(), newest(root, name)
     with pytest.raises(error, match=match) as caught:
@@ -85,6 +86,20 @@ def test_what_changed_is_named(spark, source: Input, root: Path) -> None:
     paced = source.stream(spark, per_epoch=7)  # how much is read at once may change
     source.add_many(2)
     assert [e.records for e in run_all(count_job(paced, root, name)).epochs] == [120]
+
+
+def test_a_refused_start_makes_no_table_for_a_new_sink(spark, source: Input, root: Path, tmp_path: Path) -> None:
+    df, name, sink = source.stream(spark), "no-table", DeltaSink(str(tmp_path / "out" / "new"))
+    run_all(count_job(df, root, name))
+    other_key = df.selectExpr("n", "cast(substr(k, 2) as int) as k", "sub", "v")
+    refused(
+        root,
+        name,
+        KeyTypeChangedError,
+        "k int",
+        lambda: count_job(other_key, root, name, sink).start(available_now=True),
+    )
+    assert table_version(sink.path) is None
 
 
 def test_an_operator_that_is_gone(spark, source: Input, root: Path) -> None:
