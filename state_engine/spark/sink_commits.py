@@ -73,7 +73,7 @@ class SinkCommits:
 
     def prepare(self) -> None:
         for _, path, schema in self._tables():
-            delta.ensure_table(path, schema)
+            delta.ensure_table(path, schema, delta.SINK_TABLE_PROPERTIES)
 
     def _tables(self) -> list[tuple[str, str, pa.Schema]]:
         """Uid, path and columns of each Delta sink."""

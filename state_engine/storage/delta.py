@@ -29,6 +29,12 @@ STATE_TABLE_PROPERTIES: Mapping[str, str] = {
     "delta.checkpointInterval": "50",
 }
 
+# A sink's table is its owner's: Delta's own defaults, and nothing of ours. A commit that comes again is told by its
+# application transaction, which checkpoints of the log carry on; a restore asks the newest version which files are
+# there, and manifests which files to move. So neither needs old entries of the log. What a restore may have to bring
+# back are files that an earlier one removed, and these are safe for as long as VACUUM is told to wait.
+SINK_TABLE_PROPERTIES: Mapping[str, str] = {}
+
 # checkpoints make loading cheap; cleaning the log is never done behind a commit
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
@@ -326,6 +332,7 @@ def _make_durable(path: str, first: int, last: int) -> None:
 
 __all__ = [
     "CONFLICTS",
+    "SINK_TABLE_PROPERTIES",
     "STATE_TABLE_PROPERTIES",
     "DeltaFile",
     "OtherColumn",

@@ -133,5 +133,6 @@ def test_spark_reads_the_table_with_its_statistics(spark, tmp_path: Path) -> Non
     df = spark.read.format("delta").load(table)
     assert df.count() == len(source.all)
     assert df.where("n between 70 and 80").count() == 11
+    assert DeltaTable(table).metadata().configuration == {}, "the table is its owner's, with Delta's defaults"
     history = spark.sql(f"describe history delta.`{table}`").count()
     assert history >= 3

@@ -228,6 +228,23 @@ def test_checkpoints_of_the_log_keep_versions_and_transactions(tmp_path: Path) -
     assert pa.table(DeltaTable(table, version=2).to_pyarrow_table()).num_rows == 2
 
 
+def test_a_sink_table_whose_old_log_was_cleaned_up_goes_back_all_the_same(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    ensure_table(table, SCHEMA, dict(delta.SINK_TABLE_PROPERTIES) | {"delta.checkpointInterval": "3"})
+    files = [_file(table, f"{version}.parquet", str(version)) for version in range(1, 6)]
+    for version, file in enumerate(files, 1):
+        _append(table, version, file)
+    log = Path(table) / "_delta_log"
+    newest = max(int(file.name[:20]) for file in log.glob("*.checkpoint.parquet"))
+    for version in range(newest):
+        (log / f"{version:020d}.json").unlink()
+    assert newest >= 3, "the log of the first commits is gone"
+    assert delta.transaction_version(table, "app") == 5
+    replace_files(table, [file.path for file in files[1:]], app_id="app", version=6, now_ms=1)
+    replace_files(table, [], files[1:2], app_id="app", version=7, now_ms=1)
+    assert _values(table) == ["1", "2"]
+
+
 def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
     _append(table, 1, _file(table, "1.parquet", "a"), _file(table, "2.parquet", "b"), _file(table, "3.parquet", "c"))
     for _ in range(2):
