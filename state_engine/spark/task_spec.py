@@ -33,7 +33,7 @@ class TaskSpec:
         stages: Where its outputs go.
         downstream: Uid of the operator that takes its main output, if any.
         codec: Codec of change files.
-        cache_bytes: How much state a worker may keep, over all ranges.
+        cache_bytes: How much state a worker may keep, over all ranges; an estimate by its number of rows.
     """
 
     operator: OperatorSpec
