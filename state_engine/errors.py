@@ -122,7 +122,7 @@ class NothingToRestoreError(RestoreError):
 
 
 class SinkRewindError(RestoreError):
-    """A sink cannot be taken back to the restored epoch."""
+    """A sink cannot be taken back to the restored epoch, or is not there to be taken back."""
 
 
 class StorageError(LakestateError):
@@ -194,7 +194,7 @@ class RoutingError(LakestateError):
 
 
 class SinkError(LakestateError):
-    """Sealed output could not be committed to its sink, or a start found that the sink cannot take the output."""
+    """Sealed output could not be committed to its sink, or a start found that the sink is gone or cannot take it."""
 
 
 class SavepointError(LakestateError):

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.epoch.request import StartRequest
+from state_engine.epoch.sink_names import merged
 from state_engine.log.lineage import contains, fork_lineage
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import (
@@ -72,13 +73,14 @@ def restored(
     """Returns the first manifest of a generation that starts from `target`.
 
     A fork from another job has a lineage of its own and no base yet: readers follow predecessor and `origin` into the
-    other job's root for what lies before.
+    other job's root for what lies before. The other job's sinks are its own.
     """
     manifest = carried(target, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
     if origin.job == job:
         lineage, base = fork_lineage(manifest.lineage, target.manifest.epoch, generation), manifest.base
     else:
         lineage, base = (Span(generation=generation, first=manifest.epoch),), None
+        manifest = replace(manifest, sinks=())
     return replace(manifest, job=job, generation=generation, lineage=lineage, base=base, origin=origin)
 
 
@@ -93,6 +95,7 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
         fingerprints=request.fingerprints,
         operators=plans | {uid: left for uid, left in manifest.operators.items() if uid not in plans},
         schemas=merge_schemas(manifest.schemas, (schema for op in request.operators for schema in op.schemas)),
+        sinks=merged(manifest.sinks, request.sinks),
         keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},
     )
 

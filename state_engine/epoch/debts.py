@@ -2,7 +2,7 @@
 
 from state_engine.epoch.ports import Log, Sinks
 from state_engine.errors import DamagedManifestError, NotFoundError, SinkError, StorageError
-from state_engine.log.lineage import predecessor_of
+from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 
 
@@ -36,6 +36,14 @@ def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
     return None if head.manifest.kind == "restore" else head
 
 
+def owed_by_target(log: Log, head: StoredManifest, target: StoredManifest) -> StoredManifest | None:
+    """Returns what a restore to `target` still has to pay, or None: what is abandoned need not be paid."""
+    debt = owed(log, head)
+    if debt is None or debt.manifest.epoch > target.manifest.epoch:
+        return None
+    return debt if contains(target.manifest.lineage, debt.manifest.generation, debt.manifest.epoch) else None
+
+
 def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
     """Commits the output of a sealed epoch, trying again after errors; the commit is idempotent.
 
@@ -50,4 +58,4 @@ def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
                 raise
 
 
-__all__ = ["commit", "owed"]
+__all__ = ["commit", "owed", "owed_by_target"]

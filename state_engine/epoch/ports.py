@@ -119,10 +119,18 @@ class Sinks(Protocol):
         """
         ...
 
-    def check_rewind(self, target: StoredManifest) -> None:
+    def check_rewind(self, target: StoredManifest, generation: int) -> None:
         """Raises SinkRewindError if `rewind` could not succeed; changes nothing.
 
-        Asked before the fork is decided, unless output is kept.
+        Also if a sink is gone, or writes elsewhere now, that has output to be taken back. Asked before the fork is
+        decided and before it is finished, unless output is kept.
+        """
+        ...
+
+    def check_owed(self, sealed: StoredManifest) -> None:
+        """Raises SinkError if a sink is gone, or writes elsewhere now, that `commit` may owe output; changes nothing.
+
+        Asked before a claim, unless output is kept: `commit` then leaves such a sink out.
         """
         ...
 

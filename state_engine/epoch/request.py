@@ -4,7 +4,7 @@ import msgspec
 
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import BaseReference, SourceFingerprint, StateSchema
+from state_engine.log.records import BaseReference, SinkTable, SourceFingerprint, StateSchema
 from state_engine.serialization.column import Column
 
 
@@ -36,16 +36,19 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         operators: Upstream first.
         fingerprints: The sources as they are declared today, in order.
+        sinks: The sinks as they are declared today.
         parallelism: Overrides that of every operator, up to its max parallelism.
         restore: Without it the job goes on from its newest sealed epoch.
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
-        keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished.
+        keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished. And
+            what is owed to a sink that the job no longer has is left out.
     """
 
     job: str
     root: str
     operators: tuple[OperatorShape, ...]
     fingerprints: tuple[SourceFingerprint, ...] = ()
+    sinks: tuple[SinkTable, ...] = ()
     parallelism: int | None = None
     restore: RestoreTarget | None = None
     allow_non_restored_state: bool = False

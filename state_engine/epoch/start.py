@@ -14,8 +14,8 @@ from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
+from state_engine.epoch.sink_names import check_names
 from state_engine.errors import FencedError
-from state_engine.log.lineage import contains, fork_lineage
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Successor
 
@@ -65,7 +65,8 @@ class StartUp:
             RestoreError: The job cannot go on from there; nothing was written.
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: The storage gives no definite answer; starting again is safe.
-            SinkError: The job is claimed, but a sink does not take what it is owed; starting again is safe.
+            SinkError: A sink that is owed output is gone, or a table goes on under another uid, and nothing was
+                written; or the job is claimed, but a sink does not take what it is owed. Starting again is safe.
         """
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
@@ -76,7 +77,7 @@ class StartUp:
             if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
                 wanted = None
             if wanted is not None:
-                self._validate(request, wanted)
+                self._validate(request, wanted, head)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
             successor = head.manifest.successor if head else None
             operators = carry.planned(request, successor)
@@ -97,14 +98,26 @@ class StartUp:
             action="Stop the other driver, then start again.",
         )
 
-    def _validate(self, request: StartRequest, wanted: RestoreTarget) -> None:
+    def _validate(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest | None) -> None:
         """Refuses a restore in S1, before anything is written."""
         target = wanted.stored
         check(request, target.manifest)
         if target.manifest.job == request.job:
             look.read_target(self._log, carry.origin_of(target, wanted.savepoint_id))
-            if not request.keep_output:
-                self._sinks.check_rewind(target)
+            if head is not None and not request.keep_output:
+                self._check_sinks(request, head, target, self._next_generation())
+
+    def _check_sinks(
+        self, request: StartRequest, head: StoredManifest, target: StoredManifest, generation: int
+    ) -> None:
+        """Refuses a restore for its sinks: what has to be taken back, or is still to be paid, must find its sink."""
+        check_names(request.sinks, head.manifest.sinks)
+        self._sinks.check_rewind(target, generation)
+        if (debt := debts.owed_by_target(self._log, head, target)) is not None:
+            self._sinks.check_owed(debt)
+
+    def _next_generation(self) -> int:
+        return max(self._log.generations()) + 1
 
     # S2 -----------------------------------------------------------------------------------------------------------
 
@@ -128,13 +141,17 @@ class StartUp:
     ) -> StoredManifest | None:
         """Seals a manifest without data behind the newest one; all earlier incarnations find their number taken."""
         check(request, head.manifest)
+        if not request.keep_output:
+            check_names(request.sinks, head.manifest.sinks)
+            if (debt := debts.owed(self._log, head)) is not None:
+                self._sinks.check_owed(debt)
         claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         return self._put_claim(carry.declared(claim, request, operators))
 
     def _close(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest, me: look.Incarnation) -> None:
         """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more."""
         successor = Successor(
-            generation=max(self._log.generations()) + 1,
+            generation=self._next_generation(),
             origin=carry.origin_of(wanted.stored, wanted.savepoint_id),
             parallelism=request.parallelism,
             keep_output=request.keep_output,
@@ -163,12 +180,12 @@ class StartUp:
         target = look.read_target(self._log, successor.origin)
         if operators is not None:
             check(request, target.manifest)
-        self._sinks.prepare()
-        kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, successor.generation)
-        debt = debts.owed(self._log, closing)
-        if debt is not None and contains(kept, debt.manifest.generation, debt.manifest.epoch):
-            debts.commit(self._sinks, debt, self._sink_attempts)  # what is abandoned need not be paid
         keep_output = successor.keep_output or request.keep_output
+        if not keep_output:
+            self._check_sinks(request, closing, target, successor.generation)
+        self._sinks.prepare()
+        if (debt := debts.owed_by_target(self._log, closing, target)) is not None:
+            debts.commit(self._sinks, debt, self._sink_attempts)
         self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
         fork = carry.restored(
@@ -180,6 +197,7 @@ class StartUp:
             number=me.number,
             now_ms=max(self._clock.now_ms(), closing.manifest.processing_time),
         )
+        fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were new behind the target
         return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))
 
     def _put_claim(self, claim: Manifest) -> StoredManifest | None:

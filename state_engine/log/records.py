@@ -13,6 +13,7 @@ from state_engine.serialization.column import Column, Record
 StateKind = Literal["keyed", "operator", "broadcast", "timer"]
 StateShape = Literal["value", "list", "map", "reducing", "aggregating"]
 ManifestKind = Literal["claim", "epoch", "idle", "closing", "restore"]
+SinkKind = Literal["delta", "memory", "foreach"]
 Codec = Literal["zstd", "lz4", "none"]
 
 
@@ -214,12 +215,21 @@ class Span(Record, frozen=True, kw_only=True):
     last: int | None = None
 
 
+class SinkTable(Record, frozen=True, kw_only=True):
+    """What a sink of the job is. `table` is the URL or absolute path of a Delta table, or the name of a memory sink."""
+
+    uid: str
+    kind: SinkKind
+    table: str = ""
+
+
 class Manifest(Record, frozen=True, kw_only=True):
     """One sealed epoch.
 
     `predecessor` is the hash of the manifest before it in the lineage (empty for the very first). `operators` holds
     every operator of the job, also where the epoch brought no data. `schemas` accumulates. `sources` is where the
     sources stand *after* this epoch. `checkpoint_id` says that the coordinator's barrier fell on this epoch.
+    `sinks` are all that the job ever had: the last one of a uid is where this epoch's output for it goes.
     """
 
     job: str
@@ -243,6 +253,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     checkpoint_id: int | None = None
     origin: Origin | None = None
     successor: Successor | None = None
+    sinks: tuple[SinkTable, ...] = ()
 
 
 class StateFile(Record, frozen=True, kw_only=True):

@@ -237,13 +237,15 @@ class StreamJob:
                 sinks go back with it.
             parallelism: Another number of subtasks than the job says.
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
-            keep_output: Restore although a sink cannot take its output back.
+            keep_output: Restore although a sink cannot take its output back, or start although a sink is gone, renamed
+                or moved: output that it may still be owed is left out.
 
         Raises:
             JobDefinitionError: The job cannot run as it is built.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
             SinkError: A Delta sink's table has other columns than the output, or asks more of its writers than adding
-                finished files gives (partitions, constraints, …); nothing was written.
+                finished files gives (partitions, constraints, …), or a sink is gone, renamed or moved that may be owed
+                output; nothing was written.
             FencedError: Another driver owns the job.
         """
         options = StartOptions(

@@ -75,6 +75,11 @@ def transaction_version(generation: int, epoch: int) -> int:
     return generation << 40 | epoch
 
 
+def fence(path: str, job: str, sink: str) -> int:
+    """Returns the version that a table has of a sink: the newest commit, or the newest rewind; 0 if there is none."""
+    return delta.transaction_version(path, transaction_id(job, sink)) or 0
+
+
 def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
     """Returns what an epoch staged for a sink."""
     return [o for op in manifest.operators.values() for ack in op.acks for o in ack.outputs if o.output == sink]
@@ -93,8 +98,7 @@ def _committed(manifest: Manifest, sink: str, path: str, job: str, live: set[str
     outputs = outputs_of(manifest, sink)
     if not outputs or any(o.path in live for o in outputs):
         return outputs
-    newest = delta.transaction_version(path, transaction_id(job, sink))
-    committed = newest is not None and newest >= transaction_version(manifest.generation, manifest.epoch)
+    committed = fence(path, job, sink) >= transaction_version(manifest.generation, manifest.epoch)
     return outputs if committed else []
 
 
@@ -114,4 +118,4 @@ def since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequ
         current = log.read(place.generation, place.epoch)
 
 
-__all__ = ["SinkMove", "check", "move", "outputs_of", "since", "transaction_id", "transaction_version"]
+__all__ = ["SinkMove", "check", "fence", "move", "outputs_of", "since", "transaction_id", "transaction_version"]

@@ -11,11 +11,12 @@ from state_engine.epoch.look import newest
 from state_engine.errors import LakestateError, MissingFileError, NotFoundError, SinkError, SinkRewindError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import OutputFile
+from state_engine.log.records import OutputFile, SinkTable
 from state_engine.serialization.types import schema_of
 from state_engine.spark import rewind as history
 from state_engine.spark.graph import OperatorNode, SinkNode
-from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.spark.sink_identity import SinkIdentity
+from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
 from state_engine.storage import delta
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
@@ -49,6 +50,12 @@ class SinkCommits:
             for sink in node.sinks:
                 struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
                 self._sinks.append((sink, schema_of(struct)))
+        self._identity = SinkIdentity(job, (node for node, _ in self._sinks))
+
+    @property
+    def declared(self) -> tuple[SinkTable, ...]:
+        """What manifests say about the sinks."""
+        return self._identity.declared
 
     def check(self) -> None:
         """Looks at the Delta tables that are there, and writes nothing.
@@ -88,8 +95,8 @@ class SinkCommits:
                     staged.setdefault(file.output, []).append(file)
         for node, schema in self._sinks:
             files = staged.get(node.uid)
-            if not files:
-                continue
+            if not files or not self._identity.stands(node.uid, manifest):
+                continue  # a sink that writes elsewhere now: S1 has refused it, or was told to keep output
             try:
                 self._commit_one(node, schema, EpochId(self._job, manifest.generation, manifest.epoch), files)
             except LakestateError:
@@ -138,15 +145,25 @@ class SinkCommits:
                 ) from error
         return pa.concat_tables(tables)
 
-    def check_rewind(self, target: StoredManifest) -> None:
+    def check_owed(self, sealed: StoredManifest) -> None:
+        self._identity.check_owed(sealed)
+
+    def check_rewind(self, target: StoredManifest, generation: int) -> None:
+        head = newest(self._log)
+        if head is None or target.manifest.job != self._job:
+            return
+        left, entered = history.since(self._log, head, target), history.since(self._log, target, head)
+        self._identity.check_moved(left, entered, target.manifest, generation)
         for node, _ in self._sinks:
             sink = node.sink
             if isinstance(sink, DeltaSink):
+                if history.fence(sink.path, self._job, node.uid) >= history.transaction_version(generation, 0):
+                    continue  # an earlier start took it there, and died on the way to the next one
                 history.check(self._move(node, sink, target), node.uid, sink.path)
             elif isinstance(sink, MemorySink):
                 for _, files in self._entered(node, target):
                     self._staged(files)
-            elif not isinstance(sink, DiscardingSink):
+            elif any(history.outputs_of(manifest, node.uid) for manifest in (*left, *entered)):
                 raise SinkRewindError(
                     f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
                     action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",

@@ -73,7 +73,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         on_end=lambda event: _report(coordinator, event),
         open_job=open_job,
     )
-    request = _request(job, log, options)
+    request = _request(job, log, options, sinks)
     _check_sources(request, open_job)
     sinks.check()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
@@ -101,7 +101,7 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
         coordinator.failed(event.checkpoint_id, now)
 
 
-def _request(job: "StreamJob", log: ManifestLog, options: StartOptions) -> StartRequest:
+def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: SinkCommits) -> StartRequest:
     target: RestoreTarget | None = None
     if options.restore is not None:
         target = resolve_restore(job.root, job.name, options.restore)
@@ -125,6 +125,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions) -> Start
             for spec, feeding in zip(specs, upstream, strict=True)
         ),
         fingerprints=job.source_fingerprints(),
+        sinks=sinks.declared,
         parallelism=options.parallelism,
         restore=target,
         allow_non_restored_state=options.allow_non_restored_state,

@@ -40,7 +40,10 @@ class SimulatedSinks:
             faults.sink_errors -= 1
             raise SinkError("simulated: the answer of the sink was lost")
 
-    def check_rewind(self, target: StoredManifest) -> None:
+    def check_rewind(self, target: StoredManifest, generation: int) -> None:
+        pass
+
+    def check_owed(self, sealed: StoredManifest) -> None:
         pass
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:

@@ -170,7 +170,7 @@ def test_a_target_that_is_not_there_is_refused() -> None:
 
 
 def test_a_sink_that_cannot_go_back_refuses_before_anything_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: SimulatedSinks, target: StoredManifest) -> None:
+    def refuse(self: SimulatedSinks, target: StoredManifest, generation: int) -> None:
         raise SinkRewindError("The table was compacted by someone else.")
 
     simulation = finished()

@@ -24,6 +24,7 @@ from state_engine.log.records import (
     Origin,
     OutputFile,
     Pin,
+    SinkTable,
     SourceFile,
     SourceFingerprint,
     SourcePosition,
@@ -168,6 +169,19 @@ def _closing() -> Manifest:
     return replace(manifest, kind="closing", successor=replace(manifest.successor, keep_output=True))
 
 
+def _with_sinks() -> Manifest:
+    """As `_manifest`, of the release that records the sinks; the older files have no such field."""
+    return replace(
+        _manifest(),
+        sinks=(
+            SinkTable(uid="main", kind="delta", table="/data/out/old"),
+            SinkTable(uid="main", kind="delta", table="s3://bucket/out"),
+            SinkTable(uid="rows", kind="memory", table="rows"),
+            SinkTable(uid="told", kind="foreach"),
+        ),
+    )
+
+
 def _base() -> Base:
     return Base(
         job="flights",
@@ -217,6 +231,7 @@ def _pin() -> Pin:
 ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
+    "sinks.json": lambda: encode_manifest(_with_sinks())[0],
     "base.json": lambda: encode_base(_base())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
     "changes-none.arrow": lambda: _change_file("none")[0],
@@ -224,6 +239,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
     "closing.json": lambda data: decode_manifest(data).manifest,
+    "sinks.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
     "changes-none.arrow": verify_change_file,
@@ -240,16 +256,18 @@ def test_the_same_record_has_the_same_bytes(name: str) -> None:
 def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
+    assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "closing.json", "base.json", "pin.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "closing.json", "sinks.json", "base.json", "pin.json"])
 def test_golden_documents_encode_back_to_their_bytes(name: str) -> None:
     data = (GOLDEN / name).read_bytes()
     encode: Callable[..., tuple[bytes, str]] = {
         "manifest.json": encode_manifest,
         "closing.json": encode_manifest,
+        "sinks.json": encode_manifest,
         "base.json": encode_base,
         "pin.json": encode_pin,
     }[name]

@@ -109,7 +109,7 @@ def test_an_operator_that_is_gone(spark, source: Input, root: Path) -> None:
     def renamed() -> StreamJob:
         job = StreamJob("gone", root=str(root), parallelism=2)
         stream = job.from_stream(df).key_by("k", order_by=["n"])
-        stream.process(Count(), "n bigint, k string, times bigint", uid="tally").sink_to(MemorySink("gone"))
+        stream.process(Count(), "n bigint, k string, times bigint", uid="tally").sink_to(MemorySink("gone"), uid="out")
         return job
 
     refused(root, "gone", UnknownOperatorError, "'count'", lambda: renamed().start(available_now=True))

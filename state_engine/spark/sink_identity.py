@@ -1,0 +1,131 @@
+"""Is every sink there that sealed output belongs to? Asked in S1, before anything is written.
+
+A sink is its uid and its table: the application id of its commits is made of the uid, and the manifests name its files
+under it. Output of a sink that is gone, or that writes elsewhere now, could neither be committed nor taken back.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from state_engine.epoch.sink_names import described, table_of
+from state_engine.errors import SinkError, SinkRewindError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, SinkTable
+from state_engine.spark import rewind as history
+from state_engine.spark.graph import SinkNode
+from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
+
+
+class SinkIdentity:
+    """The sinks of a job as it is built today, held against what its manifests say.
+
+    Args:
+        job: Its name.
+        sinks: Its sinks.
+    """
+
+    def __init__(self, job: str, sinks: Iterable[SinkNode]) -> None:
+        self._job = job
+        self._today = {sink.uid: sink for node in sinks if (sink := _recorded(node)) is not None}
+
+    @property
+    def declared(self) -> tuple[SinkTable, ...]:
+        """What the next manifests say about the sinks."""
+        return tuple(self._today.values())
+
+    def stands(self, uid: str, manifest: Manifest) -> bool:
+        """Whether the job has the very sink that an epoch's output for this uid belongs to.
+
+        Older releases did not record the table; then the uid has to do.
+        """
+        return uid in self._today and table_of(manifest, uid) in (None, self._today[uid])
+
+    def check_owed(self, sealed: StoredManifest) -> None:
+        """Looks for the sinks that may still be owed what an epoch staged.
+
+        Raises:
+            SinkError: One is gone or writes elsewhere, and does not have the output, or nobody can tell.
+        """
+        manifest = sealed.manifest
+        for uid in self._lost(manifest):
+            if self._has(table_of(manifest, uid), manifest) is not True:
+                raise SinkError(
+                    f"Sealed epoch {manifest.epoch} of job {self._job!r} may still owe its output to "
+                    f"{self._changed(uid, manifest)}.",
+                    action=f"{self._remedy(uid, manifest)}, or start with keep_output=True: what it is owed is then "
+                    "left out.",
+                )
+
+    def check_moved(
+        self, left: Sequence[Manifest], entered: Sequence[Manifest], target: Manifest, generation: int
+    ) -> None:
+        """Looks for the sinks that a restore has to take back or forward.
+
+        Args:
+            left: Epochs whose output has to go.
+            entered: Epochs whose output has to come back.
+            target: What is restored.
+            generation: The generation that the restore begins.
+
+        Raises:
+            SinkRewindError: One is gone or writes elsewhere.
+        """
+        for manifest, goes in [*((m, True) for m in left), *((m, False) for m in entered)]:
+            for uid in self._lost(manifest):
+                sink = table_of(manifest, uid)
+                if self._is_fenced(sink, generation) or (goes and self._has(sink, manifest) is False):
+                    continue
+                what = "would stay there, and come again" if goes else "would not come back"
+                raise SinkRewindError(
+                    f"Epoch {manifest.epoch} of generation {manifest.generation} gave output to "
+                    f"{self._changed(uid, manifest)}: on the way to epoch {target.epoch} it {what}.",
+                    action=f"{self._remedy(uid, manifest)}, or restore with keep_output=True: the tables then stay "
+                    "as they are.",
+                )
+
+    def _lost(self, manifest: Manifest) -> list[str]:
+        """Uids that have output in this epoch and do not stand for the same sink today."""
+        outputs = (file for operator in manifest.operators.values() for ack in operator.acks for file in ack.outputs)
+        return [uid for uid in dict.fromkeys(file.output for file in outputs) if not self.stands(uid, manifest)]
+
+    def _has(self, sink: SinkTable | None, manifest: Manifest) -> bool | None:
+        """Whether a sink has got the output of an epoch; None where nobody can tell."""
+        if sink is not None and sink.kind == "delta":
+            return self._fence(sink) >= history.transaction_version(manifest.generation, manifest.epoch)
+        if sink is not None and sink.kind == "memory":
+            return EpochId(self._job, manifest.generation, manifest.epoch) in MemorySink(sink.table).epochs
+        return None
+
+    def _is_fenced(self, sink: SinkTable | None, generation: int) -> bool:
+        """Whether an earlier start took a Delta table to the new generation, and died on the way to the next one."""
+        if sink is None or sink.kind != "delta":
+            return False
+        return self._fence(sink) >= history.transaction_version(generation, 0)
+
+    def _fence(self, sink: SinkTable) -> int:
+        return history.fence(sink.table, self._job, sink.uid)
+
+    def _changed(self, uid: str, manifest: Manifest) -> str:
+        """Says what has become of a sink."""
+        sink, today = table_of(manifest, uid), self._today.get(uid)
+        was = f"sink {uid!r}" + (f", {described(sink)}" if sink is not None else "")
+        return f"{was}, which the job no longer has" if today is None else f"{was}, which is now {described(today)}"
+
+    def _remedy(self, uid: str, manifest: Manifest) -> str:
+        sink = table_of(manifest, uid)
+        for other in self._today.values():
+            if sink is not None and sink.table and (other.kind, other.table) == (sink.kind, sink.table):
+                return f"Give sink {other.uid!r}, which writes that table now, its name back: sink_to(..., uid={uid!r})"
+        where = f" to {described(sink)}" if sink is not None else ""
+        return f"Bring the sink back: sink_to(..., uid={uid!r}){where}"
+
+
+def _recorded(node: SinkNode) -> SinkTable | None:
+    """What manifests say about a sink; nothing about one that gets no output."""
+    if isinstance(node.sink, DeltaSink):
+        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
+    if isinstance(node.sink, MemorySink):
+        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
+    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
+
+
+__all__ = ["SinkIdentity"]

@@ -1,0 +1,186 @@
+"""A job that comes back with other sinks is refused if output of the old ones would be lost or doubled."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import COUNTS, Count, Input, counted, newest, run_all, table_rows
+
+from state_engine.errors import LakestateError, SinkError, SinkRewindError
+from state_engine.log.records import SinkTable
+from state_engine.spark import DeltaSink, EpochId, ForeachEpochSink, MemorySink, StreamJob
+from state_engine.spark.sink_commits import SinkCommits
+from state_engine.spark.sink_identity import SinkIdentity
+from state_engine.spark.sinks import Sink
+from state_engine.storage.delta import table_version
+
+pytestmark = pytest.mark.spark
+NAME = "changing"
+
+
+class Place:
+    """One job's input, root and tables."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder, self.root = spark, folder, folder / "root"
+        self.source = Input(folder / "in").add_many(2)
+
+    def table(self, name: str) -> str:
+        return str(self.folder / "out" / name)
+
+    def job(self, **sinks: str | Sink) -> StreamJob:
+        """Builds the job with these sinks, by uid; a string is a table's name."""
+        job = StreamJob(NAME, root=str(self.root), parallelism=2)
+        stream = job.from_stream(self.source.stream(self.spark)).key_by("k", order_by=["n"])
+        counts = stream.process(Count(), COUNTS, uid="count")
+        for uid, sink in sinks.items():
+            counts.sink_to(DeltaSink(self.table(sink)) if isinstance(sink, str) else sink, uid=uid)
+        return job
+
+    def refused(self, error: type[LakestateError], match: str, job: StreamJob, **options: Any) -> str:
+        """Starts, expects the error and nothing written anywhere; returns what the error tells to do."""
+
+        def seen() -> dict[str, int]:
+            folders = (self.root, self.folder / "out")
+            return {str(p): p.stat().st_mtime_ns for folder in folders for p in folder.rglob("*") if p.is_file()}
+
+        before = seen()
+        with pytest.raises(error, match=match) as caught:
+            job.start(available_now=True, **options)
+        assert seen() == before
+        return caught.value.action
+
+
+@pytest.fixture
+def place(spark: Any, tmp_path: Path) -> Place:
+    return Place(spark, tmp_path)
+
+
+@pytest.fixture
+def fail_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[StreamJob], None]:
+    """Runs a job that seals an epoch and dies before any sink has its output."""
+
+    def die(*_: Any) -> None:
+        raise ConnectionError("the driver ends behind the seal")
+
+    def run(job: StreamJob) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(SinkCommits, "_commit_one", die)
+            with pytest.raises(SinkError, match="behind the seal"):
+                job.start(available_now=True).await_termination(120)
+
+    return run
+
+
+def test_manifests_say_what_the_sinks_are(place: Place) -> None:
+    MemorySink("changing-rows").clear()
+    got: list[EpochId] = []
+    run_all(
+        place.job(x="a", rows=MemorySink("changing-rows"), told=ForeachEpochSink(lambda epoch, _: got.append(epoch)))
+    )
+    assert got
+    assert newest(place.root, NAME).sinks == (
+        SinkTable(uid="x", kind="delta", table=place.table("a")),
+        SinkTable(uid="rows", kind="memory", table="changing-rows"),
+        SinkTable(uid="told", kind="foreach"),
+    )
+
+
+def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
+    """A sink that is put in front moves the names made of positions by one."""
+    run_all(place.job(x="a"))
+    before = table_rows(place.table("a"))
+    for restore in (None, "epoch:1/2"):
+        action = place.refused(SinkError, r"'y'.*'x'", place.job(x="b", y="a"), restore=restore)
+        assert "uid='x'" in action
+        assert "keep_output" in action
+    run_all(place.job(y="b", x="a"), restore="epoch:1/2")
+    assert table_rows(place.table("a")) == before == counted(place.source.all)
+
+
+def test_a_sink_that_is_gone_cannot_be_taken_back(place: Place) -> None:
+    run_all(place.job(x="a", y="b"))
+    place.source.add_many(1)
+    run_all(place.job(x="a"))  # nothing is owed, and nothing has to go back
+    kept = table_rows(place.table("b"))
+    action = place.refused(SinkRewindError, r"'y'.*/out/b.*no longer has", place.job(x="a"), restore="epoch:1/2")
+    assert "uid='y'" in action
+    assert "keep_output" in action
+    renamed = place.job(x="a", z=MemorySink("changing-z"))
+    place.refused(SinkRewindError, "'y'", renamed, restore="epoch:1/2")
+    run_all(place.job(x="a", y="b"), restore="epoch:1/2")
+    assert table_rows(place.table("a")) == counted(place.source.all)
+    assert table_rows(place.table("b"))[: len(kept)] == kept
+    assert len(table_rows(place.table("b"))) == len(place.source.all)
+
+
+def test_a_sink_that_is_gone_may_keep_its_output(place: Place) -> None:
+    run_all(place.job(x="a", y="b"))
+    kept = table_rows(place.table("b"))
+    run_all(place.job(x="a"), restore="epoch:1/2", keep_output=True)
+    assert newest(place.root, NAME).generation == 2
+    assert table_rows(place.table("b")) == kept
+    assert len(table_rows(place.table("a"))) > len(place.source.all)  # as it was told to
+
+
+@pytest.mark.parametrize(
+    ("sinks", "match"),
+    [
+        ({"x": "a"}, r"may still owe.*'y', the Delta table .*/out/b, which the job no longer has"),
+        ({"x": "a", "z": "b"}, r"'z'.*/out/b.*'y'"),
+        ({"x": "a", "y": "c"}, r"may still owe.*'y', the Delta table .*/out/b, which is now the Delta table .*/out/c"),
+        ({"x": "a", "y": MemorySink("changing-y")}, r"'y'.*which is now the memory sink"),
+    ],
+    ids=["gone", "renamed", "moved", "kind"],
+)
+def test_sealed_output_is_owed_to_the_very_sink(
+    place: Place, fail_commits: Callable[[StreamJob], None], sinks: dict[str, Any], match: str
+) -> None:
+    fail_commits(place.job(x="a", y="b"))
+    assert "uid='y'" in place.refused(SinkError, match, place.job(**sinks))
+    assert table_version(place.table("c")) is None
+    run_all(place.job(x="a", y="b"))
+    for table in ("a", "b"):
+        assert table_rows(place.table(table)) == counted(place.source.all)
+
+
+def test_what_is_owed_to_a_sink_that_moved_is_left_out_if_output_is_kept(
+    place: Place, fail_commits: Callable[[StreamJob], None]
+) -> None:
+    fail_commits(place.job(x="a", y="b"))
+    run_all(place.job(x="a", y="c"), keep_output=True)
+    assert table_rows(place.table("a")) == counted(place.source.all)
+    assert table_rows(place.table("b")) == []
+    assert len(table_rows(place.table("c"))) == len(place.source.all) - 60
+
+
+def test_a_sink_may_move_when_nothing_is_owed_but_not_back_in_time(place: Place) -> None:
+    run_all(place.job(x="a"))
+    place.source.add_many(1)
+    run_all(place.job(x="b"))
+    assert len(table_rows(place.table("b"))) == 60
+    place.refused(SinkRewindError, r"'x'.*/out/a, which is now.*/out/b", place.job(x="b"), restore="epoch:1/2")
+
+
+def test_nobody_can_tell_what_a_function_got(place: Place) -> None:
+    run_all(place.job(x="a", told=ForeachEpochSink(lambda epoch, rows: None)))
+    action = place.refused(SinkError, "may still owe.*'told', a function", place.job(x="a"))
+    assert "keep_output" in action
+    run_all(place.job(x="a"), keep_output=True)
+    place.source.add_many(1)
+    run_all(place.job(x="a"), keep_output=True)
+    run_all(place.job(x="a"))
+    assert table_rows(place.table("a")) == counted(place.source.all)
+
+
+def test_of_older_manifests_only_the_uid_is_known(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(SinkIdentity, "declared", ())
+        run_all(place.job(x="a", y="b"))
+    assert newest(place.root, NAME).sinks == ()
+    place.refused(SinkError, "may still owe.*'y', which the job no longer has", place.job(x="a"))
+    place.refused(SinkRewindError, "'y'", place.job(x="a"), restore="epoch:1/2")
+    run_all(place.job(x="a", y="b"), restore="epoch:1/2")
+    for table in ("a", "b"):
+        assert table_rows(place.table(table)) == counted(place.source.all)
