@@ -42,7 +42,7 @@ class StreamJob:
             that a start stays short.
         min_pause_ms: Least time between the end of one checkpoint and the next.
         parameters: For `RuntimeContext.get_job_parameter`.
-        strict: Operators without a uid are refused.
+        strict: Operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
         cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
             whatever their true size.
@@ -121,9 +121,9 @@ class StreamJob:
         """Takes the uid of an operator."""
         return self._uids.operator(uid, kind)
 
-    def claim_sink_uid(self, uid: str) -> None:
+    def claim_sink_uid(self, uid: str | None, place: str) -> str:
         """Takes the uid of a sink."""
-        self._uids.sink(uid)
+        return self._uids.sink(uid, place)
 
     def replace_source(self, source: SourceNode, df: DataFrame) -> SourceNode:
         """Puts a transformed DataFrame in the place of the source's."""

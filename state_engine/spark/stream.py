@@ -18,7 +18,7 @@ from state_engine.spark.between import check_condition, selected
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
-from state_engine.spark.sinks import Sink
+from state_engine.spark.sinks import DiscardingSink, Sink
 from state_engine.spark.upstream import check_upstream
 
 if TYPE_CHECKING:
@@ -190,7 +190,18 @@ class DataStream:
         return DataStream(self._job, self._origin, tag.type_info, output=tag.tag_id)
 
     def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
-        """Sends the records to a sink; several sinks may take one output."""
+        """Sends the records to a sink; several sinks may take one output.
+
+        Args:
+            sink: Where to.
+            uid: Stable name of the sink: its commits carry it, and a restore finds its output under it. Without one a
+                name is made from the sink's place, with a warning.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+            DuplicateUidError: Another sink has this uid.
+            JobDefinitionError: This is no sink, or it has no uid and the job is strict.
+        """
         if not isinstance(self._origin, OperatorNode) or self._steps:
             raise UnsupportedTopologyError(
                 "A sink belongs right behind process() or get_side_output(): the task that makes an output stages it.",
@@ -198,8 +209,10 @@ class DataStream:
             )
         if not isinstance(sink, Sink):
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
-        name = check_name(uid, "a sink") if uid else f"{self._origin.uid}.{self._output}.{len(self._origin.sinks)}"
-        self._job.claim_sink_uid(name)
+        place = f"{self._origin.uid}.{self._output}.{len(self._origin.sinks)}"
+        if uid is None and isinstance(sink, DiscardingSink):
+            uid = place  # nothing is ever looked for under its name
+        name = self._job.claim_sink_uid(uid, place)
         self._origin.sinks.append(SinkNode(name, self._output, sink))
         return self
 
@@ -254,15 +267,23 @@ class Uids:
         self._operators.add(uid)
         return uid
 
-    def sink(self, uid: str) -> None:
-        """Takes the uid of a sink.
+    def sink(self, uid: str | None, place: str) -> str:
+        """Returns the uid of a sink: the author's, or that of its place.
 
         Raises:
             DuplicateUidError: It is taken.
+            JobDefinitionError: There is none and the job is strict, or it has other characters than names have.
         """
-        if uid in self._sinks:
+        if uid is None:
+            uid = place
+            message = f"The sink has no uid; it is called {uid!r} after its place in the job."
+            if self._strict:
+                raise JobDefinitionError(message, action="Give sink_to(..., uid=...) a stable name.")
+            warnings.warn(f"{message} Give sink_to(..., uid=...) a stable name to keep its output.", stacklevel=4)
+        if check_name(uid, "a sink") in self._sinks:
             raise DuplicateUidError(f"Two sinks are called {uid!r}.", action="Give each its own uid.")
         self._sinks.add(uid)
+        return uid
 
 
 __all__ = ["DataStream", "KeyedStream", "Uids"]

@@ -123,7 +123,7 @@ def test_a_failure_of_the_second_operator_reaches_the_driver(spark, tmp_path: Pa
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("second-fails", root=str(tmp_path / "root"), parallelism=3)
     first = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="first")
-    first.key_by("n").process(Second(), COUNTS, uid="second").sink_to(MemorySink("second-fails"))
+    first.key_by("n").process(Second(), COUNTS, uid="second").sink_to(MemorySink("second-fails"), uid="out")
     client = fails(job, UserFunctionError, "'second'.*cannot digest this")
     assert len(client.epochs) == 1
 
@@ -132,7 +132,7 @@ def test_a_failure_of_the_first_operator_is_the_one_that_is_told(spark, tmp_path
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("first-fails", root=str(tmp_path / "root"), parallelism=3)
     first = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Poisoned(), COUNTS, uid="first")
-    first.key_by("n").process(Count(), COUNTS, uid="second").sink_to(MemorySink("first-fails"))
+    first.key_by("n").process(Count(), COUNTS, uid="second").sink_to(MemorySink("first-fails"), uid="out")
     client = fails(job, UserFunctionError, "'first'.*cannot digest this")
     assert len(client.epochs) == 1
 

@@ -71,7 +71,7 @@ def test_every_type_of_key(spark, tmp_path: Path) -> None:
         df = source.stream(spark).selectExpr("n", *(f"{k} as {c}" for k, c in zip(KEYS, columns, strict=True)))
         job = StreamJob("key-types", root=str(root), parallelism=parallelism, max_parallelism=13)
         stream = job.from_stream(df).key_by(*columns, order_by=["n"])
-        stream.process(Total(), "n bigint, total bigint", uid="total").sink_to(MemorySink("key-types"))
+        stream.process(Total(), "n bigint, total bigint", uid="total").sink_to(MemorySink("key-types"), uid="out")
         return job
 
     run_all(job(2))
@@ -99,9 +99,9 @@ def test_a_function_without_keys(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("no-keys", root=str(tmp_path / "root"), parallelism=3)
     split = job.from_stream(source.stream(spark)).process(Split(), "n bigint, k string", uid="split")
-    split.get_side_output(odd).sink_to(MemorySink("no-keys-odd"))
+    split.get_side_output(odd).sink_to(MemorySink("no-keys-odd"), uid="odd-out")
     split.key_by("k", order_by=["n"]).process(Count(), "n bigint, k string, times bigint", uid="count").sink_to(
-        MemorySink("no-keys")
+        MemorySink("no-keys"), uid="count-out"
     )
     run_all(job)
     assert [n for (n,) in by_n(MemorySink("no-keys-odd").rows())] == [r.n for r in source.all if r.n % 2]

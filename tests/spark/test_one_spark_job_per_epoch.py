@@ -69,9 +69,9 @@ def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path
     job = StreamJob("fifty", root=str(tmp_path / "root"), parallelism=PARALLELISM)
     tally = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(CountedTally(), TALLY, uid="a")
     sinks = [MemorySink(f"fifty-{name}") for name in ("first", "second", "negative", "totals")]
-    tally.sink_to(sinks[0]).sink_to(sinks[1])
-    tally.get_side_output(NEGATIVE).sink_to(sinks[2])
-    tally.key_by("sub", order_by=["n"]).process(CountedTotals(), TOTALS, uid="b").sink_to(sinks[3])
+    tally.sink_to(sinks[0], uid="first").sink_to(sinks[1], uid="second")
+    tally.get_side_output(NEGATIVE).sink_to(sinks[2], uid="negative")
+    tally.key_by("sub", order_by=["n"]).process(CountedTotals(), TOTALS, uid="b").sink_to(sinks[3], uid="totals")
     client = run_all(job)
 
     expected = truth(source.all)

@@ -18,7 +18,8 @@ from state_engine.errors import (
     UnsupportedTypeError,
     UnsupportedUpstreamError,
 )
-from state_engine.spark import MemorySink, StreamJob
+from state_engine.spark import DiscardingSink, MemorySink, StreamJob
+from state_engine.spark.stream import DataStream
 
 pytestmark = pytest.mark.spark
 
@@ -191,6 +192,20 @@ def test_a_source_that_removes_its_files(spark, tmp_path: Path, job: StreamJob) 
     with pytest.raises(SourcesChangedError, match="cleanSource"):
         job.from_stream(reader.parquet(str(tmp_path / "in")))
     assert not (tmp_path / "root" / "refused" / "_epochs").exists()
+
+
+def test_a_sink_without_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path: Path, job: StreamJob) -> None:
+    def counted(job: StreamJob) -> DataStream:
+        return job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="count")
+
+    with pytest.warns(UserWarning, match=r"sink has no uid.*'count\.main\.0'") as caught:
+        counted(job).sink_to(MemorySink("x"))
+    assert caught[0].filename == __file__
+    strict = counted(StreamJob("strict", root=str(tmp_path / "root"), strict=True))
+    with pytest.raises(JobDefinitionError, match="sink has no uid") as refused:
+        strict.sink_to(MemorySink("x"))
+    assert "uid=" in refused.value.action
+    strict.sink_to(DiscardingSink()).sink_to(MemorySink("x"), uid="x")  # nothing is found under the first one's name
 
 
 def test_a_missing_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path: Path, job: StreamJob) -> None:

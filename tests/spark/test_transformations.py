@@ -31,7 +31,7 @@ def test_all_of_them_in_one_job(spark, tmp_path: Path) -> None:
         .key_by("k", order_by=["n"])
         .process(Count(), COUNTS, uid="second")
     )
-    second.sink_to(MemorySink("between"))
+    second.sink_to(MemorySink("between"), uid="out")
     run_all(job)
     seen: dict[str, int] = {}
     expected = []
@@ -47,7 +47,7 @@ def test_in_front_of_the_first_operator(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("front", root=str(tmp_path / "root"), parallelism=2)
     stream = job.from_stream(source.stream(spark)).where("v > 50").with_column("k", "sub").select("n", "k")
-    stream.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count").sink_to(MemorySink("front"))
+    stream.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count").sink_to(MemorySink("front"), uid="out")
     run_all(job)
     rows = [row._replace(k=row.sub) for row in source.all if row.v > 50]
     assert by_n(MemorySink("front").rows()) == counted(rows)
@@ -60,7 +60,7 @@ def test_a_condition_that_lets_nothing_through_still_ends_the_epoch(spark, tmp_p
     dammed = (
         first.where("times is null").map(lambda row: row, COUNTS).key_by("k").process(Count(), COUNTS, uid="second")
     )
-    dammed.sink_to(MemorySink("dammed"))
+    dammed.sink_to(MemorySink("dammed"), uid="out")
     client = run_all(job)
     assert len(client.epochs) == 2
     assert MemorySink("dammed").rows() == []
@@ -72,7 +72,7 @@ def mapped_job(spark: Any, source: Input, root: Path, name: str, *functions: Any
     stream = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="first")
     for function in functions:
         stream = stream.map(function, COUNTS)
-    stream.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="second").sink_to(MemorySink(name))
+    stream.key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="second").sink_to(MemorySink(name), uid="out")
     return job
 
 
