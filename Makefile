@@ -34,7 +34,7 @@ demo: $(JARS_STAMP) ## the demonstration (ARGS="--help" for its options)
 	@$(BIN)/lakestate demo $(ARGS)
 
 test: $(JARS_STAMP) ## all tests (ARGS="-k name" to choose)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
 	$(BIN)/pytest -m "not spark and not slow" -q -n 2 $(ARGS)
