@@ -111,10 +111,10 @@ class StartUp:
         self, request: StartRequest, head: StoredManifest, target: StoredManifest, generation: int
     ) -> None:
         """Refuses a restore for its sinks: what has to be taken back, or is still to be paid, must find its sink."""
-        check_names(request.sinks, head.manifest.sinks)
         self._sinks.check_rewind(target, generation)
         if (debt := debts.owed_by_target(self._log, head, target)) is not None:
             self._sinks.check_owed(debt)
+        check_names(request.sinks, head.manifest.sinks)
 
     def _next_generation(self) -> int:
         return max(self._log.generations()) + 1
@@ -142,9 +142,9 @@ class StartUp:
         """Seals a manifest without data behind the newest one; all earlier incarnations find their number taken."""
         check(request, head.manifest)
         if not request.keep_output:
-            check_names(request.sinks, head.manifest.sinks)
             if (debt := debts.owed(self._log, head)) is not None:
-                self._sinks.check_owed(debt)
+                self._sinks.check_owed(debt)  # says more than a changed name: what is owed could be lost
+            check_names(request.sinks, head.manifest.sinks)
         claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         return self._put_claim(carry.declared(claim, request, operators))
 

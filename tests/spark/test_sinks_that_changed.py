@@ -91,9 +91,13 @@ def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
     """A sink that is put in front moves the names made of positions by one."""
     run_all(place.job(x="a"))
     before = table_rows(place.table("a"))
-    for restore in (None, "epoch:1/2"):
-        action = place.refused(SinkError, r"'y'.*'x'", place.job(x="b", y="a"), restore=restore)
+    for restore, error, match in (
+        (None, SinkError, r"'y' writes .*/out/a.*'x'"),
+        ("epoch:1/2", SinkRewindError, r"'x', the Delta table .*/out/a, which is now .*/out/b.*come again"),
+    ):
+        action = place.refused(error, match, place.job(x="b", y="a"), restore=restore)
         assert "uid='x'" in action
+        assert "'y'" in action or restore is None
         assert "keep_output" in action
     run_all(place.job(y="b", x="a"), restore="epoch:1/2")
     assert table_rows(place.table("a")) == before == counted(place.source.all)
@@ -128,7 +132,7 @@ def test_a_sink_that_is_gone_may_keep_its_output(place: Place) -> None:
     ("sinks", "match"),
     [
         ({"x": "a"}, r"may still owe.*'y', the Delta table .*/out/b, which the job no longer has"),
-        ({"x": "a", "z": "b"}, r"'z'.*/out/b.*'y'"),
+        ({"x": "a", "z": "b"}, r"may still owe.*'y'.*no longer has.*Give sink 'z'.*left out"),
         ({"x": "a", "y": "c"}, r"may still owe.*'y', the Delta table .*/out/b, which is now the Delta table .*/out/c"),
         ({"x": "a", "y": MemorySink("changing-y")}, r"'y'.*which is now the memory sink"),
     ],
