@@ -82,7 +82,7 @@ def test_other_verbs_have_nothing_to_set_up_either(checkout: Checkout) -> None:
     checkout.make("setup")
     (checkout.folder / ".venv" / "bin" / "pytest").symlink_to("python")
     calls, _ = checkout.make("test")
-    assert calls == ["pytest "]
+    assert [call.split()[0] for call in calls] == ["pytest"]
 
 
 @pytest.mark.parametrize(
