@@ -9,17 +9,20 @@ import datetime
 import decimal
 import struct
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from state_engine.errors import JobDefinitionError, UnsupportedTypeError
 
 SEED = 42
 DEFAULT_LOWER_BOUND = 128
 UPPER_BOUND = 32768
+
+Hashes = NDArray[np.uint64]
+"""Unsigned `xxhash64` of many keys, or of their first columns."""
 
 _INT = struct.Struct("<i").pack
 _LONG = struct.Struct("<q").pack
@@ -155,26 +158,27 @@ _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
-def _rotate(values: "np.ndarray[Any, np.dtype[np.uint64]]", bits: int) -> "np.ndarray[Any, np.dtype[np.uint64]]":
+def _rotate(values: Hashes, bits: int) -> Hashes:
     return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
 
 
-def hash_integers(values: "np.ndarray[Any, Any]", ddl: str) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Returns `xxhash64` of a column of one integer key, without a Python object per value.
+def hash_integers(values: "np.ndarray[Any, Any]", ddl: str, seeds: Hashes) -> Hashes:
+    """Returns `xxhash64` of a column of integers, without a Python object per value.
 
     Args:
         values: Integers, no nulls.
         ddl: `bigint`, or a narrower type (which hashes as `int`).
+        seeds: The hash of the columns in front, for each value.
     """
     u = np.uint64
     with np.errstate(over="ignore"):
         if ddl == "bigint":
-            state = np.full(len(values), (SEED + _P5 + 8) & (2**64 - 1), dtype=np.uint64)
+            state = seeds + u((_P5 + 8) & (2**64 - 1))
             lane = values.astype(np.int64).view(np.uint64) * u(_P2)
             state ^= _rotate(lane, 31) * u(_P1)
             state = _rotate(state, 27) * u(_P1) + u(_P4)
         else:
-            state = np.full(len(values), (SEED + _P5 + 4) & (2**64 - 1), dtype=np.uint64)
+            state = seeds + u((_P5 + 4) & (2**64 - 1))
             state ^= values.astype(np.int32).view(np.uint32).astype(np.uint64) * u(_P1)
             state = _rotate(state, 23) * u(_P2) + u(_P3)
         state ^= state >> u(33)
@@ -182,21 +186,27 @@ def hash_integers(values: "np.ndarray[Any, Any]", ddl: str) -> "np.ndarray[Any, 
         state ^= state >> u(29)
         state *= u(_P3)
         state ^= state >> u(32)
-    return state.view(np.int64)
+    return state
 
 
-def hash_strings(values: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Returns `xxhash64` of a column of one string key, without Python code per value."""
-    digests = map(xxhash.xxh64_intdigest, map(str.encode, values), repeat(SEED))
-    return np.fromiter(digests, dtype=np.uint64, count=len(values)).view(np.int64)
+def hash_values(values: Sequence[Any], ddl: str, seeds: Hashes) -> Hashes:
+    """Returns `xxhash64` of a column of any key type, as `hash_integers` does of integers; None keeps the seed."""
+    chained = seeds.tolist()
+    if ddl == "string" and None not in values:
+        return np.fromiter(map(xxhash.xxh64_intdigest, map(str.encode, values), chained), np.uint64, len(values))
+    hash_value = _hash_of(ddl)
+    hashes = (seed if v is None else hash_value(v, seed) for v, seed in zip(values, chained, strict=True))
+    return np.fromiter(hashes, np.uint64, len(values))
 
 
 __all__ = [
+    "SEED",
+    "Hashes",
     "KeyGroupRange",
     "check_parallelism",
     "default_max_parallelism",
     "hash_integers",
-    "hash_strings",
+    "hash_values",
     "key_group_of",
     "key_hasher",
     "range_of",

@@ -18,6 +18,7 @@ KEYS: dict[str, list[Any]] = {
     "k int": [1, 2],
     "k string": ["a", "", "ü", "one that is longer than thirty-two bytes, so that other lanes count"],
     "k smallint": [3, None],
+    "a bigint, b smallint, c string": [(1, 2, "x"), (None, 2, None), (1, None, "x"), (1, 2, None)],
     "k date": [datetime.date(1969, 1, 1), None],
     "k decimal(20,2)": [decimal.Decimal("1.50"), decimal.Decimal("-1.50")],
     "k timestamp": [datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)],

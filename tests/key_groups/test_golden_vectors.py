@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from state_engine.key_groups import hash_integers, key_group_of, key_hasher
+from state_engine.key_groups import SEED, Hashes, hash_integers, hash_values, key_group_of, key_hasher
 
 DIGEST = """
 import importlib.util, sys
@@ -42,6 +42,10 @@ def test_int_and_bigint_hash_differently() -> None:
     assert key_hasher(["int"])((7,)) != key_hasher(["bigint"])((7,))
 
 
+def seeds(count: int) -> Hashes:
+    return np.full(count, SEED, np.uint64)
+
+
 @pytest.mark.parametrize("max_parallelism", [1, 13, 128, 32768])
 def test_a_key_group_is_the_hash_modulo_the_number_of_groups(vectors: list[Any], max_parallelism: int) -> None:
     for vector in vectors:
@@ -54,20 +58,29 @@ def test_a_key_group_is_the_hash_modulo_the_number_of_groups(vectors: list[Any],
 def test_whole_columns_of_integers_hash_alike(vectors: list[Any], ddl: str) -> None:
     mine = [v for v in vectors if v.types == (ddl,) and v.values[0] is not None]
     assert mine
-    hashes = hash_integers(np.array([v.values[0] for v in mine]), ddl)
-    assert hashes.tolist() == [v.hash for v in mine]
+    hashes = hash_integers(np.array([v.values[0] for v in mine]), ddl, seeds(len(mine)))
+    assert hashes.view(np.int64).tolist() == [v.hash for v in mine]
+
+
+def test_whole_columns_of_any_type_hash_alike_behind_others(vectors: list[Any]) -> None:
+    for types in {vector.types for vector in vectors}:
+        mine = [vector for vector in vectors if vector.types == types]
+        hashes = seeds(len(mine))
+        for position, ddl in enumerate(types):
+            hashes = hash_values([vector.values[position] for vector in mine], ddl, hashes)
+        assert hashes.view(np.int64).tolist() == [vector.hash for vector in mine]
 
 
 @pytest.mark.parametrize("ddl", ["int", "bigint"])
 def test_whole_columns_of_random_integers_hash_alike(ddl: str) -> None:
     bits = 31 if ddl == "int" else 63
     values = np.random.default_rng(1).integers(-(1 << bits), (1 << bits) - 1, 2000, endpoint=True)
-    one = key_hasher([ddl])
-    assert hash_integers(values, ddl).tolist() == [one((v,)) for v in values.tolist()]
+    one, hashes = key_hasher([ddl]), hash_integers(values, ddl, seeds(len(values)))
+    assert hashes.view(np.int64).tolist() == [one((v,)) for v in values.tolist()]
 
 
 def test_an_empty_column_hashes_to_nothing() -> None:
-    assert hash_integers(np.array([], dtype=np.int64), "bigint").tolist() == []
+    assert hash_integers(np.array([], dtype=np.int64), "bigint", seeds(0)).tolist() == []
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "random"])
