@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, Step, WhereStep
-from state_engine.spark.map_function import MapFunction
+from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.task import TaskFunction
@@ -70,7 +70,7 @@ def _apply_steps(stream: DataFrame, steps: Sequence[Step]) -> DataFrame:
                 stream = stream.where(f"{IS_MARK} or ({condition})")
             case MapStep():
                 ddl = f"{ddl_of(step.output)}, {CONTROL_DDL}"
-                stream = stream.mapInArrow(MapFunction(step.function, step.input, step.output), ddl)
+                stream = stream.mapInArrow(MapRunner(step.function, step.input, step.output), ddl)
     return stream
 
 

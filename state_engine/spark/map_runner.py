@@ -19,7 +19,7 @@ from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, grou
 _SHOWN = 500
 
 
-class MapFunction:
+class MapRunner:
     """What `mapInArrow` runs for a `map` step.
 
     What the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`): a map has no ack of its
@@ -126,4 +126,4 @@ def _failed_mark(mark: Any, failure: _MapFailure) -> bytes:
     return barrier_mark(group_of_mark(mark), failure.of(barrier)) if barrier is not None else bytes(mark)
 
 
-__all__ = ["MapFunction"]
+__all__ = ["MapRunner"]

@@ -8,7 +8,7 @@ import pytest
 
 from state_engine.api.output_tag import columns_type
 from state_engine.log.records import Ack, Barrier, Failure
-from state_engine.spark.map_function import MapFunction
+from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, group_of_mark
 
 COLUMNS = columns_type("n bigint", "the test")
@@ -29,7 +29,7 @@ def run(
     function: Callable[[Any], Any], *batches: pa.RecordBatch, columns: Any = COLUMNS
 ) -> tuple[list[int], list[Barrier]]:
     """Returns the records and the barriers that come out."""
-    out = [row for made in MapFunction(function, COLUMNS, columns)(batches) for row in made.to_pylist()]
+    out = [row for made in MapRunner(function, COLUMNS, columns)(batches) for row in made.to_pylist()]
     barriers = [row for row in out if row[CONTROL] is not None]
     assert all(row["n"] is None and group_of_mark(row[CONTROL]) == 7 for row in barriers)
     return [row["n"] for row in out if row[CONTROL] is None], [barrier_of_mark(row[CONTROL]) for row in barriers]
@@ -74,7 +74,7 @@ def test_of_two_maps_the_first_failure_stays() -> None:
     def always(row: Any) -> Any:
         raise ValueError("a consequence")
 
-    first = MapFunction(divide, COLUMNS, COLUMNS)([batch([1]), batch([0], [FULL])])
+    first = MapRunner(divide, COLUMNS, COLUMNS)([batch([1]), batch([0], [FULL])])
     [full] = run(always, *first)[1]
     assert full.acks[1].failure is not None
     assert "divide" in full.acks[1].failure.message
@@ -97,7 +97,7 @@ def test_long_records_are_shortened() -> None:
         [{"s": "x" * 9_000, CONTROL: None}, {"s": None, CONTROL: barrier_mark(7, FULL)}],
         schema=pa.schema([("s", pa.string()), *list(SCHEMA)[1:]]),
     )
-    [made] = MapFunction(divide, columns, columns)([rows])
+    [made] = MapRunner(divide, columns, columns)([rows])
     [control] = made.column(CONTROL).to_pylist()
     failure = barrier_of_mark(control).acks[1].failure
     assert failure is not None
