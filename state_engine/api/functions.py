@@ -86,6 +86,30 @@ class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implemen
         """Called when an instance is no longer used."""
 
 
+class MapFunction(Function):
+    """Makes one record of each."""
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """Returns the record that is made of this one."""
+
+
+class FlatMapFunction(Function):
+    """Makes any number of records of each."""
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Yields or returns the records that are made of this one."""
+
+
+class FilterFunction(Function):
+    """Decides which records stay."""
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Says whether the record stays."""
+
+
 class ReduceFunction(Function):
     """Combines two values into one of the same type."""
 
@@ -170,9 +194,12 @@ class KeyedProcessFunction(Function):
 
 __all__ = [
     "AggregateFunction",
+    "FilterFunction",
+    "FlatMapFunction",
     "Function",
     "KeyedProcessFunction",
     "KeyedStateStore",
+    "MapFunction",
     "ProcessFunction",
     "ReduceFunction",
     "RuntimeContext",

@@ -12,6 +12,7 @@ from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.errors import LakestateError
 from state_engine.key_groups import range_of
 from state_engine.log.records import Failure
+from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.contexts import NO_WATERMARK, EpochTime, OperatorRuntimeContext, RecordContext
 from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, has_tags, split_by_tag
 from state_engine.runtime.spec import OperatorSpec
@@ -61,6 +62,7 @@ class Operator:
         )
         self.function: Any = spec.function
         self.opened = False
+        self._called = self.function.verb if isinstance(self.function, Adapter) else "process_element"
         self._record = RecordContext(self.context, self.time)
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
@@ -135,7 +137,7 @@ class Operator:
                 if result is not None:
                     extend(result)
         except Exception as error:
-            raise self._failed(error, "process_element() raised", key, row) from error
+            raise self._failed(error, f"{self._called}() raised", key, row) from error
         return emitted
 
     def _loop(self, columns: list[list[Any]]) -> list[Any]:
@@ -149,7 +151,7 @@ class Operator:
                 if result is not None:
                     emitted.extend(result)
         except Exception as error:
-            raise self._failed(error, "process_element() raised", None, row) from error
+            raise self._failed(error, f"{self._called}() raised", None, row) from error
         return emitted
 
     def _outputs(self, emitted: list[Any]) -> dict[str, pa.RecordBatch]:

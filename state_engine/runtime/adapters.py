@@ -1,0 +1,146 @@
+"""The functions of `map`, `flat_map`, `filter` and `reduce` as what an operator runs, record by record.
+
+An adapter passes on its function's life cycle, and with it the runtime context: a `MapFunction` on a keyed stream may
+keep state, as in PyFlink.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from state_engine.api.descriptors import StateDescriptor, ValueStateDescriptor
+from state_engine.api.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    MapFunction,
+    ReduceFunction,
+    RuntimeContext,
+)
+from state_engine.api.state import ValueState
+from state_engine.api.types import StructType
+from state_engine.errors import DuplicateStateError, JobDefinitionError
+
+
+class Adapter(Function):
+    """Base of all: one function, given as an object of the verb's interface or as a plain callable.
+
+    Args:
+        function: The author's.
+
+    Raises:
+        JobDefinitionError: It is neither.
+    """
+
+    verb: str  # what the author called, for messages
+    interface: ClassVar[type[Function]]
+    method: ClassVar[str]
+
+    def __init__(self, function: Any) -> None:
+        wanted = self.interface.__name__
+        if isinstance(function, type) and issubclass(function, Function):
+            raise JobDefinitionError(
+                f"{self.verb}() got the class {function.__name__}.", action=f"Give an object: {function.__name__}()."
+            )
+        if not isinstance(function, self.interface) and (isinstance(function, Function) or not callable(function)):
+            raise JobDefinitionError(
+                f"{self.verb}() got {type(function).__name__}.", action=f"Give a {wanted}, or a plain function."
+            )
+        self.function = function
+
+    def open(self, runtime_context: Any) -> None:
+        if isinstance(self.function, Function):
+            self.function.open(runtime_context)
+            self._call = getattr(self.function, self.method)
+        else:
+            self._call = self.function
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            self.function.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        """Processes one record, as the process functions do."""
+        raise NotImplementedError
+
+
+class MapAdapter(Adapter):
+    """Emits what the function makes of a record."""
+
+    verb = method = "map"
+    interface = MapFunction
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return (self._call(value),)
+
+
+class FlatMapAdapter(Adapter):
+    """Emits all that the function makes of a record."""
+
+    verb = method = "flat_map"
+    interface = FlatMapFunction
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self._call(value)  # type: ignore[no-any-return]
+
+
+class FilterAdapter(Adapter):
+    """Emits a record if the function says so."""
+
+    verb = method = "filter"
+    interface = FilterFunction
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return (value,) if self._call(value) else None
+
+
+class ReduceAdapter(Adapter):
+    """Keeps what the records of a key were reduced to, and emits it for each of them.
+
+    Args:
+        function: Reduces two records to one.
+        struct: Columns of the records, and of the state.
+    """
+
+    verb = method = "reduce"
+    interface = ReduceFunction
+    state_name = "reduced"
+
+    def __init__(self, function: Any, struct: StructType) -> None:
+        super().__init__(function)
+        self._struct = struct
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        # First the own state: an open() that fails in the driver must not hide it.
+        self._state: ValueState[Any] = runtime_context.get_state(ValueStateDescriptor(self.state_name, self._struct))
+        super().open(_OtherStates(runtime_context, self.state_name))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        before = self._state.value()
+        reduced = value if before is None else self._call(before, value)
+        self._state.update(reduced)
+        return (reduced,)
+
+
+class _OtherStates:
+    """A runtime context that does not give out the state which the operator keeps itself."""
+
+    def __init__(self, context: RuntimeContext, taken: str) -> None:
+        self._context = context
+        self._taken = taken
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._context, name)
+        if not name.endswith("_state"):
+            return found
+
+        def ask(state_descriptor: StateDescriptor) -> Any:
+            if getattr(state_descriptor, "name", None) == self._taken:
+                raise DuplicateStateError(
+                    f"The operator keeps a state {self._taken!r} itself.", action="Give the function's another name."
+                )
+            return found(state_descriptor)
+
+        return ask
+
+
+__all__ = ["Adapter", "FilterAdapter", "FlatMapAdapter", "MapAdapter", "ReduceAdapter"]
