@@ -22,9 +22,10 @@ from state_engine.spark.plan import PlannedOperator
 from state_engine.spark.schemas import struct_of
 from state_engine.spark.sinks import DeltaSink, DiscardingSink
 from state_engine.spark.startup import StartOptions
-from state_engine.spark.stream import DataStream, Uids
+from state_engine.spark.stream import DataStream
 from state_engine.spark.task import TaskFunction
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
+from state_engine.spark.uids import Uids
 from state_engine.spark.upstream import check_replays, check_upstream, fingerprints
 from state_engine.storage.roots import local_path
 

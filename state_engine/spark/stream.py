@@ -1,21 +1,22 @@
 """Streams, as the author of a job chains them. What cannot run is refused here, by name, before Spark does."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from state_engine.api.descriptors import check_name
-from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
+from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
-from state_engine.errors import DuplicateUidError, JobDefinitionError, UnsupportedTopologyError
+from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.key_groups import key_hasher
 from state_engine.log.ops import RESERVED
+from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
 from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.spec import OperatorKind
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
+from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.sinks import DiscardingSink, Sink
@@ -29,7 +30,8 @@ class DataStream:
     """Records between two operators, or behind the last one.
 
     In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
-    itself; between operators `select`, `where`, `with_column` and `map`.
+    itself; between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take
+    Spark SQL; `map`, `flat_map`, `filter` and `process` take functions that run in Python.
     """
 
     def __init__(
@@ -64,7 +66,8 @@ class DataStream:
         if self._output != MAIN or isinstance(self._origin, SourceNode):
             raise UnsupportedTopologyError(
                 "This transformation is possible only between two operators.",
-                action="Transform the DataFrame in front of from_stream(), or the rows inside the function.",
+                action="Transform the DataFrame in front of from_stream(), or the rows inside the function; "
+                "map(..., uid=...) is an operator itself.",
             )
         return DataStream(self._job, self._origin, columns, (*self._steps, step))
 
@@ -96,12 +99,34 @@ class DataStream:
         kept = [quote_always(n) for n in self._columns.names if n.lower() != name.lower()]
         return self.select(*kept, f"({expression}) as {quote_always(name)}")
 
-    def map(self, function: Callable[[Any], Any], output_type: Any) -> "DataStream":
-        """Makes one record of each by a Python function; prefer `select`, which costs no Python."""
+    def map(
+        self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes one row of each record by a Python function; prefer `select`, which costs no Python.
+
+        A plain function without `uid` runs on the way from one operator to the next. A `MapFunction`, and whatever has
+        a `uid`, is an operator: it may be the first one, have sinks, and be opened.
+
+        Raises:
+            UnsupportedTopologyError: A plain function without `uid` that is not between two operators.
+        """
+        adapter = MapAdapter(function)
+        if uid is not None or isinstance(function, MapFunction):
+            return self.add_operator("process", adapter, output_type, uid)
         output = columns_type(output_type, "map()")
         return self._with(MapStep(function, self._columns, output), output)
 
-    def key_by(self, *columns: str, order_by: Sequence[str] = ()) -> "KeyedStream":
+    def flat_map(
+        self, function: FlatMapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes any number of rows of each record by a Python function, in an operator without keyed state."""
+        return self.add_operator("process", FlatMapAdapter(function), output_type, uid)
+
+    def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Keeps the records for which a Python function says so, in an operator; prefer `where`, in Spark SQL."""
+        return self.add_operator("process", FilterAdapter(function), self._columns, uid)
+
+    def key_by(self, *columns: str, order_by: Sequence[str] = ()) -> KeyedStream:
         """Partitions the records by key.
 
         Args:
@@ -140,25 +165,32 @@ class DataStream:
                 f"process() on a stream without key got {type(function).__name__}.",
                 action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
             )
-        return self.add_operator("process", function, output_type, uid, (), ())
+        return self.add_operator("process", function, output_type, uid)
 
     def add_operator(
-        self, kind: Any, function: Any, output_type: Any, uid: str | None, key: tuple[str, ...], order: tuple[str, ...]
+        self,
+        kind: OperatorKind,
+        function: Function,
+        output_type: Any,
+        uid: str | None,
+        key: tuple[str, ...] = (),
+        order: tuple[str, ...] = (),
     ) -> "DataStream":
-        """Adds an operator behind this stream; `process` of both kinds of stream ends here."""
+        """Adds an operator behind this stream; the methods of both kinds of stream that make one end here."""
         if self._output != MAIN:
             raise UnsupportedTopologyError(
                 f"The side output {self._output!r} cannot feed an operator.",
                 action="Give it a sink, and read that in another job; or emit these rows to the main output.",
             )
+        called = function.verb if isinstance(function, Adapter) else kind
         node = OperatorNode(
-            uid=self._job.claim_uid(uid, kind),
+            uid=self._job.claim_uid(uid, called),
             kind=kind,
             function=function,
             input=self._columns,
             key=key,
             order_by=order,
-            output=columns_type(output_type, f"operator {uid or kind!r}"),
+            output=columns_type(output_type, f"operator {uid or called!r}"),
             generated_uid=uid is None,
             steps=self._steps,
         )
@@ -173,7 +205,7 @@ class DataStream:
         """
         if not isinstance(self._origin, OperatorNode) or self._steps or self._output != MAIN:
             raise JobDefinitionError(
-                "get_side_output() belongs right behind process().", action="Call it on what process() returned."
+                "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
             )
         if tag.type_info is None:
             raise JobDefinitionError(
@@ -204,8 +236,8 @@ class DataStream:
         """
         if not isinstance(self._origin, OperatorNode) or self._steps:
             raise UnsupportedTopologyError(
-                "A sink belongs right behind process() or get_side_output(): the task that makes an output stages it.",
-                action="Do the last transformation inside the function.",
+                "A sink belongs right behind an operator or get_side_output(): who makes an output stages it.",
+                action="Do the last transformation inside the function; map(..., uid=...) is an operator too.",
             )
         if not isinstance(sink, Sink):
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
@@ -217,73 +249,4 @@ class DataStream:
         return self
 
 
-class KeyedStream:
-    """Records partitioned by key."""
-
-    def __init__(self, stream: DataStream, key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
-        self._stream = stream
-        self._key = key
-        self._order_by = order_by
-
-    def process(self, function: KeyedProcessFunction, output_type: Any, *, uid: str | None = None) -> DataStream:
-        """Applies a function with the state of each record's key.
-
-        Args:
-            function: What to apply; each worker gets copies of it.
-            output_type: Columns of the rows that it returns.
-            uid: Stable name of the operator: its state is found under it. Without one a name is made from the
-                operator's place, with a warning, and the state is lost to a job of another shape.
-        """
-        if not isinstance(function, KeyedProcessFunction):
-            raise JobDefinitionError(
-                f"process() on a keyed stream got {type(function).__name__}.", action="Give a KeyedProcessFunction."
-            )
-        return self._stream.add_operator("keyed_process", function, output_type, uid, self._key, self._order_by)
-
-
-class Uids:
-    """The uids of one job."""
-
-    def __init__(self, *, strict: bool) -> None:
-        self._strict = strict
-        self._operators: set[str] = set()
-        self._sinks: set[str] = set()
-
-    def operator(self, uid: str | None, kind: str) -> str:
-        """Returns the uid of an operator.
-
-        Raises:
-            DuplicateUidError: It is taken.
-            JobDefinitionError: There is none and the job is strict, or it cannot name a folder.
-        """
-        if uid is None:
-            uid = f"{kind}-{len(self._operators) + 1}".replace("_", "-")
-            message = f"The operator has no uid; it is called {uid!r} after its place in the job."
-            if self._strict:
-                raise JobDefinitionError(message, action="Give process(..., uid=...) a stable name.")
-            warnings.warn(f"{message} Give process(..., uid=...) a stable name to keep its state.", stacklevel=4)
-        if check_name(uid, "an operator") in self._operators:
-            raise DuplicateUidError(f"Two operators are called {uid!r}.", action="Give each its own uid.")
-        self._operators.add(uid)
-        return uid
-
-    def sink(self, uid: str | None, place: str) -> str:
-        """Returns the uid of a sink: the author's, or that of its place.
-
-        Raises:
-            DuplicateUidError: It is taken.
-            JobDefinitionError: There is none and the job is strict, or it has other characters than names have.
-        """
-        if uid is None:
-            uid = place
-            message = f"The sink has no uid; it is called {uid!r} after its place in the job."
-            if self._strict:
-                raise JobDefinitionError(message, action="Give sink_to(..., uid=...) a stable name.")
-            warnings.warn(f"{message} Give sink_to(..., uid=...) a stable name to keep its output.", stacklevel=4)
-        if check_name(uid, "a sink") in self._sinks:
-            raise DuplicateUidError(f"Two sinks are called {uid!r}.", action="Give each its own uid.")
-        self._sinks.add(uid)
-        return uid
-
-
-__all__ = ["DataStream", "KeyedStream", "Uids"]
+__all__ = ["DataStream"]

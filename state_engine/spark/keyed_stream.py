@@ -1,0 +1,118 @@
+"""Streams behind `key_by`: Python functions with the state of each record's key, and running aggregations."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from state_engine.api.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
+from state_engine.runtime.running import RunningAdapter, RunningVerb
+
+if TYPE_CHECKING:
+    from state_engine.spark.stream import DataStream
+
+
+class KeyedStream:
+    """Records partitioned by key.
+
+    Every method is one operator, whose function runs in Python. A function with `open` may keep keyed state. `uid` is
+    the operator's stable name: its state is found under it. Without one a name is made from the operator's place, with
+    a warning, and the state is lost to a job of another shape. All raise `JobDefinitionError` for what cannot run.
+    """
+
+    def __init__(self, stream: "DataStream", key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
+        self._stream = stream
+        self._key = key
+        self._order_by = order_by
+
+    def process(self, function: KeyedProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
+        """Applies a function with the state of each record's key.
+
+        Args:
+            function: What to apply; each worker gets copies of it.
+            output_type: Columns of the rows that it returns.
+            uid: Stable name of the operator.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            raise JobDefinitionError(
+                f"process() on a keyed stream got {type(function).__name__}.", action="Give a KeyedProcessFunction."
+            )
+        return self._apply(function, output_type, uid)
+
+    def map(
+        self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes one row of each record."""
+        return self._apply(MapAdapter(function), output_type, uid)
+
+    def flat_map(
+        self, function: FlatMapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes any number of rows of each record: what the function yields or returns."""
+        return self._apply(FlatMapAdapter(function), output_type, uid)
+
+    def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Keeps the records for which the function says so."""
+        return self._apply(FilterAdapter(function), self._stream.columns, uid)
+
+    def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Reduces the records of each key, and gives for each what they come to so far.
+
+        The function gets what it returned last, or the key's first record, and the record that came; it returns a row
+        of the stream's columns.
+        """
+        return self._apply(ReduceAdapter(function, self._stream.columns), self._stream.columns, uid)
+
+    def sum(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the sum of a field so far.
+
+        Args:
+            field: Name or position of a field of numbers. Null stops the job, and so does a sum that outgrows the
+                field's type: cast in front.
+            uid: Stable name of the operator.
+        """
+        return self._run("sum", field, uid)
+
+    def min(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the least value of a field so far.
+
+        Args:
+            field: Name or position of a field whose values have an order. Null stops the job.
+            uid: Stable name of the operator.
+        """
+        return self._run("min", field, uid)
+
+    def max(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the largest value of a field so far; fields as in `min`."""
+        return self._run("max", field, uid)
+
+    def min_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record the one of its key with the least value of a field so far, the first of several.
+
+        Fields as in `min`.
+        """
+        return self._run("min_by", field, uid)
+
+    def max_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record the one of its key with the largest value of a field so far, the first of several.
+
+        Fields as in `min`.
+        """
+        return self._run("max_by", field, uid)
+
+    def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
+        columns = self._stream.columns
+        return self._apply(RunningAdapter(verb, field, columns), columns, uid)
+
+    def _apply(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
+        return self._stream.add_operator("keyed_process", function, output_type, uid, self._key, self._order_by)
+
+
+__all__ = ["KeyedStream"]

@@ -1,0 +1,70 @@
+"""The uids of one job: an author's, or names made of the place, with a warning."""
+
+import sys
+import warnings
+
+from state_engine.api.descriptors import check_name
+from state_engine.errors import DuplicateUidError, JobDefinitionError
+
+
+class Uids:
+    """The uids of one job."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._operators: set[str] = set()
+        self._sinks: set[str] = set()
+
+    def operator(self, uid: str | None, kind: str) -> str:
+        """Returns the uid of an operator.
+
+        Raises:
+            DuplicateUidError: It is taken.
+            JobDefinitionError: There is none and the job is strict, or it cannot name a folder.
+        """
+        if uid is None:
+            uid = f"{kind}-{len(self._operators) + 1}".replace("_", "-")
+            self._complain(
+                f"The operator has no uid; it is called {uid!r} after its place in the job.",
+                f"Give {kind.removeprefix('keyed_')}(..., uid=...) a stable name",
+                "state",
+            )
+        if check_name(uid, "an operator") in self._operators:
+            raise DuplicateUidError(f"Two operators are called {uid!r}.", action="Give each its own uid.")
+        self._operators.add(uid)
+        return uid
+
+    def sink(self, uid: str | None, place: str) -> str:
+        """Returns the uid of a sink: the author's, or that of its place.
+
+        Raises:
+            DuplicateUidError: It is taken.
+            JobDefinitionError: There is none and the job is strict, or it has other characters than names have.
+        """
+        if uid is None:
+            uid = place
+            self._complain(
+                f"The sink has no uid; it is called {uid!r} after its place in the job.",
+                "Give sink_to(..., uid=...) a stable name",
+                "output",
+            )
+        if check_name(uid, "a sink") in self._sinks:
+            raise DuplicateUidError(f"Two sinks are called {uid!r}.", action="Give each its own uid.")
+        self._sinks.add(uid)
+        return uid
+
+    def _complain(self, message: str, remedy: str, kept: str) -> None:
+        if self._strict:
+            raise JobDefinitionError(message, action=f"{remedy}.")
+        warnings.warn(f"{message} {remedy} to keep its {kept}.", stacklevel=_authors_level())
+
+
+def _authors_level() -> int:
+    """Returns the stack level, as seen by who calls this, of the first frame that is not ours: a line of the job."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_globals.get("__name__", "").startswith("state_engine.") and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+__all__ = ["Uids"]
