@@ -4,6 +4,7 @@ An adapter passes on its function's life cycle, and with it the runtime context:
 keep state, as in PyFlink.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -58,9 +59,9 @@ class Adapter(Function):
         if isinstance(self.function, Function):
             self.function.close()
 
+    @abstractmethod
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         """Processes one record, as the process functions do."""
-        raise NotImplementedError
 
 
 class MapAdapter(Adapter):
