@@ -1,10 +1,14 @@
 """What an operator is, as data: made when the job is built, carried to every worker, read by the planner."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError
+from state_engine.key_groups import key_hasher
+from state_engine.log.ops import RESERVED
 from state_engine.serialization.column import Column
 
 OperatorKind = Literal["keyed_process", "process"]
@@ -41,4 +45,33 @@ class OperatorSpec:
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-__all__ = ["OperatorKind", "OperatorSpec"]
+def check_columns(columns: StructType, names: Sequence[str]) -> None:
+    """Raises JobDefinitionError unless the stream has columns of these names."""
+    missing = sorted(set(names) - set(columns.names))
+    if missing:
+        raise JobDefinitionError(
+            f"The stream has no columns {', '.join(missing)}; it has {', '.join(columns.names)}.",
+            action="Check the spelling; names are case-sensitive here.",
+        )
+
+
+def key_columns(columns: StructType, names: Sequence[str]) -> tuple[Column, ...]:
+    """Returns the key columns of a stream.
+
+    Raises:
+        UnsupportedTypeError: A column cannot be a key.
+        JobDefinitionError: A column is missing or has a reserved name.
+    """
+    check_columns(columns, names)
+    reserved = sorted(name for name in names if name.lower() in RESERVED)
+    if reserved:
+        raise JobDefinitionError(
+            f"Key columns may not be called {', '.join(reserved)}: state tables have columns of that name.",
+            action="Rename them in front: select('value as v', ...).",
+        )
+    key = tuple(Column(name=name, type=columns.types[columns.names.index(name)].ddl()) for name in names)
+    key_hasher([column.type for column in key])
+    return key
+
+
+__all__ = ["OperatorKind", "OperatorSpec", "check_columns", "key_columns"]

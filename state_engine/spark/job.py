@@ -14,8 +14,7 @@ from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.log.paths import SPARK
 from state_engine.log.records import SourceFingerprint, StateSchema
 from state_engine.runtime.discovery import discover_states
-from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.column import Column
+from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.spark.client import JobClient
 from state_engine.spark.graph import OperatorNode, SourceNode
 from state_engine.spark.plan import PlannedOperator
@@ -193,7 +192,7 @@ class StreamJob:
             kind=node.kind,
             function=node.function,
             input=node.input,
-            key=tuple(Column(name=k, type=node.input.types[node.input.names.index(k)].ddl()) for k in node.key),
+            key=key_columns(node.input, node.key),
             order_by=node.order_by,
             output=node.output,
             side_outputs=node.side_outputs,

@@ -9,11 +9,9 @@ from state_engine.api.functions import FilterFunction, FlatMapFunction, Function
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
-from state_engine.key_groups import key_hasher
-from state_engine.log.ops import RESERVED
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
 from state_engine.runtime.outputs import MAIN
-from state_engine.runtime.spec import OperatorKind
+from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
 from state_engine.spark.keyed_stream import KeyedStream
@@ -140,23 +138,9 @@ class DataStream:
         """
         if not columns:
             raise JobDefinitionError("key_by() got no columns.", action="Name at least one.")
-        self._find([*columns, *order_by])
-        reserved = sorted(c for c in columns if c.lower() in RESERVED)
-        if reserved:
-            raise JobDefinitionError(
-                f"Key columns may not be called {', '.join(reserved)}: state tables have columns of that name.",
-                action="Rename them in front: select('value as v', ...).",
-            )
-        key_hasher([self._columns.types[self._columns.names.index(c)].ddl() for c in columns])
+        key_columns(self._columns, columns)
+        check_columns(self._columns, order_by)
         return KeyedStream(self, tuple(columns), tuple(order_by))
-
-    def _find(self, names: Sequence[str]) -> None:
-        missing = sorted(set(names) - set(self._columns.names))
-        if missing:
-            raise JobDefinitionError(
-                f"The stream has no columns {', '.join(missing)}; it has {', '.join(self._columns.names)}.",
-                action="Check the spelling; names are case-sensitive here.",
-            )
 
     def process(self, function: ProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Applies a function without keyed state."""

@@ -22,6 +22,7 @@ from state_engine.key_groups import range_of, subtask_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, Failure, OutputFile, StateHandle
+from state_engine.runtime.failures import engine_failure, state_failure
 from state_engine.runtime.operator import OperatorFailure
 from state_engine.runtime.outputs import MAIN, OutputWriter
 from state_engine.serialization.types import schema_of
@@ -198,7 +199,7 @@ class Subtask:
                 settle_memory(cached)
             except StateValueError as error:
                 WORKER.discard(cached)
-                self._failure = self._state_failure(error, subtask)
+                self._failure = state_failure(self._uid, subtask, error)
             except LakestateError as error:
                 self._fail(cached, error)
         backend = cached.operator.backend if cached is not None else None
@@ -247,18 +248,6 @@ class Subtask:
             sections=sections,
         )
 
-    def _state_failure(self, error: StateValueError, subtask: int) -> Failure:
-        state = ", ".join(getattr(error, "__notes__", ()))
-        return Failure(
-            kind="state_type",
-            uid=self._uid,
-            subtask=subtask,
-            message=f"Operator {self._uid!r} put a value into its {state} under key {error.entry!r} that the state's "
-            f"type does not admit: {error}.",
-            action="Put values of the declared type, or declare another type under a new state name.",
-            key=repr(error.entry)[:500],
-        )
-
     def _records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         control: Any = pa.nulls(batch.num_rows, pa.binary())
         return pa.RecordBatch.from_arrays([*batch.columns, control], schema=self._wire_schema())
@@ -276,13 +265,6 @@ class Subtask:
         control: Any = pa.array(map(barrier_mark, groups, barriers), pa.binary())
         empty: list[Any] = [pa.nulls(len(groups), f.type) for f in self._emits]
         return pa.RecordBatch.from_arrays([*empty, control], schema=self._wire_schema())
-
-
-def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
-    """Returns a named error of ours as data; the driver raises it again by its name."""
-    return Failure(
-        kind="engine", uid=uid, subtask=subtask, message=error.message, action=error.action, error=type(error).__name__
-    )
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -304,4 +286,4 @@ def crash_hook(setting: str | None, epoch: int) -> Callable[[CrashPoint], None]:
     return lambda point: kill.at(point, epoch)
 
 
-__all__ = ["CRASH_PROPERTY", "Subtask", "TaskFunction", "crash_hook", "engine_failure"]
+__all__ = ["CRASH_PROPERTY", "Subtask", "TaskFunction", "crash_hook"]
