@@ -1,0 +1,216 @@
+"""Tests a function without Spark and without a JVM: Flink's `KeyedOneInputStreamOperatorTestHarness`.
+
+What runs is what a task runs: `runtime.Operator` over the heap backend, Arrow in and out. Only what is around it is
+missing: the log is kept in memory, and nothing is routed by Spark.
+"""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
+from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError
+from state_engine.key_groups import check_parallelism
+from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.spec import OperatorSpec, key_columns
+from state_engine.testing.operator_instances import OperatorInstances
+from state_engine.testing.operator_records import CollectedOutput, RecordRouter
+from state_engine.testing.operator_state import OperatorSubtaskState
+
+
+class KeyedOneInputStreamOperatorTestHarness:
+    """One operator with all its subtasks, or with one of them, in the process of the test.
+
+    Each call of `process_element` or `process_elements` is one epoch: its records are processed, its changes are
+    frozen and sealed. If it fails, nothing of it is kept, and the next call starts new instances from what was sealed,
+    as a restarted job does. Every instance runs a copy of the function, as in a worker.
+
+    Args:
+        function: A `KeyedProcessFunction`, or without key columns a `ProcessFunction`.
+        key: Names of the key columns; empty for a `ProcessFunction`.
+        input_type: Columns of the records: DDL (`a int, b string`), `Types.ROW_NAMED` or a dataclass. The function
+            then gets instances of the dataclass, as it does behind an operator with that output type.
+        output_type: Columns of the rows that the function returns.
+        parallelism: Number of subtasks.
+        max_parallelism: Number of key groups.
+        subtask: The only subtask to run; records of other subtasks' keys are refused. Without it all subtasks run, and
+            each gets its records.
+        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
+        uid: Name of the operator, in messages and in snapshots.
+        parameters: Job parameters.
+
+    Raises:
+        JobDefinitionError: What a job would refuse when it is built.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        key: str | Sequence[str],
+        input_type: Any,
+        output_type: Any,
+        *,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        subtask: int | None = None,
+        side_outputs: Sequence[OutputTag] = (),
+        uid: str = "operator",
+        parameters: dict[str, str] | None = None,
+    ) -> None:
+        names = (key,) if isinstance(key, str) else tuple(key)
+        _check_function(function, names)
+        check_parallelism(parallelism, max_parallelism)
+        columns = columns_type(input_type, "the input")
+        spec = OperatorSpec(
+            uid=uid,
+            kind="keyed_process" if names else "process",
+            function=function,
+            input=columns,
+            key=key_columns(columns, names),
+            order_by=(),
+            output=columns_type(output_type, f"operator {uid!r}"),
+            side_outputs={tag.tag_id: _columns_of(tag) for tag in side_outputs},
+            max_parallelism=max_parallelism,
+            parameters=parameters or {},
+        )
+        subtasks = _subtasks(subtask, parallelism)
+        self._instances = OperatorInstances(spec, parallelism, subtasks)
+        self._router = RecordRouter(spec, parallelism, subtasks)
+        self._output = CollectedOutput(spec)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Life ---------------------------------------------------------------------------------------------------------
+
+    def initialize_state(self, snapshot: OperatorSubtaskState) -> None:
+        """Starts from a snapshot, taken at whatever parallelism; each subtask takes the key groups that are its own.
+
+        Raises:
+            RestoreError: What a job would refuse when it starts: a state, the key or the max parallelism changed.
+            RuntimeError: The operator is open, or has processed something.
+        """
+        self._instances.restore(snapshot)
+
+    def open(self) -> None:
+        """Opens every instance, unless they are open; the first record does it otherwise.
+
+        Raises:
+            UserFunctionError: The function's `open` raised.
+        """
+        self._instances.open()
+
+    def close(self) -> None:
+        """Closes the instances. Outputs and snapshots stay; what comes next opens new instances on the same state."""
+        self._instances.close()
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The copies of the function that are open, one per subtask."""
+        return self._instances.functions
+
+    # Records ------------------------------------------------------------------------------------------------------
+
+    def process_element(self, record: Any) -> None:
+        """Processes one record, as an epoch of its own; see `process_elements`."""
+        self.process_elements([record])
+
+    def process_elements(self, records: Iterable[Any]) -> None:
+        """Processes records as one epoch, and seals it.
+
+        Args:
+            records: Dicts, tuples, `Row`s or dataclasses. The records of a subtask keep their order.
+
+        Raises:
+            UserFunctionError: The function raised.
+            OutputTypeError: It returned a row that the declared output does not admit.
+            StateTypeChangedError: It put a value into a state that the state's type does not admit.
+            RoutingError: The key of a record belongs to a subtask that this harness does not run.
+            TypeError: A record does not fit `input_type`.
+        """
+        for emitted in self._instances.run(self._router.route(records)):
+            self._output.add(emitted)
+
+    def set_processing_time(self, ms: int) -> None:
+        """Sets the processing time of the epochs to come; it is 0 at first, and a restore goes on from the snapshot's.
+
+        Raises:
+            ValueError: It would go back, which the processing time of a job never does.
+        """
+        now = self._instances.processing_time
+        if ms < now:
+            raise ValueError(f"Processing time is {now} and cannot go back to {ms}.")
+        self._instances.processing_time = ms
+
+    # Results ------------------------------------------------------------------------------------------------------
+
+    def extract_output_values(self) -> list[Any]:
+        """Returns the rows of the main output so far: tuples, or dataclasses if `output_type` is one.
+
+        With several subtasks the rows of an epoch come subtask by subtask.
+        """
+        return self._output.values(MAIN)
+
+    def get_output(self) -> pa.Table:
+        """Returns the main output so far as the columns that a sink or the next operator gets."""
+        return self._output.table(MAIN)
+
+    def get_side_output(self, tag: OutputTag) -> list[Any]:
+        """Returns the rows of a side output so far, as `extract_output_values` does.
+
+        Raises:
+            KeyError: The tag is not among `side_outputs`.
+        """
+        return self._output.values(tag.tag_id)
+
+    def clear_output(self) -> None:
+        """Forgets all outputs so far."""
+        self._output.clear()
+
+    def snapshot(self) -> OperatorSubtaskState:
+        """Returns the state as of the last sealed epoch, of the subtasks that this harness runs."""
+        return self._instances.snapshot()
+
+    def num_keyed_state_entries(self) -> int:
+        """Returns over how many keys there is state, summed over all states."""
+        return sum(map(len, self.snapshot().states().values()))
+
+
+def _check_function(function: Function, key: Sequence[str]) -> None:
+    wanted = KeyedProcessFunction if key else ProcessFunction
+    if not isinstance(function, wanted):
+        raise JobDefinitionError(
+            f"A harness {'with' if key else 'without'} key columns got a {type(function).__name__}.",
+            action=f"Give a {wanted.__name__}, or {'no' if key else 'the'} key columns.",
+        )
+
+
+def _columns_of(tag: OutputTag) -> StructType:
+    if tag.type_info is None:
+        raise JobDefinitionError(
+            f"The side output {tag.tag_id!r} has no columns.",
+            action="Declare them: OutputTag(id, 'a int, b string').",
+        )
+    return tag.type_info
+
+
+def _subtasks(only: int | None, parallelism: int) -> range:
+    if only is None:
+        return range(parallelism)
+    if not 0 <= only < parallelism:
+        raise JobDefinitionError(
+            f"There is no subtask {only} at parallelism {parallelism}.", action=f"Give 0 to {parallelism - 1}."
+        )
+    return range(only, only + 1)
+
+
+__all__ = ["KeyedOneInputStreamOperatorTestHarness"]

@@ -1,0 +1,195 @@
+"""The subtasks of one operator in one process, epoch by epoch: what tasks and driver do with them, without both."""
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.backends.tables import StateValueError
+from state_engine.epoch.acks import Acknowledged, Answer
+from state_engine.epoch.compatibility import check
+from state_engine.epoch.failures import error_of
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.errors import LakestateError
+from state_engine.key_groups import KeyGroupRange, range_of
+from state_engine.log.records import Failure, Manifest, OperatorEpoch, Span
+from state_engine.runtime.discovery import discover_states
+from state_engine.runtime.failures import engine_failure, state_failure
+from state_engine.runtime.operator import Operator, OperatorFailure
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState
+
+JOB = "harness"
+Outputs = dict[str, pa.RecordBatch]
+
+
+class OperatorInstances:
+    """Instances of an operator over a log in memory.
+
+    Args:
+        spec: The operator; each instance gets a copy of its function.
+        parallelism: Its parallelism.
+        subtasks: Those that run here, ascending and without gaps.
+
+    Attributes:
+        processing_time: Of the next epoch.
+    """
+
+    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int]) -> None:
+        self.processing_time = 0
+        self._spec = spec
+        self._parallelism = parallelism
+        self._subtasks = subtasks
+        self._states = discover_states(spec, copy.deepcopy)
+        self._log = OperatorLog()
+        self._running: list[Operator] = []
+        self._epoch = 0
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """The copies of the function that are open."""
+        return tuple(operator.function for operator in self._running)
+
+    def restore(self, snapshot: OperatorSubtaskState) -> None:
+        """S1, and what S2 makes of it: checks as the driver does, and goes on from the snapshot's epoch."""
+        if self._running or self._epoch:
+            raise RuntimeError("initialize_state() comes before open() and before the first record.")
+        shape = OperatorShape(
+            uid=self._spec.uid,
+            parallelism=self._parallelism,
+            max_parallelism=self._spec.max_parallelism,
+            keys=self._spec.key,
+            schemas=self._states,
+        )
+        check(StartRequest(job=JOB, root="", operators=(shape,)), snapshot.manifest)
+        self._log.restore(snapshot)
+        self._epoch, self.processing_time = snapshot.manifest.epoch, snapshot.manifest.processing_time
+
+    def open(self) -> None:
+        """E3: makes and opens the instances on what was sealed, unless they are there."""
+        if self._running:
+            return
+        with self._dropped_on_failure():
+            for subtask in self._subtasks:
+                spec = dataclasses.replace(self._spec, function=copy.deepcopy(self._spec.function))
+                operator = Operator(spec, subtask, self._parallelism)
+                self._running.append(operator)
+                self._attach(operator)
+                with self._reported(subtask):
+                    operator.open()
+
+    def run(self, parts: Sequence[pa.RecordBatch]) -> list[Outputs]:
+        """Runs one epoch, E4 to E6; returns what each subtask emitted. After an error nothing of it is left.
+
+        Args:
+            parts: The records of each subtask.
+        """
+        self.open()
+        with self._dropped_on_failure():
+            outputs = [self._process(operator, part) for operator, part in zip(self._running, parts, strict=True)]
+            changes = [change for operator in self._running for change in self._freeze(operator)]
+            self._seal(changes)
+        return outputs
+
+    def close(self) -> None:
+        """Closes the instances; the log stays."""
+        running, self._running = self._running, []
+        for operator in running:
+            operator.close()
+
+    def snapshot(self) -> OperatorSubtaskState:
+        """Returns the state of the subtasks that run here, as of the last sealed epoch."""
+        operator = OperatorEpoch(parallelism=self._parallelism, max_parallelism=self._spec.max_parallelism)
+        manifest = Manifest(
+            job=JOB,
+            generation=1,
+            epoch=self._epoch,
+            kind="epoch",
+            incarnation="0" * 32,
+            incarnation_number=1,
+            predecessor="",
+            processing_time=self.processing_time,
+            lineage=(Span(generation=1, first=1),),
+            operators={self._spec.uid: operator},
+            schemas=self._log.schemas,
+            keys={self._spec.uid: self._spec.key},
+        )
+        ends = [
+            range_of(subtask, self._parallelism, self._spec.max_parallelism)
+            for subtask in (self._subtasks[0], self._subtasks[-1])
+        ]
+        return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last)))
+
+    def _attach(self, operator: Operator) -> None:
+        if operator.backend is not None:
+            operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups))
+
+    def _process(self, operator: Operator, records: pa.RecordBatch) -> Outputs:
+        """E4."""
+        with self._reported(operator.subtask):
+            operator.begin(self.processing_time, None, 0)
+            return operator.process(records) if records.num_rows else {}
+
+    def _freeze(self, operator: Operator) -> Changes:
+        """E5."""
+        with self._reported(operator.subtask):
+            return operator.backend.freeze(self.processing_time) if operator.backend is not None else []
+
+    def _seal(self, changes: Changes) -> None:
+        """E6, and E3 of the next epoch: every instance is caught up with what was sealed."""
+        backends = [operator.backend for operator in self._running if operator.backend is not None]
+        self._log.seal(self._epoch + 1, changes, [schema for backend in backends for schema in backend.schemas])
+        self._epoch += 1
+        for backend in backends:
+            backend.settle()
+        for operator in self._running:
+            self._attach(operator)
+
+    @contextlib.contextmanager
+    def _dropped_on_failure(self) -> Iterator[None]:
+        """Instances of a failed epoch are not used again; what their `close` raises is of no consequence."""
+        try:
+            yield
+        except BaseException:
+            running, self._running = self._running, []
+            for operator in running:
+                with contextlib.suppress(Exception):
+                    operator.close()
+            raise
+
+    @contextlib.contextmanager
+    def _reported(self, subtask: int) -> Iterator[None]:
+        """Raises what goes wrong in a subtask as the driver would."""
+        try:
+            yield
+        except OperatorFailure as error:
+            raise self._error(error.failure) from error.__cause__
+        except StateValueError as error:
+            raise self._error(state_failure(self._spec.uid, subtask, error)) from None
+        except LakestateError as error:
+            raise self._error(engine_failure(self._spec.uid, subtask, error)) from error
+
+    def _error(self, failure: Failure) -> LakestateError:
+        operator = OperatorPlan(
+            uid=self._spec.uid, parallelism=self._parallelism, max_parallelism=self._spec.max_parallelism
+        )
+        plan = EpochPlan(
+            job=JOB,
+            root="",
+            generation=1,
+            epoch=self._epoch + 1,
+            incarnation="0" * 32,
+            predecessor="",
+            predecessor_epoch=self._epoch,
+            predecessor_generation=1,
+            processing_time=self.processing_time,
+            operators=(operator,),
+        )
+        return error_of(Acknowledged(Answer.FAILURE, {}, failure.message, failure), plan)
+
+
+__all__ = ["OperatorInstances"]

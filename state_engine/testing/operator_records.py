@@ -1,0 +1,119 @@
+"""Records on their way into a harness, and rows on their way out: through the columns that a job has there."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.types import StructType
+from state_engine.backends.keys import KeyCodec
+from state_engine.errors import RoutingError
+from state_engine.key_groups import range_of, subtask_of
+from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.convert import ValueTypeError, reader, row_maker, write_columns, writer
+from state_engine.serialization.types import schema_of
+
+
+class RecordRouter:
+    """Makes columns of records and gives each subtask its own: E2, without Spark.
+
+    Args:
+        spec: The operator.
+        parallelism: Its parallelism.
+        subtasks: Those that run here.
+    """
+
+    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int]) -> None:
+        self._spec = spec
+        self._parallelism = parallelism
+        self._subtasks = subtasks
+        self._schema = schema_of(spec.input)
+        self._writers = [writer(t) for t in spec.input.types]
+        self._codec = KeyCodec(spec.key, spec.max_parallelism) if spec.key else None
+        self._routed = 0
+
+    def route(self, records: Iterable[Any]) -> list[pa.RecordBatch]:
+        """Returns one batch per subtask that runs here.
+
+        Raises:
+            TypeError: A record does not fit the input columns.
+            RoutingError: A record belongs to another subtask.
+        """
+        listed = list(records)
+        batch = self._columns(listed)
+        if self._codec is None:
+            owners = self._in_turn(len(listed))
+        else:
+            keys = self._codec.read([batch.column(column.name) for column in self._spec.key])
+            groups = list(map(self._codec.key_group, keys))
+            owners = np.array([subtask_of(g, self._parallelism, self._spec.max_parallelism) for g in groups])
+            for key, group, owner in zip(keys, groups, owners.tolist(), strict=True):
+                if owner not in self._subtasks:
+                    raise self._strange(key, group, owner)
+        return [batch.take(np.flatnonzero(owners == subtask)) for subtask in self._subtasks]
+
+    def _columns(self, records: list[Any]) -> pa.RecordBatch:
+        try:
+            arrays = write_columns(records, self._spec.input, self._writers)
+        except ValueTypeError as error:
+            where = f"field {error.path!r}: " if error.path else ""
+            raise TypeError(
+                f"The record {records[error.index]!r} is not {self._spec.input.ddl()}: {where}{error}."
+            ) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _in_turn(self, count: int) -> "np.ndarray[Any, Any]":
+        """Without keys any subtask may have a record: each of those that run here gets one after the other."""
+        numbers = np.arange(self._routed, self._routed + count) % len(self._subtasks)
+        self._routed += count
+        owners: np.ndarray[Any, Any] = np.asarray(self._subtasks)[numbers]
+        return owners
+
+    def _strange(self, key: Any, group: int, owner: int) -> RoutingError:
+        own = self._subtasks[0]
+        first, last = range_of(own, self._parallelism, self._spec.max_parallelism)
+        return RoutingError(
+            f"The key {key!r} is in key group {group}, which belongs to subtask {owner} of {self._parallelism}; this "
+            f"harness runs subtask {own} (key groups {first} to {last}).",
+            action=f"Give the record to a harness with subtask={owner}, or leave out subtask=, so that all run here.",
+        )
+
+
+class CollectedOutput:
+    """All rows that came out, output by output."""
+
+    def __init__(self, spec: OperatorSpec) -> None:
+        self._structs: dict[str, StructType] = {MAIN: spec.output, **spec.side_outputs}
+        self._batches: dict[str, list[pa.RecordBatch]] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets the rows."""
+        self._batches = {output: [] for output in self._structs}
+
+    def add(self, batches: dict[str, pa.RecordBatch]) -> None:
+        """Adds what an operator emitted."""
+        for output, batch in batches.items():
+            self._batches[output].append(batch)
+
+    def table(self, output: str) -> pa.Table:
+        """Returns the rows of an output as columns.
+
+        Raises:
+            KeyError: There is no such output.
+        """
+        if output not in self._structs:
+            declared = sorted(set(self._structs) - {MAIN})
+            raise KeyError(f"Nobody reads the side output {output!r}; side_outputs has {declared}.")
+        return pa.Table.from_batches(self._batches[output], schema=schema_of(self._structs[output]))
+
+    def values(self, output: str) -> list[Any]:
+        """Returns the rows of an output as tuples, or as the dataclasses that its type is."""
+        table, struct = self.table(output), self._structs[output]
+        columns = [reader(t)(column) for t, column in zip(struct.types, table.columns, strict=True)]
+        return list(zip(*columns, strict=True)) if struct.carrier is None else list(map(row_maker(struct), *columns))
+
+
+__all__ = ["CollectedOutput", "RecordRouter"]

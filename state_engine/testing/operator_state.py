@@ -1,0 +1,147 @@
+"""What a harness sealed: the log of one operator in memory, and snapshots of it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from state_engine.api.type_hints import parse_ddl
+from state_engine.backends.keys import KeyCodec, join_entries
+from state_engine.epoch.compatibility import merge_schemas
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log.fold import fold
+from state_engine.log.ops import KEY_GROUP, NAMESPACE, USER_KEY, VALUE, log_schema, with_position
+from state_engine.log.records import Manifest, StateSchema
+from state_engine.serialization.convert import reader
+from state_engine.serialization.types import ddl_to_arrow
+
+Changes = list[tuple[StateSchema, pa.Table]]
+
+
+class OperatorSubtaskState:
+    """The state of an operator, or of one of its subtasks, as of a sealed epoch. Made by `snapshot()`.
+
+    Args:
+        manifest: Says of which operator: its keys, max parallelism and schemas.
+        tables: Live rows of each state, in the columns of the log.
+    """
+
+    def __init__(self, manifest: Manifest, tables: dict[str, pa.Table]) -> None:
+        self.manifest = manifest
+        self._tables = tables
+        self._schemas = {schema.name: schema for schema in manifest.schemas}
+
+    def states(self) -> dict[str, dict[Any, Any]]:
+        """Returns what every state holds, by its name.
+
+        Each is a dict by key: of the values, for a list state of lists, for a map state of dicts; reducing and
+        aggregating states have their accumulators. A key of several columns is a tuple. Rows that a function put as
+        dataclasses or tuples are `Row`s here: the log does not know a Python class.
+        """
+        return {name: _contents(self._schemas[name], table) for name, table in self._tables.items()}
+
+    def table(self, name: str) -> pa.Table:
+        """Returns the live rows of a state in the columns of its table: key group, key, value and more."""
+        if name not in self._tables:
+            raise KeyError(f"There is no state {name!r} here; there are {sorted(self._tables)}.")
+        return self._tables[name]
+
+    def key_groups(self) -> set[int]:
+        """Returns the key groups in which there is state."""
+        tables = self._tables.values()
+        return {int(group) for table in tables for group in table.column(KEY_GROUP).to_numpy()}
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}: {table.num_rows} rows" for name, table in self._tables.items())
+        return f"OperatorSubtaskState({sizes})"
+
+
+def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:
+    keys = KeyCodec(schema.key, 1).read([table.column(column.name) for column in schema.key])
+    entries = join_entries(keys, table.column(NAMESPACE).to_pylist())
+    values = reader(parse_ddl(schema.value))(table.column(VALUE))
+    found: dict[Any, Any] = {}
+    if schema.user_key is not None:
+        user_keys = reader(parse_ddl(schema.user_key))(table.column(USER_KEY))
+        for entry, user_key, value in zip(entries, user_keys, values, strict=True):
+            found.setdefault(entry, {})[user_key] = value
+    elif schema.shape == "list":
+        for entry, value in zip(entries, values, strict=True):
+            found.setdefault(entry, []).append(value)
+    else:
+        found = dict(zip(entries, values, strict=True))
+    return found
+
+
+def repackage_state(*snapshots: OperatorSubtaskState) -> OperatorSubtaskState:
+    """Puts the snapshots of several subtasks together, as Flink's harness does.
+
+    Raises:
+        StateTypeChangedError: A state has another type in another snapshot.
+        ValueError: Two of them hold the same key group, so that they are not of several subtasks.
+    """
+    return reduce(_together, snapshots)
+
+
+def _together(left: OperatorSubtaskState, right: OperatorSubtaskState) -> OperatorSubtaskState:
+    both = sorted(left.key_groups() & right.key_groups())
+    if both:
+        raise ValueError(f"Key groups {both[:10]} are in two snapshots; give one snapshot of each subtask.")
+    schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas)
+    tables = {}
+    for schema in schemas:
+        parts = [part.table(schema.name) for part in (left, right) if schema in part.manifest.schemas]
+        tables[schema.name] = fold(schema, parts)
+    newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
+    time = max(left.manifest.processing_time, right.manifest.processing_time)
+    return OperatorSubtaskState(replace(newest, schemas=schemas, processing_time=time), tables)
+
+
+class OperatorLog:
+    """The sealed changes of one operator, state by state, oldest epoch first."""
+
+    def __init__(self) -> None:
+        self.schemas: tuple[StateSchema, ...] = ()
+        self._tables: dict[str, list[pa.Table]] = {}
+
+    def restore(self, snapshot: OperatorSubtaskState) -> None:
+        """Begins with what a snapshot holds."""
+        self.schemas = snapshot.manifest.schemas
+        self._tables = {schema.name: [snapshot.table(schema.name)] for schema in self.schemas}
+
+    def seal(self, epoch: int, changes: Changes, schemas: Iterable[StateSchema]) -> None:
+        """Adds what the subtasks froze in an epoch.
+
+        Raises:
+            StateTypeChangedError: The log has a state with another type.
+        """
+        self.schemas = merge_schemas(self.schemas, schemas)
+        for schema, rows in changes:
+            self._tables.setdefault(schema.name, []).append(with_position(rows, epoch))
+
+    def loader(self, key_groups: KeyGroupRange) -> Callable[[StateSchema], Iterable[pa.Table]]:
+        """Returns what a backend loads its states with: rows of its own key groups only."""
+
+        def load(schema: StateSchema) -> Iterator[pa.Table]:
+            for table in self._tables.get(schema.name, ()):
+                yield _within(table, key_groups)
+
+        return load
+
+    def live(self, key_groups: KeyGroupRange) -> dict[str, pa.Table]:
+        """Returns the live rows of every state in a range of key groups."""
+        found = {}
+        for schema in self.schemas:
+            empty = log_schema(schema, ddl_to_arrow, position=True).empty_table()
+            found[schema.name] = fold(schema, [empty, *self.loader(key_groups)(schema)])
+        return found
+
+
+def _within(table: pa.Table, key_groups: KeyGroupRange) -> pa.Table:
+    groups = table.column(KEY_GROUP).to_numpy()
+    return table.filter((groups >= key_groups.first) & (groups <= key_groups.last))
+
+
+__all__ = ["Changes", "OperatorLog", "OperatorSubtaskState", "repackage_state"]
