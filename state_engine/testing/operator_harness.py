@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
@@ -66,7 +67,7 @@ class KeyedOneInputStreamOperatorTestHarness:
         check_parallelism(parallelism, max_parallelism)
         columns = columns_type(input_type, "the input")
         spec = OperatorSpec(
-            uid=uid,
+            uid=check_name(uid, "an operator"),
             kind="keyed_process" if names else "process",
             function=function,
             input=columns,
@@ -200,6 +201,8 @@ def _columns_of(tag: OutputTag) -> StructType:
             f"The side output {tag.tag_id!r} has no columns.",
             action="Declare them: OutputTag(id, 'a int, b string').",
         )
+    if tag.tag_id == MAIN:
+        raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")
     return tag.type_info
 
 

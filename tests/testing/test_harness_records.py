@@ -248,6 +248,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "an output without columns": ({"output_type": "bigint"}, UnsupportedTypeError, "'operator'.*no columns"),
     "parallelism": ({"parallelism": 200}, JobDefinitionError, "200"),
     "subtask": ({"parallelism": 2, "subtask": 2}, JobDefinitionError, "no subtask 2"),
+    "a side output called main": ({"side_outputs": [OutputTag("main", "n int")]}, JobDefinitionError, "'main'"),
+    "a uid that names no folder": ({"uid": "a/b"}, JobDefinitionError, "a/b"),
     "a tag without columns": ({"side_outputs": [OutputTag("late")]}, JobDefinitionError, "'late'"),
 }
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,22 +50,3 @@ def test_one_to_three_to_two(everything: Make, first: list[Record], second: list
     expected, states = undisturbed(everything, first, second, third)
     assert sum((Counter(h.extract_output_values()) for h in (one, three, two)), Counter()) == expected
     assert two.snapshot().states() == states
-
-
-@pytest.mark.parametrize("size", [1, 3, 7])
-@pytest.mark.parametrize("between", ["reopened", "restored"])
-def test_warm_equals_loaded_from_the_log_equals_restored(everything: Make, between: str, size: int) -> None:
-    """Down to the order in which a map gives its entries."""
-    records = [("a", 1), ("a", 2), ("b", 1), ("a", 1), ("a", -1), ("b", 2), ("a", 2)]
-    warm, harness = everything(), everything()
-    for start in range(0, len(records), size):
-        for one in (warm, harness):
-            one.clear_output()
-            one.process_elements(records[start : start + size])
-        assert harness.extract_output_values() == warm.extract_output_values()
-        assert repr(harness.snapshot().states()) == repr(warm.snapshot().states())
-        if between == "reopened":
-            harness.close()
-        else:
-            snapshot, harness = harness.snapshot(), everything()
-            harness.initialize_state(snapshot)
