@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError
 from state_engine.serialization.convert import ValueTypeError, write_columns, writer
 from state_engine.serialization.types import columns_of, columns_to_arrow
 
@@ -50,6 +51,22 @@ class OutputWriter:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def side_output_columns(tag: OutputTag) -> StructType:
+    """Returns the columns of a side output that somebody reads.
+
+    Raises:
+        JobDefinitionError: It has none, or the name of the main output.
+    """
+    if tag.type_info is None:
+        raise JobDefinitionError(
+            f"The side output {tag.tag_id!r} has no columns.",
+            action="Declare them: OutputTag(id, 'a int, b string').",
+        )
+    if tag.tag_id == MAIN:
+        raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")
+    return tag.type_info
+
+
 def has_tags(rows: list[Any]) -> bool:
     """Says whether any row is a `(tag, row)` pair."""
     return any(type(row) is tuple and row and type(row[0]) is OutputTag for row in rows)
@@ -69,4 +86,4 @@ def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
     return main, tagged
 
 
-__all__ = ["MAIN", "OutputValueError", "OutputWriter", "has_tags", "split_by_tag"]
+__all__ = ["MAIN", "OutputValueError", "OutputWriter", "has_tags", "side_output_columns", "split_by_tag"]

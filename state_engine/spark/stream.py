@@ -10,7 +10,7 @@ from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
-from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
@@ -191,19 +191,13 @@ class DataStream:
             raise JobDefinitionError(
                 "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
             )
-        if tag.type_info is None:
+        columns = side_output_columns(tag)
+        known = self._origin.side_outputs.setdefault(tag.tag_id, columns)
+        if known != columns:
             raise JobDefinitionError(
-                f"The side output {tag.tag_id!r} has no columns.",
-                action="Declare them: OutputTag(id, 'a int, b string').",
+                f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
             )
-        if tag.tag_id == MAIN:
-            raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")
-        known = self._origin.side_outputs.setdefault(tag.tag_id, tag.type_info)
-        if known != tag.type_info:
-            raise JobDefinitionError(
-                f"The side output {tag.tag_id!r} was declared as {known} and as {tag.type_info}.", action="Choose one."
-            )
-        return DataStream(self._job, self._origin, tag.type_info, output=tag.tag_id)
+        return DataStream(self._job, self._origin, columns, output=tag.tag_id)
 
     def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
         """Sends the records to a sink; several sinks may take one output.

@@ -13,10 +13,9 @@ import pyarrow as pa
 from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
-from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
-from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.testing.operator_instances import OperatorInstances
 from state_engine.testing.operator_records import CollectedOutput, RecordRouter
@@ -74,7 +73,7 @@ class KeyedOneInputStreamOperatorTestHarness:
             key=key_columns(columns, names),
             order_by=(),
             output=columns_type(output_type, f"operator {uid!r}"),
-            side_outputs={tag.tag_id: _columns_of(tag) for tag in side_outputs},
+            side_outputs={tag.tag_id: side_output_columns(tag) for tag in side_outputs},
             max_parallelism=max_parallelism,
             parameters=parameters or {},
         )
@@ -193,17 +192,6 @@ def _check_function(function: Function, key: Sequence[str]) -> None:
             f"A harness {'with' if key else 'without'} key columns got a {type(function).__name__}.",
             action=f"Give a {wanted.__name__}, or {'no' if key else 'the'} key columns.",
         )
-
-
-def _columns_of(tag: OutputTag) -> StructType:
-    if tag.type_info is None:
-        raise JobDefinitionError(
-            f"The side output {tag.tag_id!r} has no columns.",
-            action="Declare them: OutputTag(id, 'a int, b string').",
-        )
-    if tag.tag_id == MAIN:
-        raise JobDefinitionError("A side output cannot be called 'main'.", action="Give the tag another id.")
-    return tag.type_info
 
 
 def _subtasks(only: int | None, parallelism: int) -> range:

@@ -1,5 +1,6 @@
 """How a keyed state backend ends epochs, what it logs, and how it follows a log: the other half of `StateSuite`."""
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any
 
@@ -23,12 +24,12 @@ TAGS = ListStateDescriptor("tags", Types.STRING())
 ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
 
 
-class StateLogSuite:
+class StateLogSuite(ABC):
     """Life cycle and log; each method is one promise."""
 
+    @abstractmethod
     def make_backend(self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext) -> KeyedBackend:
-        """Returns an empty backend; to be overridden."""
-        raise NotImplementedError
+        """Returns an empty backend."""
 
     def harness(self, key: str = "k string", key_groups: KeyGroupRange = ALL_KEY_GROUPS) -> StateHarness:
         """Returns an empty backend with an empty log."""

@@ -75,12 +75,10 @@ class StorageSubject:
 
 
 class StorageSuite:
-    """Tests of the port; each method is one promise of `CheckpointStorage`."""
+    """Tests of the port; each method is one promise of `CheckpointStorage`.
 
-    @pytest.fixture
-    def subject(self) -> StorageSubject:
-        """Returns the storage under test; to be overridden."""
-        raise NotImplementedError
+    A subclass has a fixture `subject`, the `StorageSubject` under test.
+    """
 
     @pytest.fixture
     def storage(self, subject: StorageSubject) -> CheckpointStorage:
