@@ -14,23 +14,23 @@ from state_engine.api.descriptors import (
 from state_engine.api.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext, TimerService
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.keys import KeyContext
+from state_engine.backends.time import OperatorTime
 from state_engine.errors import JobDefinitionError
 
-NO_WATERMARK = -(1 << 63)
 
+class OperatorTimerService(TimerService):
+    """What a function may ask of time."""
 
-class EpochTime(TimerService):
-    """Time as the epoch's plan fixed it."""
+    __slots__ = ("_time",)
 
-    def __init__(self) -> None:
-        self.processing_time = 0
-        self.watermark = NO_WATERMARK
+    def __init__(self, time: OperatorTime) -> None:
+        self._time = time
 
     def current_processing_time(self) -> int:
-        return self.processing_time
+        return self._time.processing_time
 
     def current_watermark(self) -> int:
-        return self.watermark
+        return self._time.watermark
 
 
 class OperatorRuntimeContext(RuntimeContext):
@@ -114,20 +114,21 @@ class OperatorRuntimeContext(RuntimeContext):
 class RecordContext(KeyedProcessFunction.Context, ProcessFunction.Context):
     """What comes with a record; one object for all records of an instance."""
 
-    __slots__ = ("_keys", "_time")
+    __slots__ = ("_keys", "_time", "_timers")
 
-    def __init__(self, keys: KeyContext, time: EpochTime) -> None:
+    def __init__(self, keys: KeyContext, time: OperatorTime, timers: TimerService) -> None:
         self._keys = keys
         self._time = time
+        self._timers = timers
 
     def get_current_key(self) -> Any:
         return self._keys.current_key()
 
     def timer_service(self) -> TimerService:
-        return self._time
+        return self._timers
 
     def timestamp(self) -> int | None:
-        return None
+        return self._time.timestamp
 
 
-__all__ = ["NO_WATERMARK", "EpochTime", "OperatorRuntimeContext", "RecordContext"]
+__all__ = ["OperatorRuntimeContext", "OperatorTimerService", "RecordContext"]

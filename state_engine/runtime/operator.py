@@ -9,11 +9,12 @@ import pyarrow as pa
 from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.errors import LakestateError
 from state_engine.key_groups import range_of
 from state_engine.log.records import Failure
 from state_engine.runtime.adapters import Adapter
-from state_engine.runtime.contexts import NO_WATERMARK, EpochTime, OperatorRuntimeContext, RecordContext
+from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext
 from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, has_tags, split_by_tag
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import reader, row_maker
@@ -46,7 +47,7 @@ class Operator:
         self.subtask = subtask
         self.parallelism = parallelism
         self.context = KeyContext()
-        self.time = EpochTime()
+        self.time = OperatorTime()
         self.backend: HeapKeyedStateBackend | None = None
         if spec.key:
             codec = KeyCodec(spec.key, spec.max_parallelism)
@@ -63,7 +64,7 @@ class Operator:
         self.function: Any = spec.function
         self.opened = False
         self._called = self.function.verb if isinstance(self.function, Adapter) else "process_element"
-        self._record = RecordContext(self.context, self.time)
+        self._record = RecordContext(self.context, self.time, OperatorTimerService(self.time))
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
