@@ -17,19 +17,20 @@ class Alignment:
     """Collects the upstream barriers of one downstream subtask in one epoch (E5).
 
     Nothing is dropped: a second attempt of one upstream subtask is kept and appears in `seen`, so that the driver can
-    refuse the epoch. The same barrier twice is one barrier. An operator without upstream is aligned from the start.
+    refuse the epoch. The same barrier twice is one barrier. An operator that only sources feed is aligned from the
+    start.
 
     Args:
         uid: Operator of the downstream subtask.
         subtask: Its number.
-        upstream: The operator that feeds it, or None if a source does.
+        upstream: The operators that feed it, by whichever of its inputs.
     """
 
-    def __init__(self, uid: str, subtask: int, upstream: OperatorPlan | None) -> None:
+    def __init__(self, uid: str, subtask: int, upstream: Sequence[OperatorPlan] = ()) -> None:
         self.uid = uid
         self.subtask = subtask
-        self._upstream = upstream
-        self._attempts: dict[tuple[int, str], None] = {}
+        self._parallelism = {op.uid: op.parallelism for op in upstream}
+        self._attempts: dict[tuple[str, int, str], None] = {}
         self._acks: dict[tuple[str, int, str], Ack] = {}
         self._carried_seen: dict[Seen, None] = {}
 
@@ -37,34 +38,32 @@ class Alignment:
         """Takes one barrier.
 
         Raises:
-            ValueError: It is not from the upstream operator; the routing is broken.
+            ValueError: It is not from an operator that feeds this one; the routing is broken.
         """
-        if self._upstream is None or barrier.uid != self._upstream.uid:
+        if barrier.uid not in self._parallelism:
             raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
-        self._attempts[barrier.subtask, barrier.attempt] = None
+        self._attempts[barrier.uid, barrier.subtask, barrier.attempt] = None
         self._acks.update({(ack.uid, ack.subtask, ack.attempt): ack for ack in barrier.acks})
         self._carried_seen.update(dict.fromkeys(barrier.seen))
 
     @property
-    def missing(self) -> tuple[int, ...]:
-        """Upstream subtasks without a barrier, ascending."""
-        present = {subtask for subtask, _ in self._attempts}
-        expected = self._upstream.parallelism if self._upstream else 0
-        return tuple(n for n in range(expected) if n not in present)
+    def missing(self) -> tuple[tuple[str, int], ...]:
+        """Upstream subtasks without a barrier: their operator and number, in order."""
+        present = {(uid, subtask) for uid, subtask, _ in self._attempts}
+        expected = ((uid, n) for uid, parallelism in self._parallelism.items() for n in range(parallelism))
+        return tuple(one for one in expected if one not in present)
 
     @property
     def aligned(self) -> bool:
-        """Whether there is a barrier of every upstream subtask."""
+        """Whether there is a barrier of every subtask of every upstream operator."""
         return not self.missing
 
     @property
     def seen(self) -> tuple[Seen, ...]:
         """What this subtask has read: every attempt of every upstream subtask, in order."""
-        if self._upstream is None:
-            return ()
         return tuple(
-            Seen(uid=self._upstream.uid, subtask=subtask, attempt=attempt, by_uid=self.uid, by_subtask=self.subtask)
-            for subtask, attempt in sorted(self._attempts)
+            Seen(uid=uid, subtask=subtask, attempt=attempt, by_uid=self.uid, by_subtask=self.subtask)
+            for uid, subtask, attempt in sorted(self._attempts)
         )
 
     def barriers(self, ack: Ack, downstream: int = 1) -> tuple[Barrier, ...]:
@@ -168,9 +167,10 @@ def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen]) -> s
         for n in range(op.parallelism):
             if (op.uid, n) not in acked:
                 return f"There is no ack of subtask {n} of operator {op.uid!r}."
-            for up in range(parallelism[op.upstream] if op.upstream else 0):
-                if (op.uid, n, op.upstream, up) not in read:
-                    return f"Subtask {n} of operator {op.uid!r} holds no barrier of {op.upstream!r}, subtask {up}."
+            for upstream in op.upstream:
+                for up in range(parallelism[upstream]):
+                    if (op.uid, n, upstream, up) not in read:
+                        return f"Subtask {n} of operator {op.uid!r} holds no barrier of {upstream!r}, subtask {up}."
     return ""
 
 

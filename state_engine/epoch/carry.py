@@ -108,7 +108,7 @@ def planned(request: StartRequest, successor: Successor | None = None) -> tuple[
             uid=shape.uid,
             parallelism=min(wanted or shape.parallelism, shape.max_parallelism),
             max_parallelism=shape.max_parallelism,
-            upstream=shape.upstream,
+            edges=shape.edges,
         )
         for shape in request.operators
     )

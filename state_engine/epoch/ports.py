@@ -14,13 +14,35 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
 
 
+class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """What feeds one input of an operator: Flink's `StreamEdge`, seen from its end.
+
+    Args:
+        upstream: Uid of the operator whose main output it is; None for the job's sources.
+        input: Which input it feeds, 1 or 2, as in `process_element1` and `process_element2`. Several edges of one input
+            are a union.
+    """
+
+    upstream: str | None = None
+    input: int = 1
+
+
 class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator of the job, upstream first: its parallelism in this epoch and the uid that feeds it."""
+    """One operator of the job: its parallelism in this epoch, and what feeds it.
+
+    Every operator is upstream of at most one other (`StreamEdge`), so that the operators form a tree whose root is the
+    last one, behind which the driver listens.
+    """
 
     uid: str
     parallelism: int
     max_parallelism: int
-    upstream: str | None = None
+    edges: tuple[StreamEdge, ...] = (StreamEdge(),)
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """Uids of the operators that feed it, in the order of its edges; the sources are none."""
+        return tuple(edge.upstream for edge in self.edges if edge.upstream is not None)
 
 
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +57,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     predecessor_epoch: int
     predecessor_generation: int
     processing_time: int
-    operators: tuple[OperatorPlan, ...]
+    operators: tuple[OperatorPlan, ...]  # upstream first
     watermarks: dict[str, int] = {}
     retry: int = 0
 
@@ -182,5 +204,6 @@ __all__ = [
     "Publisher",
     "Sinks",
     "SourceState",
+    "StreamEdge",
     "Tasks",
 ]

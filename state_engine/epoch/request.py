@@ -2,7 +2,7 @@
 
 import msgspec
 
-from state_engine.epoch.ports import OperatorPlan
+from state_engine.epoch.ports import OperatorPlan, StreamEdge
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import BaseReference, SinkTable, SourceFingerprint, StateSchema
 from state_engine.serialization.column import Column
@@ -19,7 +19,7 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int
     max_parallelism: int
     keys: tuple[Column, ...]
-    upstream: str | None = None
+    edges: tuple[StreamEdge, ...] = (StreamEdge(),)
     schemas: tuple[StateSchema, ...] = ()
 
 

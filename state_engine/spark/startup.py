@@ -9,7 +9,7 @@ from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
-from state_engine.epoch.ports import Crash
+from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.log.lineage import contains, predecessor_of
@@ -119,7 +119,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
                 parallelism=job.parallelism,
                 max_parallelism=spec.max_parallelism,
                 keys=spec.key,
-                upstream=feeding,
+                edges=(StreamEdge(upstream=feeding),),
                 schemas=tuple(s for s in states if s.uid == spec.uid),
             )
             for spec, feeding in zip(specs, upstream, strict=True)

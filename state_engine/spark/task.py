@@ -81,7 +81,7 @@ class Subtask:
         self._attempt = RandomIds().new_id()
         plans = {o.uid: o for o in plan.operators}
         self._own: OperatorPlan = plans[self._uid]
-        self._upstream = plans[self._own.upstream] if self._own.upstream else None
+        self._upstream = [plans[uid] for uid in self._own.upstream]
         self._downstream = plans[spec.downstream] if spec.downstream else None
         self._input = schema_of(spec.operator.input)
         self._emits = OutputWriter(MAIN, spec.operator.output).schema

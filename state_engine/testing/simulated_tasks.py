@@ -1,12 +1,14 @@
-"""E2 to E5 in the simulated world: two operators in a row, their subtasks, attempts, files, barriers.
+"""E2 to E5 in the simulated world: two operators in a row, or two that feed a third; subtasks, attempts, barriers.
 
-`count` sums amounts per key, `total` counts records per group of keys. What they should have done is a plain loop
-over all records: `truth`.
+`count` sums amounts per key, `total` counts records per group of keys. Where there is an operator `odd` too, it sums
+the amounts of records with odd numbers, `count` those of the others, and `total` counts what both give. What they
+should have done is a plain loop over all records: `truth`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.crash_points import CrashPoint
@@ -28,7 +30,7 @@ def schema(uid: str) -> StateSchema:
 
 def key_of(uid: str, row: Row) -> str:
     """Returns the key of a record at an operator."""
-    return row[1] if uid == "count" else str(int(row[1]) % 4)
+    return str(int(row[1]) % 4) if uid == "total" else row[1]
 
 
 def operate(state: dict[str, int], uid: str, rows: Iterable[Row]) -> list[Row]:
@@ -36,17 +38,22 @@ def operate(state: dict[str, int], uid: str, rows: Iterable[Row]) -> list[Row]:
     out = []
     for row in rows:
         key = key_of(uid, row)
-        state[key] = state.get(key, 0) + (row[2] if uid == "count" else 1)
+        state[key] = state.get(key, 0) + (1 if uid == "total" else row[2])
         out.append((row[0], key, state[key]))
     return out
 
 
-def truth(records: Sequence[Row]) -> tuple[State, list[Row], list[Row]]:
-    """Returns the state and both outputs of the job after these records."""
-    state: State = {"count": {}, "total": {}}
-    counts = operate(state["count"], "count", records)
-    totals = operate(state["total"], "total", counts)
-    return {uid: rows for uid, rows in state.items() if rows}, counts, totals
+def read_by(uid: str, uids: Collection[str], records: Iterable[Row]) -> list[Row]:
+    """Returns the records that an operator which the source feeds takes; `uids` are those of the job's operators."""
+    return [row for row in records if "odd" not in uids or (uid == "odd") == bool(row[0] % 2)]
+
+
+def truth(records: Sequence[Row], uids: Collection[str] = ("count", "total")) -> tuple[State, list[Row], list[Row]]:
+    """Returns the state of the job after these records, and the outputs of `count` and `total`."""
+    state: State = {uid: {} for uid in uids}
+    outputs = {uid: operate(state[uid], uid, read_by(uid, uids, records)) for uid in uids if uid != "total"}
+    totals = operate(state["total"], "total", sorted(row for rows in outputs.values() for row in rows))
+    return {uid: rows for uid, rows in state.items() if rows}, outputs["count"], totals
 
 
 @dataclass
@@ -62,14 +69,23 @@ class SimulatedTasks:
         if first_try and plan.epoch in faults.aborted:
             raise EpochError("simulated: the engine aborted the job")
         state = self.world.state_at(self.world.log.read(plan.predecessor_generation, plan.predecessor_epoch))
-        rows, barriers = list(self.records), [list[Barrier]()]
-        upstream: OperatorPlan | None = None
-        for number, op in enumerate(plan.operators):
-            following = plan.operators[number + 1].parallelism if number + 1 < len(plan.operators) else 1
+        plans = {op.uid: op for op in plan.operators}
+        consumers = {uid: op for op in plan.operators for uid in op.upstream}
+        done: dict[str, _Output] = {}
+        for op in plan.operators:
+            upstream = [plans[uid] for uid in op.upstream]
+            following = consumers[op.uid].parallelism if op.uid in consumers else 1
             stage = _Stage(self, plan, op, upstream, following, state.get(op.uid, {}))
-            rows, barriers = stage.run(rows, barriers)
-            upstream = op
-        return barriers[0][1:] if first_try and plan.epoch in faults.missing else barriers[0]
+            done[op.uid] = stage.run([done[uid] for uid in op.upstream])
+        barriers = done[plan.operators[-1].uid].barriers[0]
+        return barriers[1:] if first_try and plan.epoch in faults.missing else barriers
+
+
+class _Output(NamedTuple):
+    """What an operator hands on: its rows in order, and the barriers for each downstream subtask."""
+
+    rows: list[Row]
+    barriers: list[list[Barrier]]
 
 
 @dataclass
@@ -79,17 +95,21 @@ class _Stage:
     tasks: SimulatedTasks
     plan: EpochPlan
     op: OperatorPlan
-    upstream: OperatorPlan | None
+    upstream: list[OperatorPlan]
     downstream: int
     state: dict[str, int]
 
-    def run(self, rows: list[Row], arriving: list[list[Barrier]]) -> tuple[list[Row], list[list[Barrier]]]:
-        """Runs all subtasks; returns the output in order, and the barriers for each downstream subtask."""
+    def run(self, arriving: list[_Output]) -> _Output:
+        """Runs all subtasks over what the operators in front have handed on."""
+        if self.upstream:
+            rows = sorted(row for one in arriving for row in one.rows)
+        else:
+            rows = read_by(self.op.uid, [op.uid for op in self.plan.operators], self.tasks.records)
         out: list[Row] = []
         leaving: list[list[Barrier]] = [[] for _ in range(self.downstream)]
         for subtask in range(self.op.parallelism):
             alignment = Alignment(self.op.uid, subtask, self.upstream)
-            for barrier in arriving[subtask] if self.upstream else ():
+            for barrier in (barrier for one in arriving for barrier in one.barriers[subtask]):
                 alignment.add(barrier)
             assert alignment.aligned, f"{self.op.uid}/{subtask} misses {alignment.missing}"
             mine = [row for row in rows if self._subtask_of(row) == subtask]
@@ -97,12 +117,18 @@ class _Stage:
             out += made
             for n, barrier in enumerate(alignment.barriers(ack, self.downstream)):
                 leaving[n].append(barrier)
-            if subtask == 0 and not self.plan.retry and self.plan.epoch in self.tasks.crash.faults.mixed:
+            if subtask == 0 and self._is_mixed():
                 # the executor died: those who had not read yet read a second attempt
                 again = alignment.barriers(self._until_done(subtask, mine)[0], self.downstream)
                 for n in range(1, self.downstream):
                     leaving[n][-1] = again[n]
-        return sorted(out), leaving
+        return _Output(sorted(out), leaving)
+
+    def _is_mixed(self) -> bool:
+        """Where two operators feed a third, the epoch's number says which of them is read in two attempts."""
+        plan, faulty = self.plan, self.tasks.crash.faults.mixed
+        feeding = [op.uid for op in plan.operators if not op.upstream]
+        return not plan.retry and plan.epoch in faulty and self.op.uid == feeding[plan.epoch % len(feeding)]
 
     def _subtask_of(self, row: Row) -> int:
         group = int(key_of(self.op.uid, row)) * 5 % self.op.max_parallelism
@@ -155,4 +181,4 @@ class _Stage:
         return len(data)
 
 
-__all__ = ["KEY", "SimulatedTasks", "key_of", "operate", "schema", "truth"]
+__all__ = ["KEY", "SimulatedTasks", "key_of", "operate", "read_by", "schema", "truth"]

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import SourceState
+from state_engine.epoch.ports import SourceState, StreamEdge
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import LakestateError
@@ -42,16 +42,23 @@ CHECKPOINT_EVERY = 3
 BATCH = 7
 
 
-def request(job: str = "simulated", parallelism: tuple[int, int] = (2, 3)) -> StartRequest:
-    """Returns a start of the simulated job as it declares itself."""
-    count, total = (
+def request(job: str = "simulated", parallelism: tuple[int, ...] = (2, 3)) -> StartRequest:
+    """Returns a start of the simulated job as it declares itself.
+
+    Args:
+        job: Its name.
+        parallelism: Of `count` and `total`; with three numbers of `count`, `odd` and `total`.
+    """
+    uids = ("count", "odd", "total") if len(parallelism) == 3 else ("count", "total")
+    *feeding, total = (
         OperatorShape(uid=uid, parallelism=p, max_parallelism=MAX_PARALLELISM, keys=KEY)
-        for uid, p in zip(("count", "total"), parallelism, strict=True)
+        for uid, p in zip(uids, parallelism, strict=True)
     )
+    edges = tuple(StreamEdge(upstream=op.uid, input=n) for n, op in enumerate(feeding, 1))
     return StartRequest(
         job=job,
         root="memory://",
-        operators=(count, replace(total, upstream="count")),
+        operators=(*feeding, replace(total, edges=edges)),
         fingerprints=(SourceFingerprint(kind="counted", path="numbers"),),
     )
 
@@ -130,9 +137,13 @@ class Simulation:
         seed: Decides records and times.
         size: Number of records.
         job: Its name.
+        parallelism: As `request` takes it, for starts that say nothing else.
     """
 
-    def __init__(self, seed: int = 0, size: int = 60, job: str = "simulated") -> None:
+    def __init__(
+        self, seed: int = 0, size: int = 60, job: str = "simulated", parallelism: tuple[int, ...] = (2, 3)
+    ) -> None:
+        self.parallelism = parallelism
         self.choice = random.Random(seed)
         self.records: list[Row] = [(n, str(self.choice.randrange(12)), self.choice.randint(1, 5)) for n in range(size)]
         self.world = World(job, MemoryStorage())
@@ -146,11 +157,12 @@ class Simulation:
 
     def start(self, start: StartRequest | None = None, faults: Faults | None = None) -> SimulatedDriver:
         """Starts a driver."""
-        return SimulatedDriver(self, start or request(self.world.job), faults or Faults())
+        return SimulatedDriver(self, start or request(self.world.job, self.parallelism), faults or Faults())
 
-    def restore(self, target: StoredManifest, parallelism: tuple[int, int] = (2, 3)) -> StartRequest:
+    def restore(self, target: StoredManifest, parallelism: tuple[int, ...] | None = None) -> StartRequest:
         """Returns a start that restores a sealed epoch."""
-        return replace(request(self.world.job, parallelism), restore=RestoreTarget(stored=target, savepoint_id="sp"))
+        start = request(self.world.job, parallelism or self.parallelism)
+        return replace(start, restore=RestoreTarget(stored=target, savepoint_id="sp"))
 
     def finish(self, faults: Faults, start: StartRequest | None = None, restarts: int = 30) -> int:
         """Runs to the end of the source; whatever dies is started again, at first as `start` says until it succeeds.
@@ -176,7 +188,8 @@ class Simulation:
         """Checks everything that must hold whenever a driver has settled; raises AssertionError."""
         head = self.head
         self._verify_chain(head)
-        state, counts, totals = truth(self.records[: position(head)])
+        uids = [op.uid for op in request(parallelism=self.parallelism).operators]
+        state, counts, totals = truth(self.records[: position(head)], uids)
         assert self.world.state_at(head) == state, "the state from the newest base differs from the truth"
         assert self.world.state_at(head, down_to_base=False) == state, "the state differs from the truth"
         assert self.world.table.rows == sorted(counts), "the exactly-once sink differs from the truth"

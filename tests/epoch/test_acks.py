@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from state_engine.epoch.acks import Acknowledged, Alignment, Answer, acknowledge
-from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
 from state_engine.log.records import Ack, Barrier, Failure, Seen
 
 A = OperatorPlan(uid="a", parallelism=2, max_parallelism=8)
-B = OperatorPlan(uid="b", parallelism=3, max_parallelism=8, upstream="a")
-C = OperatorPlan(uid="c", parallelism=2, max_parallelism=8, upstream="b")
+B = OperatorPlan(uid="b", parallelism=3, max_parallelism=8, edges=(StreamEdge(upstream="a"),))
+C = OperatorPlan(uid="c", parallelism=2, max_parallelism=8, edges=(StreamEdge(upstream="b"),))
 
 
 def plan_of(*operators: OperatorPlan) -> EpochPlan:
@@ -35,24 +35,30 @@ def ack(uid: str, subtask: int, attempt: str = "1", **fields: Any) -> Ack:
     return Ack(uid=uid, subtask=subtask, attempt=f"{uid}{subtask}-{attempt}", records_in=0, records_out=0, **fields)
 
 
-def play(reads: dict[tuple[str, int, int], str] | None = None, **failures: Failure) -> list[Barrier]:
-    """Runs the three operators. `reads` says which attempt of (upstream, its subtask) a subtask reads, if not 1."""
+def play(
+    reads: dict[tuple[str, int, int], str] | None = None, plan: EpochPlan = PLAN, **failures: Failure
+) -> list[Barrier]:
+    """Runs a plan's operators. `reads` says which attempt of (upstream, its subtask) a subtask reads, if not 1."""
     reads = reads or {}
-    arriving: list[list[list[Barrier]]] = [[[]] * A.parallelism]
-    for op, upstream, following in ((A, None, 3), (B, A, 2), (C, B, 1)):
+    plans = {op.uid: op for op in plan.operators}
+    consumers = {uid: op.parallelism for op in plan.operators for uid in op.upstream}
+    left: dict[str, list[list[Barrier]]] = {}
+    for op in plan.operators:
+        following = consumers.get(op.uid, 1)
         leaving: list[list[Barrier]] = [[] for _ in range(following)]
         for subtask in range(op.parallelism):
-            alignment = Alignment(op.uid, subtask, upstream)
-            for barrier in arriving[-1][subtask]:
-                alignment.add(barrier)
+            alignment = Alignment(op.uid, subtask, [plans[uid] for uid in op.upstream])
+            for uid in op.upstream:
+                for barrier in left[uid][subtask]:
+                    alignment.add(barrier)
             assert alignment.aligned
             failure = failures.get(f"{op.uid}{subtask}")
             for n in range(following):
                 attempt = reads.get((op.uid, subtask, n), "1")
                 mine = alignment.barriers(ack(op.uid, subtask, attempt, failure=failure), following)
                 leaving[n].append(mine[n])
-        arriving.append(leaving)
-    return arriving[-1][0]
+        left[op.uid] = leaving
+    return left[plan.operators[-1].uid][0]
 
 
 def decide(barriers: list[Barrier]) -> Acknowledged:
@@ -92,10 +98,10 @@ def test_all_downstream_subtasks_on_the_second_attempt_are_consistent() -> None:
 
 
 def test_one_subtask_that_read_two_attempts_does_not_hide_it() -> None:
-    alignment = Alignment("b", 0, A)
+    alignment = Alignment("b", 0, [A])
     for attempt in ("1", "1", "2"):
         alignment.add(Barrier(uid="a", subtask=0, attempt=attempt))
-    assert alignment.missing == (1,)
+    assert alignment.missing == (("a", 1),)
     assert not alignment.aligned
     assert [one.attempt for one in alignment.seen] == ["1", "2"]
 
@@ -149,9 +155,9 @@ def test_poison_alone_is_told_too() -> None:
 
 def test_a_barrier_from_elsewhere_is_a_broken_route() -> None:
     with pytest.raises(ValueError, match="does not feed"):
-        Alignment("b", 0, A).add(Barrier(uid="c", subtask=0, attempt="1"))
+        Alignment("b", 0, [A]).add(Barrier(uid="c", subtask=0, attempt="1"))
     with pytest.raises(ValueError, match="does not feed"):
-        Alignment("a", 0, None).add(Barrier(uid="a", subtask=0, attempt="1"))
+        Alignment("a", 0).add(Barrier(uid="a", subtask=0, attempt="1"))
 
 
 def test_a_job_without_operators_has_nothing_to_wait_for() -> None:

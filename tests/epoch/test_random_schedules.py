@@ -38,16 +38,20 @@ class Schedule:
     """Plays actions; errors and crashes end the driver they happen to, never the schedule."""
 
     def __init__(self, seed: int) -> None:
-        self.simulation = Simulation(seed, size=80)
+        self.connected = bool(seed % 2)  # two operators in a row, or two that feed a third
+        self.simulation = Simulation(seed, size=80, parallelism=self.parallelism(1))
         self.drivers: list[SimulatedDriver] = []
 
     def play(self, action: str, number: int, faults: Faults) -> None:
         with suppress(LakestateError, SimulatedCrash):
             getattr(self, action)(number, faults)
 
+    def parallelism(self, number: int) -> tuple[int, ...]:
+        odd = (1 + number % 2,) if self.connected else ()
+        return (1 + number % 3, *odd, 1 + number % 4)
+
     def start(self, number: int, faults: Faults) -> None:
-        parallelism = (1 + number % 3, 1 + number % 4)
-        self.drivers.append(self.simulation.start(request(parallelism=parallelism), faults))
+        self.drivers.append(self.simulation.start(request(parallelism=self.parallelism(number)), faults))
 
     def step(self, number: int, faults: Faults) -> None:
         if self.drivers and self.drivers[-1].offset < len(self.simulation.records):
