@@ -8,6 +8,7 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from state_engine.api.durations import Duration, Time
 from state_engine.api.functions import (
     AggregateFunction,
     FilterFunction,
@@ -40,6 +41,7 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "Duration",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
@@ -60,6 +62,7 @@ __all__ = [
     "RuntimeContext",
     "State",
     "StateDescriptor",
+    "Time",
     "TimerService",
     "TypeInformation",
     "Types",
