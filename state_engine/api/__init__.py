@@ -20,7 +20,6 @@ from state_engine.api.functions import (
     ProcessFunction,
     ReduceFunction,
     RuntimeContext,
-    TimerService,
 )
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.row import Row
@@ -34,6 +33,7 @@ from state_engine.api.state import (
     State,
     ValueState,
 )
+from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.types import TypeInformation, Types
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "State",
     "StateDescriptor",
     "Time",
+    "TimeDomain",
     "TimerService",
     "TypeInformation",
     "Types",

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.api.timers import TimeDomain, TimerService
 
 if TYPE_CHECKING:
     from state_engine.api.descriptors import (
@@ -138,18 +139,6 @@ class AggregateFunction(Function):
         """Merges two accumulators (session windows)."""
 
 
-class TimerService(ABC):
-    """Time, as the epoch sees it."""
-
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """Returns the epoch's one processing time, in ms since the Unix epoch."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """Returns the operator's watermark at the start of the epoch, in ms; -2^63 before the first."""
-
-
 class ProcessFunction(Function):
     """Processes records one by one, without keys."""
 
@@ -187,9 +176,25 @@ class KeyedProcessFunction(Function):
         def timestamp(self) -> int | None:
             """Returns the record's event time in ms, or None without one."""
 
+    class OnTimerContext(Context):
+        """What a timer comes with."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Returns by which clock the timer fired."""
+
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
         """Processes one record; yields or returns output rows, and `(tag, row)` for side outputs."""
+
+    def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
+        """Called when a timer fires, with the key that registered it; yields or returns as `process_element` does.
+
+        Args:
+            timestamp: The time that the timer was registered for, in ms.
+            ctx: Its `timestamp()` is that time too. Rows returned for an event-time timer have it as event time, those
+                for a processing-time timer have none.
+        """
 
 
 __all__ = [
@@ -203,5 +208,4 @@ __all__ = [
     "ProcessFunction",
     "ReduceFunction",
     "RuntimeContext",
-    "TimerService",
 ]

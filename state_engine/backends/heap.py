@@ -6,7 +6,7 @@ The token is invalid (None) while the cache is being changed.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,9 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.functions import ReduceFunction
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
-from state_engine.backends.schemas import state_schema
+from state_engine.backends.schemas import TIMERS, state_schema, timer_schema
 from state_engine.backends.states import (
     HeapAggregatingState,
     HeapListState,
@@ -30,6 +31,7 @@ from state_engine.backends.states import (
     heap_value_state,
 )
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
+from state_engine.backends.timers import TimerTable
 from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
@@ -37,6 +39,7 @@ from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.serialization.types import ddl_to_arrow
 
 StateRows = Callable[[StateSchema], Iterable[pa.Table]]
+TableT = TypeVar("TableT", bound=HeapTable)
 
 
 class HeapKeyedStateBackend:
@@ -68,7 +71,7 @@ class HeapKeyedStateBackend:
             restored: Schemas that the log knows.
             load: Gives the log rows of one state for this backend's key groups, oldest first.
         """
-        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind == "keyed"}
+        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
         self._load = load
 
     def state(self, descriptor: StateDescriptor) -> Any:
@@ -91,14 +94,29 @@ class HeapKeyedStateBackend:
         restored = self._restored.get(descriptor.name)
         if restored is not None and restored.schema_id != schema.schema_id:
             raise state_type_changed(restored, schema)
-        table = _table(descriptor)
-        if restored is not None:
-            for rows in self._load(restored):
-                self._apply(table, rows)
-        self._tables[descriptor.name] = table
-        self._schemas[descriptor.name] = schema
+        table = self._loaded(_table(descriptor), schema)
         made = self._states[descriptor.name] = self._facade(descriptor, table)
         return made
+
+    def timers(self, domain: TimeDomain) -> TimerTable:
+        """Returns the timers of one clock, made (and loaded) on the first call."""
+        known = self._tables.get(TIMERS[domain])
+        if known is None:
+            known = self._loaded(TimerTable(), timer_schema(self.uid, self.codec.columns, domain))
+        assert isinstance(known, TimerTable)
+        return known
+
+    def has_timers(self, domain: TimeDomain) -> bool:
+        """Says whether there may be timers of a clock, in this backend or in the log."""
+        return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
+
+    def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
+        if schema.name in self._restored:
+            for rows in self._load(schema):
+                self._apply(table, rows)
+        self._tables[schema.name] = table
+        self._schemas[schema.name] = schema
+        return table
 
     def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
@@ -135,7 +153,7 @@ class HeapKeyedStateBackend:
 
         Args:
             processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards. Rows that remove
-                something have none.
+                something have none, nor have timers.
 
         Raises:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
@@ -174,7 +192,8 @@ class HeapKeyedStateBackend:
         columns.append(pa.array(rows.ops[order]))
         columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
         touched = np.full(count, processing_time, dtype=np.int64)
-        columns.append(pa.array(touched, mask=rows.ops[order] >= log.Op.DELETE))
+        untouched = np.ones(count, dtype=bool) if schema.kind == "timer" else rows.ops[order] >= log.Op.DELETE
+        columns.append(pa.array(touched, mask=untouched))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
     def _key_groups(self, keys: list[Any], arrays: "list[pa.Array[Any]]") -> "np.ndarray[Any, np.dtype[np.int32]]":

@@ -13,7 +13,8 @@ from state_engine.api.descriptors import (
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from state_engine.api.types import is_hashable
+from state_engine.api.timers import TimeDomain
+from state_engine.api.types import Types, is_hashable
 from state_engine.errors import UnsupportedTypeError
 from state_engine.log.records import StateSchema, StateShape
 from state_engine.serialization.column import Column
@@ -24,6 +25,9 @@ _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
     (ReducingStateDescriptor, "reducing"),
     (AggregatingStateDescriptor, "aggregating"),
 ]
+
+TIMERS = {TimeDomain.EVENT_TIME: "_event_time_timers", TimeDomain.PROCESSING_TIME: "_processing_time_timers"}
+"""Names of the timers' states; no author's state begins with an underscore."""
 
 
 def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -> StateSchema:
@@ -41,17 +45,34 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
                 action="Use atomic types, decimals, or rows of these as user keys.",
             )
         user_key = descriptor.key_type_info.ddl()
-    fields: dict[str, Any] = {
-        "uid": uid,
-        "kind": "keyed",
-        "name": descriptor.name,
-        "shape": shape,
-        "key": tuple(key),
-        "user_key": user_key,
-        "value": descriptor.type_info.ddl(),
-    }
+    return _schema(
+        uid=uid,
+        kind="keyed",
+        name=descriptor.name,
+        shape=shape,
+        key=tuple(key),
+        user_key=user_key,
+        value=descriptor.type_info.ddl(),
+    )
+
+
+def timer_schema(uid: str, key: Sequence[Column], domain: TimeDomain) -> StateSchema:
+    """Returns the schema of an operator's timers of one clock: a map per key and namespace, from times to `true`."""
+    return _schema(
+        uid=uid,
+        kind="timer",
+        name=TIMERS[domain],
+        shape="map",
+        key=tuple(key),
+        user_key=Types.LONG().ddl(),
+        value=Types.BOOLEAN().ddl(),
+    )
+
+
+def _schema(**fields: Any) -> StateSchema:
+    key = fields["key"]
     digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
     return StateSchema(schema_id=digest[:16], **fields)
 
 
-__all__ = ["state_schema"]
+__all__ = ["TIMERS", "state_schema", "timer_schema"]

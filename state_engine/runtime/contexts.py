@@ -1,6 +1,7 @@
 """Contexts that an operator hands to its function."""
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from state_engine.api.descriptors import (
@@ -11,26 +12,62 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from state_engine.api.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext, TimerService
+from state_engine.api.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.time import OperatorTime
+from state_engine.backends.timers import TimerTable
 from state_engine.errors import JobDefinitionError
 
 
 class OperatorTimerService(TimerService):
-    """What a function may ask of time."""
+    """What a function may ask of time, and the timers of the current key.
 
-    __slots__ = ("_time",)
+    Args:
+        time: The operator's clocks.
+        keys: The current key.
+        tables: Gives the timers of a clock; None for a function without keys.
+    """
 
-    def __init__(self, time: OperatorTime) -> None:
+    __slots__ = ("_keys", "_known", "_tables", "_time")
+
+    def __init__(
+        self, time: OperatorTime, keys: KeyContext, tables: Callable[[TimeDomain], TimerTable] | None = None
+    ) -> None:
         self._time = time
+        self._keys = keys
+        self._tables = tables
+        self._known: dict[TimeDomain, TimerTable] = {}
 
     def current_processing_time(self) -> int:
         return self._time.processing_time
 
     def current_watermark(self) -> int:
         return self._time.watermark
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._table(TimeDomain.PROCESSING_TIME).register(self._keys.entry, index(timestamp))
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._table(TimeDomain.EVENT_TIME).register(self._keys.entry, index(timestamp))
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._table(TimeDomain.PROCESSING_TIME).delete(self._keys.entry, index(timestamp))
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._table(TimeDomain.EVENT_TIME).delete(self._keys.entry, index(timestamp))
+
+    def _table(self, domain: TimeDomain) -> TimerTable:
+        table = self._known.get(domain)
+        if table is None:
+            if self._tables is None:
+                raise JobDefinitionError(
+                    "A timer was asked for on a stream without key.",
+                    action="Put key_by(...) in front and use a KeyedProcessFunction.",
+                )
+            table = self._known[domain] = self._tables(domain)
+        return table
 
 
 class OperatorRuntimeContext(RuntimeContext):
@@ -43,6 +80,9 @@ class OperatorRuntimeContext(RuntimeContext):
         max_parallelism: Number of key groups.
         parameters: The job's parameters.
         states: Gives the state of a descriptor; None for a function without keys.
+        keys: The current key, for what the engine itself runs.
+        time: The operator's clocks, likewise.
+        timers: Timers of the current key and namespace, likewise.
     """
 
     def __init__(
@@ -53,6 +93,10 @@ class OperatorRuntimeContext(RuntimeContext):
         max_parallelism: int,
         parameters: dict[str, str],
         states: Callable[[StateDescriptor], Any] | None,
+        *,
+        keys: KeyContext,
+        time: OperatorTime,
+        timers: TimerService,
     ) -> None:
         self._uid = uid
         self._subtask = subtask
@@ -61,6 +105,9 @@ class OperatorRuntimeContext(RuntimeContext):
         self._parameters = parameters
         self._states = states
         self.attempt = 0
+        self.keys = keys
+        self.time = time
+        self.timers = timers
 
     def get_task_name(self) -> str:
         return self._uid
@@ -131,4 +178,17 @@ class RecordContext(KeyedProcessFunction.Context, ProcessFunction.Context):
         return self._time.timestamp
 
 
-__all__ = ["OperatorRuntimeContext", "OperatorTimerService", "RecordContext"]
+class TimerContext(RecordContext, KeyedProcessFunction.OnTimerContext):
+    """What comes with a timer; one object for all timers of an instance. `timestamp()` is the timer's time."""
+
+    __slots__ = ("domain",)
+
+    def __init__(self, keys: KeyContext, time: OperatorTime, timers: TimerService) -> None:
+        super().__init__(keys, time, timers)
+        self.domain = TimeDomain.EVENT_TIME
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain
+
+
+__all__ = ["OperatorRuntimeContext", "OperatorTimerService", "RecordContext", "TimerContext"]

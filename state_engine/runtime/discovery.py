@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from state_engine.api.descriptors import StateDescriptor
+from state_engine.backends.keys import KeyContext
 from state_engine.backends.schemas import state_schema
+from state_engine.backends.time import OperatorTime
 from state_engine.errors import DuplicateStateError, JobDefinitionError, LakestateError
 from state_engine.log.records import StateSchema
-from state_engine.runtime.contexts import OperatorRuntimeContext
+from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService
 from state_engine.runtime.spec import OperatorSpec
 
 
@@ -54,7 +56,18 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
             f"The function of operator {spec.uid!r} cannot be sent to a worker: {error}.",
             action="Make connections, locks and files in open(), not in __init__.",
         ) from error
-    context = OperatorRuntimeContext(spec.uid, 0, 1, spec.max_parallelism, spec.parameters, ask if spec.key else None)
+    keys, time = KeyContext(), OperatorTime()
+    context = OperatorRuntimeContext(
+        spec.uid,
+        0,
+        1,
+        spec.max_parallelism,
+        spec.parameters,
+        ask if spec.key else None,
+        keys=keys,
+        time=time,
+        timers=OperatorTimerService(time, keys),
+    )
     try:
         function.open(context)
         function.close()

@@ -1,10 +1,66 @@
 """What went wrong in an instance, as data: a failure travels in the ack, and the driver raises it by its name."""
 
+import traceback
+
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
+from state_engine.runtime.outputs import MAIN, OutputValueError
+from state_engine.runtime.spec import OperatorSpec
 
 _SHOWN = 500
+
+
+class OperatorFailure(Exception):
+    """The author's code failed; `failure` says where, on which key and record."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def user_failure(
+    uid: str, subtask: int, error: Exception, what: str, key: str = "", record: object = None
+) -> OperatorFailure:
+    """Returns what the author's code raised.
+
+    Args:
+        uid: The operator.
+        subtask: Its subtask.
+        error: What was raised.
+        what: By which call, as a sentence's beginning.
+        key: The key at hand, as text.
+        record: The record at hand.
+    """
+    return OperatorFailure(
+        Failure(
+            kind="user_function",
+            uid=uid,
+            subtask=subtask,
+            message=f"{what} {type(error).__name__}: {error}.",
+            action="Mend the function, or let it send such records to a side output; the epoch was not sealed, "
+            "and the job goes on from the record in front when it is started again.",
+            key=key[:_SHOWN],
+            record=repr(record)[:_SHOWN] if record is not None else "",
+            traceback="".join(traceback.format_exception(error))[-4000:],
+        )
+    )
+
+
+def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) -> OperatorFailure:
+    """Returns that a function gave a row which its output does not admit."""
+    declared = spec.output if error.output == MAIN else spec.side_outputs.get(error.output)
+    return OperatorFailure(
+        Failure(
+            kind="output_type",
+            uid=spec.uid,
+            subtask=subtask,
+            message=f"Operator {spec.uid!r} returned a row for its output {error.output!r} that is not "
+            f"{declared.ddl() if declared else 'a pair of tag and row'}: {error}.",
+            action="Return rows of the declared type, or change output_type.",
+            record=error.row[:_SHOWN],
+        )
+    )
 
 
 def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
@@ -28,4 +84,4 @@ def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     )
 
 
-__all__ = ["engine_failure", "state_failure"]
+__all__ = ["OperatorFailure", "engine_failure", "output_failure", "state_failure", "user_failure"]

@@ -1,40 +1,35 @@
 """An operator instance: one function over one key-group range, record by record, Arrow at both ends."""
 
-import traceback
+from collections.abc import Iterable
+from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.errors import LakestateError
 from state_engine.key_groups import range_of
-from state_engine.log.records import Failure
 from state_engine.runtime.adapters import Adapter
-from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext
-from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, has_tags, split_by_tag
+from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
+from state_engine.runtime.emitted import Emitted, EmittedWriter
+from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
+from state_engine.runtime.outputs import OutputValueError
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import reader, row_maker
 
-_SHOWN = 500
-
-
-class OperatorFailure(Exception):
-    """The author's code failed; `failure` says where, on which key and record."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
+_EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 
 
 class Operator:
     """One instance of an operator in one worker.
 
-    Life: `open` once, then per epoch `begin`, `process` for every batch, and the backend's freeze; `close` when it is
-    dropped. After any failure the instance is not used again.
+    Life: `open` once, then per epoch `begin`, `advance`, `process` for every batch, and the backend's freeze; `close`
+    when it is dropped. After any failure the instance is not used again.
 
     Args:
         spec: The operator; its function belongs to this instance alone.
@@ -53,6 +48,7 @@ class Operator:
             codec = KeyCodec(spec.key, spec.max_parallelism)
             key_groups = range_of(subtask, parallelism, spec.max_parallelism)
             self.backend = HeapKeyedStateBackend(spec.uid, codec, key_groups, self.context)
+        timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,
             subtask,
@@ -60,17 +56,19 @@ class Operator:
             spec.max_parallelism,
             spec.parameters,
             self.backend.state if self.backend else None,
+            keys=self.context,
+            time=self.time,
+            timers=timers,
         )
         self.function: Any = spec.function
         self.opened = False
         self._called = self.function.verb if isinstance(self.function, Adapter) else "process_element"
-        self._record = RecordContext(self.context, self.time, OperatorTimerService(self.time))
+        self._record = RecordContext(self.context, self.time, timers)
+        self._timer = TimerContext(self.context, self.time, timers)
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
-        self._main = OutputWriter(MAIN, spec.output)
-        self._emits_tags = False
-        self._side = {tag: OutputWriter(tag, struct) for tag, struct in spec.side_outputs.items()}
+        self._writer = EmittedWriter(spec.output, spec.side_outputs)
 
     def open(self) -> None:
         """Opens the function.
@@ -93,42 +91,71 @@ class Operator:
             self.function.close()
 
     def begin(self, processing_time: int, watermark: int | None, attempt: int) -> None:
-        """Starts an epoch."""
-        self.time.processing_time = processing_time
-        self.time.watermark = NO_WATERMARK if watermark is None else watermark
+        """Starts an epoch.
+
+        Args:
+            processing_time: The epoch's, in ms.
+            watermark: Where the operator stands, in ms; None before the first.
+            attempt: How often the epoch was tried before.
+        """
+        self.time.begin(processing_time, NO_WATERMARK if watermark is None else watermark)
         self.runtime.attempt = attempt
+
+    def advance(self) -> dict[str, pa.RecordBatch]:
+        """Fires the timers that are due when the epoch begins, those of event time first; returns as `process` does.
+
+        Raises:
+            OperatorFailure: The function raised, or returned what its output type does not admit.
+        """
+        emitted = self._emitted()
+        self._fire(_EVENT, self.time.watermark, emitted)
+        self._fire(_PROCESSING, self.time.processing_time, emitted)
+        return self._outputs(emitted)
 
     def process(self, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         """Processes one batch of records.
 
         Args:
-            batch: The input columns, in the spec's order.
+            batch: The input columns, in the spec's order. One more behind them is the records' event time, in which
+                order they come.
 
         Returns:
-            One batch per output that got rows: `main`, and the tag ids that somebody reads.
+            One batch per output that got rows: `main`, and the tag ids that somebody reads. If the spec emits event
+            time, main has the column `EVENT_TIME` behind its own.
 
         Raises:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
-        columns = [read(column) for read, column in zip(self._read_columns, batch.columns, strict=True)]
-        if self.backend is not None:
-            keys = self._keys(columns)
-            emitted = self._keyed_loop(keys, columns)
+        arrays = batch.columns
+        columns = [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
+        emitted = self._emitted()
+        keys = self._keys(columns) if self.backend is not None else None
+        if len(arrays) > len(columns):
+            self._timed_loop(keys, arrays[-1].to_pylist(), columns, emitted)
+        elif keys is not None:
+            self._keyed_loop(keys, columns, emitted)
         else:
-            emitted = self._loop(columns)
-        return self._outputs(emitted) if emitted else {}
+            self._loop(columns, emitted)
+        return self._outputs(emitted)
+
+    def earliest_timer(self, domain: TimeDomain) -> int | None:
+        """Returns when the next timer of a clock is due, in ms; None without one."""
+        backend = self.backend
+        return backend.timers(domain).earliest() if backend is not None and backend.has_timers(domain) else None
 
     def _keys(self, columns: list[list[Any]]) -> list[Any]:
         if len(self._key_positions) == 1:
             return columns[self._key_positions[0]]
         return list(zip(*itemgetter(*self._key_positions)(columns), strict=True))
 
-    def _keyed_loop(self, keys: list[Any], columns: list[list[Any]]) -> list[Any]:
+    def _emitted(self) -> Emitted:
+        return Emitted(timed=self.spec.emits_event_time)
+
+    def _keyed_loop(self, keys: list[Any], columns: list[list[Any]], emitted: Emitted) -> None:
         """The row path: per record one row object, one key, one call. Measured before anything is added here."""
         function: KeyedProcessFunction = self.function
         process, record, context = function.process_element, self._record, self.context
-        emitted: list[Any] = []
-        extend = emitted.extend
+        extend = emitted.rows.extend
         key: Any = None
         row: Any = None
         try:
@@ -139,70 +166,69 @@ class Operator:
                     extend(result)
         except Exception as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
-        return emitted
 
-    def _loop(self, columns: list[list[Any]]) -> list[Any]:
+    def _loop(self, columns: list[list[Any]], emitted: Emitted) -> None:
         function: ProcessFunction = self.function
-        process, record = function.process_element, self._record
-        emitted: list[Any] = []
+        process, record, extend = function.process_element, self._record, emitted.rows.extend
         row: Any = None
         try:
             for row in map(self._make_row, *columns):
                 result = process(row, record)
                 if result is not None:
-                    emitted.extend(result)
+                    extend(result)
         except Exception as error:
             raise self._failed(error, f"{self._called}() raised", None, row) from error
-        return emitted
 
-    def _outputs(self, emitted: list[Any]) -> dict[str, pa.RecordBatch]:
+    def _timed_loop(
+        self, keys: list[Any] | None, times: list[int | None], columns: list[list[Any]], emitted: Emitted
+    ) -> None:
+        """Either of the above, for records with event times: where the watermark follows them, timers fire between."""
+        process, record, context, time = self.function.process_element, self._record, self.context, self.time
+        behind = self.spec.out_of_orderness
+        of_records: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
+        key: Any = None
+        row: Any = None
         try:
-            if not self._emits_tags:
-                try:
-                    return {MAIN: self._main.write(emitted)}
-                except OutputValueError:
-                    self._emits_tags = has_tags(emitted)  # looked for only when the rows are not plain: 50 ns a row
-                    if not self._emits_tags:
-                        raise
-            main, tagged = split_by_tag(emitted)
-            batches = {MAIN: self._main.write(main)} if main else {}
-            for tag, rows in tagged.items():
-                if tag in self._side:
-                    batches[tag] = self._side[tag].write(rows)
-            return batches
+            for key, at, row in zip(of_records, times, map(self._make_row, *columns), strict=True):
+                if behind is not None and at is not None and at - behind - 1 > time.watermark:
+                    time.watermark = at - behind - 1
+                    self._fire(_EVENT, time.watermark, emitted)
+                context.entry = key
+                time.timestamp = at
+                result = process(row, record)
+                if result is not None:
+                    emitted.add(result, at)
+        except Exception as error:
+            raise self._failed(error, f"{self._called}() raised", key, row) from error
+
+    def _fire(self, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
+        """Fires the timers up to a time, in order of time."""
+        backend = self.backend
+        if backend is None or not backend.has_timers(domain):
+            return
+        context, time, timer = self.context, self.time, self._timer
+        timer.domain = domain
+        for at, entry in backend.timers(domain).due(limit):
+            context.entry = entry
+            time.timestamp = at
+            try:
+                result = self.function.on_timer(at, timer)
+                if result is not None:
+                    emitted.add(result, at if domain is _EVENT else None)
+            except Exception as error:
+                raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
+
+    def _outputs(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
+        try:
+            return self._writer.write(emitted)
         except OutputValueError as error:
-            raise self._mistyped(error) from None
+            raise output_failure(self.spec, self.subtask, error) from None
 
-    def _mistyped(self, error: OutputValueError) -> OperatorFailure:
-        declared = self.spec.output if error.output == MAIN else self.spec.side_outputs.get(error.output)
-        return OperatorFailure(
-            Failure(
-                kind="output_type",
-                uid=self.spec.uid,
-                subtask=self.subtask,
-                message=f"Operator {self.spec.uid!r} returned a row for its output {error.output!r} that is not "
-                f"{declared.ddl() if declared else 'a pair of tag and row'}: {error}.",
-                action="Return rows of the declared type, or change output_type.",
-                record=error.row[:_SHOWN],
-            )
-        )
-
-    def _failed(self, error: Exception, what: str, key: Any = None, row: Any = None) -> OperatorFailure:
+    def _failed(self, error: Exception, what: str, key: Any = None, record: Any = None) -> OperatorFailure:
         if isinstance(error, OperatorFailure):
             return error
-        return OperatorFailure(
-            Failure(
-                kind="user_function",
-                uid=self.spec.uid,
-                subtask=self.subtask,
-                message=f"{what} {type(error).__name__}: {error}.",
-                action="Mend the function, or let it send such records to a side output; the epoch was not sealed, "
-                "and the job goes on from the record in front when it is started again.",
-                key=repr(key)[:_SHOWN] if row is not None and self.spec.key else "",
-                record=repr(row)[:_SHOWN] if row is not None else "",
-                traceback="".join(traceback.format_exception(error))[-4000:],
-            )
-        )
+        shown = repr(key) if record is not None and self.spec.key else ""
+        return user_failure(self.spec.uid, self.subtask, error, what, shown, record)
 
 
-__all__ = ["Operator", "OperatorFailure"]
+__all__ = ["Operator"]

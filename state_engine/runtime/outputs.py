@@ -67,9 +67,9 @@ def side_output_columns(tag: OutputTag) -> StructType:
     return tag.type_info
 
 
-def has_tags(rows: list[Any]) -> bool:
-    """Says whether any row is a `(tag, row)` pair."""
-    return any(type(row) is tuple and row and type(row[0]) is OutputTag for row in rows)
+def is_tagged(row: Any) -> bool:
+    """Says whether a row is a `(tag, row)` pair."""
+    return type(row) is tuple and bool(row) and type(row[0]) is OutputTag
 
 
 def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
@@ -86,4 +86,4 @@ def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
     return main, tagged
 
 
-__all__ = ["MAIN", "OutputValueError", "OutputWriter", "has_tags", "side_output_columns", "split_by_tag"]
+__all__ = ["MAIN", "OutputValueError", "OutputWriter", "is_tagged", "side_output_columns", "split_by_tag"]

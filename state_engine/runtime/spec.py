@@ -30,6 +30,9 @@ class OperatorSpec:
         max_parallelism: Number of key groups.
         generated_uid: Whether the author gave no uid.
         parameters: Job parameters, for `get_job_parameter`.
+        emits_event_time: Whether somebody wants to know the event times of its main output.
+        out_of_orderness: For an operator whose only input is one ordered stream: how far its records may lie behind
+            each other, in ms. The watermark then follows the records within an epoch. None for all others.
     """
 
     uid: str
@@ -43,6 +46,8 @@ class OperatorSpec:
     max_parallelism: int = 128
     generated_uid: bool = False
     parameters: dict[str, str] = field(default_factory=dict)
+    emits_event_time: bool = False
+    out_of_orderness: int | None = None
 
 
 def check_columns(columns: StructType, names: Sequence[str]) -> None:

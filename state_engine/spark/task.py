@@ -3,7 +3,7 @@
 The function that Spark sends is constant for the life of the query; the epoch's plan comes as a local property.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,8 +22,7 @@ from state_engine.key_groups import range_of, subtask_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, Failure, OutputFile, StateHandle
-from state_engine.runtime.failures import engine_failure, state_failure
-from state_engine.runtime.operator import OperatorFailure
+from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.outputs import MAIN, OutputWriter
 from state_engine.serialization.types import schema_of
 from state_engine.spark.kill_at import KillAt
@@ -103,19 +102,13 @@ class Subtask:
         self._crash(CrashPoint.E2_ROUTED)
         cached = self._acquire(subtask)
         self._crash(CrashPoint.E3_CAUGHT_UP)
+        if cached is not None:
+            cached = yield from self._emit(cached, stages, cached.operator.advance)
         for batch in _chain(first, iterator):
             self._watch.lap("input")
             records = self._take_marks(batch, alignment)
-            if cached is None or not records.num_rows:
-                continue
-            outputs = self._process(cached, records)
-            if outputs is None:
-                cached = None
-                continue
-            stages.add(outputs)
-            self._watch.lap("process")
-            if self._downstream is not None and MAIN in outputs:
-                yield self._records(outputs[MAIN])
+            if cached is not None and records.num_rows:
+                cached = yield from self._emit(cached, stages, partial(self._process, cached, records))
         self._crash(CrashPoint.E4_OPERATED)
         yield self._marks(alignment, self._end(cached, stages, subtask))
         self._crash(CrashPoint.E5_ACKED)
@@ -162,18 +155,27 @@ class Subtask:
                     self._failure = Failure(kind="poison", uid=self._uid, subtask=0, message=upstream.message)
         return batch.filter(is_record(batch))
 
-    def _process(self, cached: Cached, records: pa.RecordBatch) -> dict[str, pa.RecordBatch] | None:
-        """E4 for one batch; None when the author's code failed."""
-        self._records_in += records.num_rows
-        columns = [records.column(name) for name in self._input.names]
-        batch = pa.RecordBatch.from_arrays(columns, names=self._input.names)
+    def _emit(
+        self, cached: Cached, stages: Stages, run: Callable[[], dict[str, pa.RecordBatch]]
+    ) -> Generator[pa.RecordBatch, None, Cached | None]:
+        """E4, step by step: stages what comes out and yields the next operator's records; None if the code failed."""
         try:
-            outputs = cached.operator.process(batch)
+            outputs = run()
         except (OperatorFailure, LakestateError) as error:
             self._fail(cached, error)
             return None
         self._records_out += sum(b.num_rows for b in outputs.values())
-        return outputs
+        stages.add(outputs)
+        self._watch.lap("process")
+        if self._downstream is not None and MAIN in outputs:
+            yield self._records(outputs[MAIN])
+        return cached
+
+    def _process(self, cached: Cached, records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+        """E4 for one batch."""
+        self._records_in += records.num_rows
+        columns = [records.column(name) for name in self._input.names]
+        return cached.operator.process(pa.RecordBatch.from_arrays(columns, names=self._input.names))
 
     def _fail(self, cached: Cached, error: Exception) -> None:
         WORKER.discard(cached)

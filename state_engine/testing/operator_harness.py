@@ -13,6 +13,7 @@ import pyarrow as pa
 from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.timers import TimeDomain
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
 from state_engine.runtime.outputs import MAIN, side_output_columns
@@ -120,15 +121,16 @@ class KeyedOneInputStreamOperatorTestHarness:
 
     # Records ------------------------------------------------------------------------------------------------------
 
-    def process_element(self, record: Any) -> None:
+    def process_element(self, record: Any, timestamp: int | None = None) -> None:
         """Processes one record, as an epoch of its own; see `process_elements`."""
-        self.process_elements([record])
+        self.process_elements([record], None if timestamp is None else [timestamp])
 
-    def process_elements(self, records: Iterable[Any]) -> None:
-        """Processes records as one epoch, and seals it.
+    def process_elements(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> None:
+        """Processes records as one epoch, and seals it. Timers that are due fire first.
 
         Args:
             records: Dicts, tuples, `Row`s or dataclasses. The records of a subtask keep their order.
+            timestamps: Their event times in ms. As in a job, a subtask then gets its records in this order.
 
         Raises:
             UserFunctionError: The function raised.
@@ -136,20 +138,40 @@ class KeyedOneInputStreamOperatorTestHarness:
             StateTypeChangedError: It put a value into a state that the state's type does not admit.
             RoutingError: The key of a record belongs to a subtask that this harness does not run.
             TypeError: A record does not fit `input_type`.
+            ValueError: There are more or fewer timestamps than records.
         """
-        for emitted in self._instances.run(self._router.route(records)):
+        for emitted in self._instances.run(self._router.route(records, timestamps)):
             self._output.add(emitted)
 
     def set_processing_time(self, ms: int) -> None:
-        """Sets the processing time of the epochs to come; it is 0 at first, and a restore goes on from the snapshot's.
+        """Sets the processing time, and runs an epoch without records: timers that are due fire.
+
+        It is 0 at first, and a restore goes on from the snapshot's.
 
         Raises:
             ValueError: It would go back, which the processing time of a job never does.
+            UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
         """
         now = self._instances.processing_time
         if ms < now:
             raise ValueError(f"Processing time is {now} and cannot go back to {ms}.")
         self._instances.processing_time = ms
+        self.process_elements(())
+
+    def process_watermark(self, ms: int) -> None:
+        """Moves the watermark, and runs an epoch without records: event-time timers up to it fire.
+
+        A restore goes on from the snapshot's. Records at or below it are late from now on.
+
+        Raises:
+            ValueError: It would go back.
+            UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
+        """
+        now = self._instances.watermark
+        if ms < now:
+            raise ValueError(f"The watermark is {now} and cannot go back to {ms}.")
+        self._instances.watermark = ms
+        self.process_elements(())
 
     # Results ------------------------------------------------------------------------------------------------------
 
@@ -183,6 +205,17 @@ class KeyedOneInputStreamOperatorTestHarness:
     def num_keyed_state_entries(self) -> int:
         """Returns over how many keys there is state, summed over all states."""
         return sum(map(len, self.snapshot().states().values()))
+
+    def num_event_time_timers(self) -> int:
+        """Returns how many event-time timers are registered."""
+        return self._timers(TimeDomain.EVENT_TIME)
+
+    def num_processing_time_timers(self) -> int:
+        """Returns how many processing-time timers are registered."""
+        return self._timers(TimeDomain.PROCESSING_TIME)
+
+    def _timers(self, domain: TimeDomain) -> int:
+        return sum(map(len, self.snapshot().timers(domain).values()))
 
 
 def _check_function(function: Function, key: Sequence[str]) -> None:

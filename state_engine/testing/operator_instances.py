@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.backends.tables import StateValueError
+from state_engine.backends.time import NO_WATERMARK
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.compatibility import check
 from state_engine.epoch.failures import error_of
@@ -18,8 +19,8 @@ from state_engine.errors import LakestateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import Failure, Manifest, OperatorEpoch, Span
 from state_engine.runtime.discovery import discover_states
-from state_engine.runtime.failures import engine_failure, state_failure
-from state_engine.runtime.operator import Operator, OperatorFailure
+from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
+from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState
 
@@ -37,10 +38,12 @@ class OperatorInstances:
 
     Attributes:
         processing_time: Of the next epoch.
+        watermark: Where the operator stands in the next epoch.
     """
 
     def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int]) -> None:
         self.processing_time = 0
+        self.watermark = NO_WATERMARK
         self._spec = spec
         self._parallelism = parallelism
         self._subtasks = subtasks
@@ -68,6 +71,7 @@ class OperatorInstances:
         check(StartRequest(job=JOB, root="", operators=(shape,)), snapshot.manifest)
         self._log.restore(snapshot)
         self._epoch, self.processing_time = snapshot.manifest.epoch, snapshot.manifest.processing_time
+        self.watermark = snapshot.manifest.watermarks.get(self._spec.uid, NO_WATERMARK)
 
     def open(self) -> None:
         """E3: makes and opens the instances on what was sealed, unless they are there."""
@@ -83,14 +87,15 @@ class OperatorInstances:
                     operator.open()
 
     def run(self, parts: Sequence[pa.RecordBatch]) -> list[Outputs]:
-        """Runs one epoch, E4 to E6; returns what each subtask emitted. After an error nothing of it is left.
+        """Runs one epoch, E4 to E6; returns what was emitted, subtask by subtask. After an error nothing of it is left.
 
         Args:
             parts: The records of each subtask.
         """
         self.open()
         with self._dropped_on_failure():
-            outputs = [self._process(operator, part) for operator, part in zip(self._running, parts, strict=True)]
+            running = zip(self._running, parts, strict=True)
+            outputs = [outputs for operator, part in running for outputs in self._process(operator, part)]
             changes = [change for operator in self._running for change in self._freeze(operator)]
             self._seal(changes)
         return outputs
@@ -113,6 +118,7 @@ class OperatorInstances:
             incarnation_number=1,
             predecessor="",
             processing_time=self.processing_time,
+            watermarks={self._spec.uid: self.watermark},
             lineage=(Span(generation=1, first=1),),
             operators={self._spec.uid: operator},
             schemas=self._log.schemas,
@@ -128,11 +134,12 @@ class OperatorInstances:
         if operator.backend is not None:
             operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups))
 
-    def _process(self, operator: Operator, records: pa.RecordBatch) -> Outputs:
+    def _process(self, operator: Operator, records: pa.RecordBatch) -> list[Outputs]:
         """E4."""
         with self._reported(operator.subtask):
-            operator.begin(self.processing_time, None, 0)
-            return operator.process(records) if records.num_rows else {}
+            operator.begin(self.processing_time, self.watermark, 0)
+            fired = operator.advance()
+            return [fired, operator.process(records)] if records.num_rows else [fired]
 
     def _freeze(self, operator: Operator) -> Changes:
         """E5."""

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from state_engine.api.types import StructType
 from state_engine.backends.keys import KeyCodec
+from state_engine.backends.time import NO_WATERMARK
 from state_engine.errors import RoutingError
 from state_engine.key_groups import range_of, subtask_of
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import ValueTypeError, reader, row_maker, write_columns, writer
@@ -34,15 +36,22 @@ class RecordRouter:
         self._codec = KeyCodec(spec.key, spec.max_parallelism) if spec.key else None
         self._routed = 0
 
-    def route(self, records: Iterable[Any]) -> list[pa.RecordBatch]:
+    def route(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> list[pa.RecordBatch]:
         """Returns one batch per subtask that runs here.
+
+        Args:
+            records: The records.
+            timestamps: Their event times; the records of a subtask are then in this order, as Spark sorts them.
 
         Raises:
             TypeError: A record does not fit the input columns.
             RoutingError: A record belongs to another subtask.
+            ValueError: There are more or fewer timestamps than records.
         """
         listed = list(records)
         batch = self._columns(listed)
+        if timestamps is not None:
+            batch = _in_order(batch, timestamps)
         if self._codec is None:
             owners = self._in_turn(len(listed))
         else:
@@ -79,6 +88,14 @@ class RecordRouter:
             f"harness runs subtask {own} (key groups {first} to {last}).",
             action=f"Give the record to a harness with subtask={owner}, or leave out subtask=, so that all run here.",
         )
+
+
+def _in_order(batch: pa.RecordBatch, timestamps: Sequence[int | None]) -> pa.RecordBatch:
+    """Adds event times; records without one come first, those of one time keep their order."""
+    if len(timestamps) != batch.num_rows:
+        raise ValueError(f"There are {len(timestamps)} timestamps for {batch.num_rows} records.")
+    order = sorted(range(len(timestamps)), key=lambda n: NO_WATERMARK if (t := timestamps[n]) is None else t)
+    return batch.append_column(EVENT_TIME, pa.array(timestamps, pa.int64())).take(pa.array(order, pa.int64()))
 
 
 class CollectedOutput:

@@ -7,8 +7,10 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
+from state_engine.api.timers import TimeDomain
 from state_engine.api.type_hints import parse_ddl
 from state_engine.backends.keys import KeyCodec, join_entries
+from state_engine.backends.schemas import TIMERS
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.fold import fold
@@ -40,7 +42,14 @@ class OperatorSubtaskState:
         aggregating states have their accumulators. A key of several columns is a tuple. Rows that a function put as
         dataclasses or tuples are `Row`s here: the log does not know a Python class.
         """
-        return {name: _contents(self._schemas[name], table) for name, table in self._tables.items()}
+        keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed"]
+        return {name: _contents(self._schemas[name], self._tables[name]) for name in keyed}
+
+    def timers(self, domain: TimeDomain) -> dict[Any, list[int]]:
+        """Returns the times of the registered timers of a clock, ascending, by key."""
+        name = TIMERS[domain]
+        found = _contents(self._schemas[name], self._tables[name]) if name in self._tables else {}
+        return {key: sorted(times) for key, times in found.items()}
 
     def table(self, name: str) -> pa.Table:
         """Returns the live rows of a state in the columns of its table: key group, key, value and more."""

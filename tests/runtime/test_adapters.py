@@ -21,7 +21,8 @@ from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
 from state_engine.runtime.discovery import discover_states
-from state_engine.runtime.operator import Operator, OperatorFailure
+from state_engine.runtime.failures import OperatorFailure
+from state_engine.runtime.operator import Operator
 
 INPUT = "k string, n bigint"
 COLUMNS = parse_columns_ddl(INPUT)

@@ -9,7 +9,8 @@ import pytest
 from state_engine.api import KeyedProcessFunction, ProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.log.records import Failure
-from state_engine.runtime.operator import Operator, OperatorFailure
+from state_engine.runtime.failures import OperatorFailure
+from state_engine.runtime.operator import Operator
 
 
 class Dividing(KeyedProcessFunction):

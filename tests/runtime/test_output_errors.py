@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from state_engine.api import KeyedProcessFunction, OutputTag
-from state_engine.runtime.operator import OperatorFailure
+from state_engine.runtime.failures import OperatorFailure
 
 LATE = OutputTag("late", "n tinyint")
 

@@ -14,7 +14,8 @@ import pytest
 from state_engine.api import Types
 from state_engine.api.type_hints import parse_columns_ddl, type_information
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.operator import Operator, OperatorFailure
+from state_engine.runtime.failures import OperatorFailure
+from state_engine.runtime.operator import Operator
 from state_engine.runtime.running import RunningAdapter
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import write_columns, writer

@@ -1,0 +1,50 @@
+"""Time and timers, by PyFlink's names (`pyflink.datastream.timerservice`, `pyflink.datastream.time_domain`)."""
+
+from abc import ABC, abstractmethod
+from enum import Enum
+
+
+class TimeDomain(Enum):
+    """By which clock a timer fired."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService(ABC):
+    """Time, as the operator sees it, and timers of the current key.
+
+    Timers need a keyed stream. One timer is kept per key and time: registering it again changes nothing. They are
+    state: a timer that was registered fires once, also after a crash, a restore or at another parallelism.
+    """
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Returns the epoch's one processing time, in ms since the Unix epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first.
+
+        No record with a time at or below it is to be expected. It stands still during an epoch, but for an operator
+        with one ordered input, where it follows the records.
+        """
+
+    @abstractmethod
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Registers a timer that fires in the first epoch whose processing time is at or behind `timestamp` (ms)."""
+
+    @abstractmethod
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Registers a timer that fires when the watermark passes `timestamp` (ms)."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Deletes the current key's timer at `timestamp`; an absent one is no error."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Deletes the current key's timer at `timestamp`; an absent one is no error."""
+
+
+__all__ = ["TimeDomain", "TimerService"]

@@ -1,0 +1,125 @@
+"""Timers of one clock against a plain model: a dict of times per key, and what was sealed of it."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from state_engine.api import TimeDomain
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
+from state_engine.backends.timers import TimerQueue
+from state_engine.key_groups import KeyGroupRange
+from state_engine.serialization.types import parse_columns
+
+M = 8
+KEYS = st.sampled_from([None, "a", "b", "c", Namespaced("a", "w1"), Namespaced("a", "w2"), Namespaced(None, "w1")])
+TIMES = st.integers(0, 6)
+DOMAIN = TimeDomain.EVENT_TIME
+
+
+def make_backend() -> HeapKeyedStateBackend:
+    codec = KeyCodec(parse_columns("k string"), M)
+    return HeapKeyedStateBackend("op", codec, KeyGroupRange(0, M - 1), KeyContext())
+
+
+class TimersMachine(RuleBasedStateMachine):
+    """A warm backend, a second one that catches up by the log alone, and the model."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.log: list[Any] = []
+        self.warm, self.other = make_backend(), make_backend()
+        for backend in (self.warm, self.other):
+            backend.timers(DOMAIN)
+        self.sealed: set[tuple[Any, int]] = set()
+        self.now: set[tuple[Any, int]] = set()
+
+    @rule(entry=KEYS, time=TIMES)
+    def register(self, entry: Any, time: int) -> None:
+        self.warm.timers(DOMAIN).register(entry, time)
+        self.now.add((entry, time))
+
+    @rule(entry=KEYS, time=TIMES)
+    def delete(self, entry: Any, time: int) -> None:
+        self.warm.timers(DOMAIN).delete(entry, time)
+        self.now.discard((entry, time))
+
+    @rule(limit=TIMES)
+    def fire(self, limit: int) -> None:
+        fired = list(self.warm.timers(DOMAIN).due(limit))
+        due = [(time, entry) for entry, time in self.now if time <= limit]
+        assert fired == sorted(due, key=lambda timer: (timer[0], repr(timer[1])))
+        self.now -= {(entry, time) for time, entry in due}
+
+    @rule(limit=TIMES, again=TIMES)
+    def fire_and_register(self, limit: int, again: int) -> None:
+        """What is registered at or behind the time that fires, and within the limit, fires in the same turn."""
+        fired = []
+        for time, entry in self.warm.timers(DOMAIN).due(limit):
+            fired.append((time, entry))
+            if len(fired) == 1:
+                self.warm.timers(DOMAIN).register(entry, time + again)
+                self.now.add((entry, time + again))
+        assert [time for time, _ in fired] == sorted(time for time, _ in fired)
+        self.now = {(entry, time) for entry, time in self.now if time > limit}
+
+    @rule()
+    def seal(self) -> None:
+        changes = self.warm.freeze(1)
+        self.warm.settle()
+        for schema, rows in changes:
+            self.other.apply(schema.name, rows)
+            self.log.append((schema, rows))
+        self.sealed = set(self.now)
+
+    @rule()
+    def fail(self) -> None:
+        """The attempt was not sealed, after its freeze or before it."""
+        self.warm.freeze(1)
+        self.warm.forget()
+        self.now = set(self.sealed)
+
+    @rule()
+    def restore(self) -> None:
+        fresh = make_backend()
+        schemas = {schema.name: schema for schema, _ in self.log}
+        fresh.attach(schemas.values(), lambda wanted: (rows for s, rows in self.log if s.name == wanted.name))
+        self.warm, self.now = fresh, set(self.sealed)
+
+    @invariant()
+    def the_earliest_is_known(self) -> None:
+        if hasattr(self, "now"):
+            assert self.warm.timers(DOMAIN).earliest() == min((time for _, time in self.now), default=None)
+            assert self.other.timers(DOMAIN).earliest() == min((time for _, time in self.sealed), default=None)
+            assert self.other.timers(DOMAIN).rows == len(self.sealed)
+
+
+TestTimers = TimersMachine.TestCase
+
+
+def test_a_queue_tells_whether_it_changed() -> None:
+    queue = TimerQueue()
+    assert [queue.add("a", 3), queue.add("a", 3), queue.add("b", 3), queue.add("b", 3)] == [True, False, True, False]
+    assert [queue.remove("c", 3), queue.remove("a", 3), queue.remove("a", 3), queue.remove("b", 3)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert queue.earliest() is None
+
+
+def test_a_timer_that_comes_and_goes_within_an_epoch_is_not_logged() -> None:
+    backend = make_backend()
+    timers = backend.timers(DOMAIN)
+    timers.register("a", 5)
+    timers.delete("a", 5)
+    assert backend.freeze(1) == []
+
+
+def test_timers_have_no_last_access() -> None:
+    backend = make_backend()
+    backend.timers(DOMAIN).register("a", 5)
+    ((_, rows),) = backend.freeze(77)
+    assert rows.column("last_access").to_pylist() == [None]
