@@ -21,6 +21,7 @@ from state_engine.epoch.failures import error_of, is_final
 from state_engine.epoch.ports import Barriers, Crash, EpochPlan, Log, Publisher, Sinks, SourceState, Tasks
 from state_engine.epoch.request import Head
 from state_engine.epoch.seal import seal
+from state_engine.epoch.watermarks import NO_TIMERS, advance, at_end, earliest_timers, has_ended, is_due
 from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError, StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Manifest, ManifestKind, OperatorEpoch
@@ -115,12 +116,32 @@ class EpochDriver:
         held = carry.still(self._head.manifest)
         return self._run("idle", tasks, SourceState(metadata=held.source_metadata, positions=held.sources))
 
-    def _run(self, kind: ManifestKind, tasks: Tasks, sources: SourceState) -> StoredManifest:
+    def run_end_of_input(self, tasks: Tasks) -> StoredManifest:
+        """Runs and seals the epochs of the end: the last watermark passes one operator in each, and all timers fire.
+
+        Returns the newest manifest; raises as `run_epoch` does. The manifest in front of these epochs can be resumed,
+        those behind it only finish what is there.
+        """
+        held = carry.still(self._head.manifest)
+        sources = SourceState(metadata=held.source_metadata, positions=held.sources)
+        last = False
+        while not last:
+            last = has_ended(self._operators, at_end(self._operators, self._head.manifest.watermarks))
+            self._run("idle", tasks, sources, end_of_input=True)
+        return self._head
+
+    def is_due(self, now_ms: int) -> bool:
+        """Says whether a timer waits for an epoch that no record may bring."""
+        return self._ended is None and not self._stopping and is_due(self._operators, self._head.manifest, now_ms)
+
+    def _run(
+        self, kind: ManifestKind, tasks: Tasks, sources: SourceState, *, end_of_input: bool = False
+    ) -> StoredManifest:
         with self._lock:
             if self._ended is not None:
                 raise self._ended
             self._refuse_if_stopping()
-            plan = self._plan()
+            plan = self._plan(end_of_input=end_of_input)
             checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time)
             self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
             acks = self._collect(plan, tasks)
@@ -141,9 +162,10 @@ class EpochDriver:
                 action="Nothing; the next start goes on from there.",
             )
 
-    def _plan(self) -> EpochPlan:
+    def _plan(self, *, end_of_input: bool) -> EpochPlan:
         """E1. One processing time for all subtasks and attempts; it never goes back."""
         head = self._head.manifest
+        watermarks = at_end(self._operators, head.watermarks) if end_of_input else head.watermarks
         return EpochPlan(
             job=head.job,
             root=self._root,
@@ -155,7 +177,8 @@ class EpochDriver:
             predecessor_generation=head.generation,
             processing_time=max(self._clock.now_ms(), head.processing_time),
             operators=self._operators,
-            watermarks=head.watermarks,
+            watermarks=watermarks,
+            end_of_input=end_of_input,
         )
 
     def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
@@ -188,13 +211,24 @@ class EpochDriver:
             for op in plan.operators
         }
         found = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
+        time = advance(
+            plan.operators,
+            plan.watermarks,
+            held.event_times,
+            acks,
+            plan.processing_time,
+            end_of_input=plan.end_of_input,
+        )
+        timers = {uid: earliest_timers(of_operator) for uid, of_operator in acks.items()}
         return replace(
             held,
             epoch=plan.epoch,
             kind=kind,
             predecessor=plan.predecessor,
             processing_time=plan.processing_time,
-            watermarks=plan.watermarks,
+            watermarks=time.watermarks,
+            event_times=time.event_times,
+            timers={uid: earliest for uid, earliest in {**held.timers, **timers}.items() if earliest != NO_TIMERS},
             fingerprints=sources.fingerprints or held.fingerprints,
             source_metadata=sources.metadata,
             sources=sources.positions,

@@ -21,10 +21,15 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
         upstream: Uid of the operator whose main output it is; None for the job's sources.
         input: Which input it feeds, 1 or 2, as in `process_element1` and `process_element2`. Several edges of one input
             are a union.
+        out_of_orderness: How far (ms) its records may lie behind the largest event time so far: the edge makes its own
+            watermark. None: it passes on that of the operator in front; sources then have none until they end.
+        idle_after: After how long (ms of processing time) a partition without records holds nobody back; None: never.
     """
 
     upstream: str | None = None
     input: int = 1
+    out_of_orderness: int | None = None
+    idle_after: int | None = None
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     processing_time: int
     operators: tuple[OperatorPlan, ...]  # upstream first
     watermarks: dict[str, int] = {}
+    end_of_input: bool = False
     retry: int = 0
 
 

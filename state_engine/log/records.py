@@ -104,8 +104,31 @@ class StateStatistics(Record, frozen=True, kw_only=True):
     keys: int
 
 
+class HighestTime(Record, frozen=True, kw_only=True):
+    """The largest event time (ms) that a partition of an operator's edge has brought.
+
+    `edge` is the edge's place in the operator's plan, `partition` the value of the partition column as text, empty
+    without one. `active_at` is the processing time of the last epoch in which it brought records; acks leave it out.
+    """
+
+    edge: int
+    partition: str = ""
+    time: int
+    active_at: int = 0
+
+
+class EarliestTimers(Record, frozen=True, kw_only=True):
+    """When the next timers of an operator are due, in ms; null without any."""
+
+    event_time: int | None = None
+    processing_time: int | None = None
+
+
 class Ack(Record, frozen=True, kw_only=True):
-    """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far."""
+    """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far.
+
+    `earliest_timer` is null in what this release writes; `timers` took its place.
+    """
 
     uid: str
     subtask: int
@@ -117,6 +140,8 @@ class Ack(Record, frozen=True, kw_only=True):
     schemas: tuple[StateSchema, ...] = ()
     statistics: tuple[StateStatistics, ...] = ()
     earliest_timer: int | None = None
+    timers: EarliestTimers | None = None
+    event_times: tuple[HighestTime, ...] = ()
     failure: Failure | None = None
     timings_ms: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -230,6 +255,8 @@ class Manifest(Record, frozen=True, kw_only=True):
     every operator of the job, also where the epoch brought no data. `schemas` accumulates. `sources` is where the
     sources stand *after* this epoch. `checkpoint_id` says that the coordinator's barrier fell on this epoch.
     `sinks` are all that the job ever had: the last one of a uid is where this epoch's output for it goes.
+    `watermarks` (by operator) hold from the next epoch on; `event_times` is what they were computed from, and `timers`
+    when each operator's next ones are due.
     """
 
     job: str
@@ -254,6 +281,8 @@ class Manifest(Record, frozen=True, kw_only=True):
     origin: Origin | None = None
     successor: Successor | None = None
     sinks: tuple[SinkTable, ...] = ()
+    event_times: dict[str, tuple[HighestTime, ...]] = msgspec.field(default_factory=dict)
+    timers: dict[str, EarliestTimers] = msgspec.field(default_factory=dict)
 
 
 class StateFile(Record, frozen=True, kw_only=True):

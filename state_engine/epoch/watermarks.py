@@ -1,0 +1,146 @@
+"""Watermarks and due timers: computed by the driver, from what an epoch's acks say. Pure.
+
+An edge that makes its own watermark stands one millisecond and its out-of-orderness behind the largest event time of
+its slowest partition, as Flink's `BoundedOutOfOrdernessWatermarks`. Any other edge stands where the operator in front
+of it stood when the epoch began, so that nothing which that operator emitted in the epoch is late. An operator stands
+at the least of its edges, leaving out idle ones, and never goes back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from state_engine.epoch.ports import OperatorPlan, StreamEdge
+from state_engine.log.records import Ack, EarliestTimers, HighestTime, Manifest
+
+NO_WATERMARK = -(1 << 63)
+MAX_WATERMARK = (1 << 63) - 1
+NO_TIMERS = EarliestTimers()
+
+Watermarks = dict[str, int]
+EventTimes = dict[str, tuple[HighestTime, ...]]
+
+
+class EventTime(NamedTuple):
+    """Where the operators stand behind an epoch, by uid, and what was computed from."""
+
+    watermarks: Watermarks
+    event_times: EventTimes
+
+
+def advance(
+    operators: Sequence[OperatorPlan],
+    began: Mapping[str, int],
+    known: Mapping[str, tuple[HighestTime, ...]],
+    acks: Mapping[str, Iterable[Ack]],
+    processing_time: int,
+    *,
+    end_of_input: bool = False,
+) -> EventTime:
+    """Returns where the operators stand from the next epoch on.
+
+    Args:
+        operators: Upstream first.
+        began: Where they stood when the epoch began.
+        known: Event times of the epochs before.
+        acks: What the epoch brought; empty for one that brings nothing.
+        processing_time: The epoch's.
+        end_of_input: The sources bring no more records.
+    """
+    watermarks, event_times = dict(began), dict(known)
+    idle: set[str] = set()
+    for operator in operators:
+        times = _merged(known.get(operator.uid, ()), acks.get(operator.uid, ()), processing_time)
+        if times:
+            event_times[operator.uid] = times
+        standing = [
+            _of_edge(edge, [t for t in times if t.edge == n], began, idle, processing_time, end_of_input=end_of_input)
+            for n, edge in enumerate(operator.edges)
+        ]
+        awake = [watermark for watermark in standing if watermark is not None]
+        if not awake:
+            idle.add(operator.uid)
+            continue
+        held = watermarks.get(operator.uid, NO_WATERMARK)
+        if (moved := min(awake)) > held:
+            watermarks[operator.uid] = moved
+    return EventTime(watermarks, event_times)
+
+
+def at_end(operators: Sequence[OperatorPlan], watermarks: Mapping[str, int]) -> Watermarks:
+    """Returns where the operators stand in an epoch of the end: those that only sources feed, at the last watermark."""
+    ended = (o.uid for o in operators if not o.upstream)
+    return {**watermarks, **dict.fromkeys(ended, MAX_WATERMARK)}
+
+
+def has_ended(operators: Sequence[OperatorPlan], watermarks: Mapping[str, int]) -> bool:
+    """Says whether every operator stands at the last watermark."""
+    return all(watermarks.get(operator.uid) == MAX_WATERMARK for operator in operators)
+
+
+def earliest_timers(acks: Iterable[Ack]) -> EarliestTimers:
+    """Returns when the next timers of an operator are due, over all its subtasks."""
+    timers = [ack.timers for ack in acks if ack.timers is not None]
+    event = [timer.event_time for timer in timers if timer.event_time is not None]
+    processing = [timer.processing_time for timer in timers if timer.processing_time is not None]
+    return EarliestTimers(event_time=min(event, default=None), processing_time=min(processing, default=None))
+
+
+def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int) -> bool:
+    """Says whether an epoch without records would fire a timer: at once, or behind others like it.
+
+    Args:
+        operators: Upstream first.
+        head: The newest manifest.
+        now: Processing time, in ms.
+    """
+    timers = head.timers
+    for of_operator in timers.values():
+        if of_operator.processing_time is not None and of_operator.processing_time <= now:
+            return True
+    waiting = {uid: t.event_time for uid, t in timers.items() if t.event_time is not None}
+    if not waiting:
+        return False
+    watermarks = head.watermarks
+    for _ in operators:  # a watermark passes one operator an epoch
+        if any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items()):
+            return True
+        watermarks = advance(operators, watermarks, head.event_times, {}, now).watermarks
+    return any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items())
+
+
+def _of_edge(
+    edge: StreamEdge,
+    times: Sequence[HighestTime],
+    began: Mapping[str, int],
+    idle: set[str],
+    processing_time: int,
+    *,
+    end_of_input: bool,
+) -> int | None:
+    """Returns where an edge stands; None if it is idle."""
+    upstream = NO_WATERMARK if edge.upstream is None else began.get(edge.upstream, NO_WATERMARK)
+    if upstream == MAX_WATERMARK or (edge.upstream is None and end_of_input):
+        return MAX_WATERMARK
+    if edge.out_of_orderness is None:
+        return None if edge.upstream in idle else upstream
+    if not times:
+        return NO_WATERMARK
+    within = edge.idle_after
+    awake = [t.time for t in times if within is None or processing_time - t.active_at < within]
+    return min(awake) - edge.out_of_orderness - 1 if awake else None
+
+
+def _merged(known: Iterable[HighestTime], acks: Iterable[Ack], processing_time: int) -> tuple[HighestTime, ...]:
+    """Returns the largest event time of each partition; those that an ack names were active in this epoch."""
+    merged = {(time.edge, time.partition): time for time in known}
+    for ack in acks:
+        for time in ack.event_times:
+            before = merged.get((time.edge, time.partition))
+            highest = time.time if before is None else max(before.time, time.time)
+            merged[time.edge, time.partition] = HighestTime(
+                edge=time.edge, partition=time.partition, time=highest, active_at=processing_time
+            )
+    return tuple(merged[identity] for identity in sorted(merged))
+
+
+__all__ = ["NO_TIMERS", "EventTime", "advance", "at_end", "earliest_timers", "has_ended", "is_due"]
