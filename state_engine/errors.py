@@ -193,6 +193,10 @@ class RoutingError(LakestateError):
     """A record or its state is at a subtask that does not own its key group."""
 
 
+class EventTimeError(LakestateError):
+    """A record of a stream with event time has none."""
+
+
 class SinkError(LakestateError):
     """Sealed output could not be committed to its sink, or a start found that the sink is gone or cannot take it."""
 

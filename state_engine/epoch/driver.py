@@ -7,6 +7,7 @@
 ```
 """
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -116,19 +117,18 @@ class EpochDriver:
         held = carry.still(self._head.manifest)
         return self._run("idle", tasks, SourceState(metadata=held.source_metadata, positions=held.sources))
 
-    def run_end_of_input(self, tasks: Tasks) -> StoredManifest:
+    def run_end_of_input(self, tasks: Tasks) -> Iterator[StoredManifest]:
         """Runs and seals the epochs of the end: the last watermark passes one operator in each, and all timers fire.
 
-        Returns the newest manifest; raises as `run_epoch` does. The manifest in front of these epochs can be resumed,
-        those behind it only finish what is there.
+        Yields each manifest; raises as `run_epoch` does. The manifest in front of these epochs can be resumed, those
+        behind it only finish what is there.
         """
         held = carry.still(self._head.manifest)
         sources = SourceState(metadata=held.source_metadata, positions=held.sources)
         last = False
         while not last:
             last = has_ended(self._operators, at_end(self._operators, self._head.manifest.watermarks))
-            self._run("idle", tasks, sources, end_of_input=True)
-        return self._head
+            yield self._run("idle", tasks, sources, end_of_input=True)
 
     def is_due(self, now_ms: int) -> bool:
         """Says whether a timer waits for an epoch that no record may bring."""

@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, is_tagged, split_by_tag
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.types import schema_of
 
 EVENT_TIME = "__ls_time"
 """Column behind those of a record: its event time in ms, null without one."""
@@ -75,8 +77,14 @@ class EmittedWriter:
         return batches
 
 
+def columns_of_output(spec: OperatorSpec) -> pa.Schema:
+    """Returns the columns of an operator's main output, as the next operator gets them."""
+    schema = schema_of(spec.output)
+    return schema.append(pa.field(EVENT_TIME, pa.int64())) if spec.emits_event_time else schema
+
+
 def _with_times(batch: pa.RecordBatch, times: list[int | None] | None) -> pa.RecordBatch:
     return batch if times is None else batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
 
 
-__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter"]
+__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "columns_of_output"]

@@ -1,5 +1,6 @@
 """A running job, as the process that started it holds it."""
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
 from state_engine.savepoint import trigger_savepoint
+from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
@@ -42,6 +44,7 @@ class JobClient:
         self._offsets: OffsetLog
         self._planner: EpochPlanner
         self._query: Any = None
+        self._heartbeat: Heartbeat | None = None
         self._empty: DataFrame | None = None
         self._history = EpochHistory()
         self._jobs = JobCounter(self._job_ids)
@@ -74,6 +77,36 @@ class JobClient:
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         self._query = writer.start()
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
+        self._heartbeat = Heartbeat(
+            f"heartbeat-{job.name}",
+            job.heartbeat_interval_ms,
+            is_alive=lambda: bool(self._query.isActive),
+            beat=self._beat,
+            at_end=self._at_end,
+            failed=self._failed_between_batches,
+        )
+        self._heartbeat.start()
+
+    def _beat(self) -> None:
+        if self._driver.is_due(SystemClock().now_ms()):
+            self.run_idle_epoch()
+
+    def _at_end(self) -> None:
+        """The query ended by itself: a bounded input has come to its end."""
+        if self._job.bounded and self._error is None and self._query.exception() is None and not self._stopping:
+            self._end_input()
+
+    def _end_input(self) -> None:
+        begun = time.perf_counter()
+        for sealed in self._driver.run_end_of_input(self._idle_tasks()):
+            self._note(sealed, begun)
+            begun = time.perf_counter()
+
+    def _failed_between_batches(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+        with contextlib.suppress(Exception):  # it may be Spark itself that is gone
+            self._query.stop()
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
@@ -95,30 +128,53 @@ class JobClient:
     def _record(self, run: Any) -> StoredManifest:
         begun = time.perf_counter()
         sealed: StoredManifest = run()
+        self._note(sealed, begun)
+        return sealed
+
+    def _note(self, sealed: StoredManifest, begun: float) -> None:
         summary = EpochSummary(
             sealed.manifest.epoch, sealed.manifest.kind, records_of(sealed.manifest), time.perf_counter() - begun
         )
         self._history.append(summary)
         if summary.epoch % EPOCHS_PER_COUNT == 0:
             self._jobs.look()
-        return sealed
 
     def run_idle_epoch(self) -> StoredManifest:
         """Seals an epoch without input, between two batches of a running job."""
+        tasks = self._idle_tasks()
+        return self._record(lambda: self._driver.run_idle(tasks))
+
+    def _idle_tasks(self) -> SparkTasks:
         if self._empty is None:  # one session for all idle epochs, since the planner keeps expressions per session
             session = self._job.stream.sparkSession.newSession()
             self._empty = session.createDataFrame([], ddl_of(self._job.operators[0].input))
-        tasks = SparkTasks(self._planner, self._empty, self._started.crash_property)
-        return self._record(lambda: self._driver.run_idle(tasks))
+        return SparkTasks(self._planner, self._empty, self._started.crash_property)
 
-    def stop(self) -> None:
-        """Stops after the epoch at hand; the job goes on from there when it is started again."""
+    def stop(self, *, drain: bool = False) -> None:
+        """Stops after the epoch at hand; the job goes on from there when it is started again.
+
+        Args:
+            drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A job
+                that was drained is over; the epoch in front of the drain is the one to go on from.
+
+        Raises:
+            LakestateError: The drain failed; nothing of the epoch that failed is kept.
+        """
+        drain = drain and self.state == "RUNNING"
         self._stopping = True
-        self._driver.request_stop()
+        if not drain:
+            self._driver.request_stop()
         with self._lock:
             pass  # the epoch at hand is sealed, or has failed
         self._query.stop()
-        self._started.publisher.wait()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        try:
+            if drain:
+                self._end_input()
+        finally:
+            self._driver.request_stop()
+            self._started.publisher.wait()
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Waits for the end of the job.
@@ -140,6 +196,8 @@ class JobClient:
         except PySparkException as error:
             if self._error is None:
                 self._error = error
+        if self._heartbeat is not None and not self._heartbeat.wait(timeout_s):
+            return False
         self._started.publisher.wait()
         failure = self.exception
         if failure is not None:
@@ -153,6 +211,8 @@ class JobClient:
             return "CREATED"
         if self._query.isActive or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
             return "RUNNING"
+        if self._heartbeat is not None and self._heartbeat.running and not self._stopping:
+            return "RUNNING"  # the input may have ended, and its end may have to be worked off
         if self.exception is not None:
             return "FAILED"
         return "CANCELED" if self._stopping or isinstance(self._error, StopRequestedError) else "FINISHED"

@@ -77,6 +77,7 @@ class SourceNode:
     df: DataFrame
     name: str
     replays: bool = True
+    bounded: bool = False
 
 
 __all__ = ["MapStep", "OperatorNode", "SelectStep", "SinkNode", "SourceNode", "Step", "WhereStep"]

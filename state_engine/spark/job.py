@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark import cloudpickle
@@ -41,6 +42,7 @@ class StreamJob:
         checkpoint_interval_ms: How often state is published to Delta; None seals epochs and publishes only so often
             that a start stays short.
         min_pause_ms: Least time between the end of one checkpoint and the next.
+        heartbeat_interval_ms: How often a running job looks whether a timer is due that no batch comes for.
         parameters: For `RuntimeContext.get_job_parameter`.
         strict: Operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
@@ -63,6 +65,7 @@ class StreamJob:
         max_parallelism: int | None = None,
         checkpoint_interval_ms: int | None = None,
         min_pause_ms: int = 0,
+        heartbeat_interval_ms: int = 200,
         parameters: Mapping[str, str] | None = None,
         strict: bool = False,
         codec: str = "zstd",
@@ -80,6 +83,9 @@ class StreamJob:
             raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
         self.checkpoint_interval_ms = checkpoint_interval_ms
         self.min_pause_ms = min_pause_ms
+        if heartbeat_interval_ms < 1:
+            raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
+        self.heartbeat_interval_ms = heartbeat_interval_ms
         self.parameters = dict(parameters or {})
         self.codec = codec
         self.cache_bytes = cache_bytes
@@ -90,7 +96,9 @@ class StreamJob:
         self._source: SourceNode | None = None
         self.session: SparkSession
 
-    def from_stream(self, df: DataFrame, name: str = "source", *, replays: bool = True) -> DataStream:
+    def from_stream(
+        self, df: DataFrame, name: str = "source", *, replays: bool = True, bounded: bool = False
+    ) -> DataStream:
         """Begins the pipeline at a streaming DataFrame; several sources are one DataFrame by Spark's `union`.
 
         Args:
@@ -98,6 +106,9 @@ class StreamJob:
             name: For messages.
             replays: False declares that a source cannot read again what it has read (a socket): each start then begins
                 where the sources' options say, and records between the last sealed epoch and the start are lost.
+            bounded: The stream ends with what is there when the job is started, which has to be with `available_now`.
+                Behind its last record comes the last watermark, which fires every event-time timer; the job is over
+                then, and what a later start reads is late.
 
         Raises:
             SourcesChangedError: A source cannot replay, and that was not declared.
@@ -112,7 +123,7 @@ class StreamJob:
         if replays:
             check_replays(df)
         self.session = df.sparkSession
-        self._source = SourceNode(df, name, replays)
+        self._source = SourceNode(df, name, replays, bounded)
         return DataStream(self, self._source, struct_of(df.schema, f"stream {name!r}"))
 
     # Called by streams while the author chains them ---------------------------------------------------------------
@@ -127,7 +138,7 @@ class StreamJob:
 
     def replace_source(self, source: SourceNode, df: DataFrame) -> SourceNode:
         """Puts a transformed DataFrame in the place of the source's."""
-        changed = SourceNode(df, source.name, source.replays)
+        changed = replace(source, df=df)
         if self._source is source:
             self._source = changed
         return changed
@@ -171,6 +182,11 @@ class StreamJob:
     def replays(self) -> bool:
         """Whether the sources can read again what they have read."""
         return self._source is None or self._source.replays
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the input ends."""
+        return self._source is not None and self._source.bounded
 
     def source_fingerprints(self) -> tuple[SourceFingerprint, ...]:
         """What identifies the sources."""
@@ -248,6 +264,11 @@ class StreamJob:
                 output; nothing was written.
             FencedError: Another driver owns the job.
         """
+        if self.bounded and not available_now:
+            raise JobDefinitionError(
+                f"The input of job {self.name!r} is bounded, and Spark would wait for more of it.",
+                action="Start it with available_now=True, or leave bounded=True out of from_stream().",
+            )
         options = StartOptions(
             available_now=available_now,
             trigger_interval_ms=trigger_interval_ms,

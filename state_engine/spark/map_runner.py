@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from state_engine.api.types import StructType
 from state_engine.log.records import Ack, Barrier, Failure
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import reader, row_maker
 from state_engine.serialization.types import schema_of
@@ -87,8 +88,9 @@ class MapRunner:
         places = np.cumsum(records) - 1
         indices = pa.array(places, pa.int64(), mask=~records)
         columns = [column.take(indices) for column in mapped.columns]
-        schema = pa.schema([*schema_of(self._output), batch.schema.field(CONTROL)])
-        return pa.RecordBatch.from_arrays([*columns, batch.column(CONTROL)], schema=schema)
+        ours = [n for n in batch.schema.names if n in (EVENT_TIME, CONTROL)]
+        schema = pa.schema([*schema_of(self._output), *(batch.schema.field(n) for n in ours)])
+        return pa.RecordBatch.from_arrays([*columns, *(batch.column(n) for n in ours)], schema=schema)
 
 
 class _MapFailure(Exception):

@@ -11,6 +11,7 @@ from state_engine.epoch.ports import EpochPlan
 from state_engine.log.change_file import checksum_of
 from state_engine.log.paths import output_path
 from state_engine.log.records import OutputFile
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.task_spec import StageSpec
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.port import CheckpointStorage, open_root
@@ -38,7 +39,8 @@ class Stages:
         """Takes the batches that the operator made of one input batch."""
         for output, batch in outputs.items():
             if output in self._batches:
-                self._batches[output].append(batch)
+                timed = batch.schema.names[-1] == EVENT_TIME  # for the next operator; a sink gets the author's columns
+                self._batches[output].append(batch.select(batch.schema.names[:-1]) if timed else batch)
 
     def write(self, storage: CheckpointStorage) -> tuple[OutputFile, ...]:
         """Writes one Parquet file per sink whose output has rows; durable on return."""

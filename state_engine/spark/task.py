@@ -11,20 +11,24 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.tables import StateValueError
 from state_engine.clock import RandomIds
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.epoch.watermarks import NO_TIMERS
 from state_engine.errors import LakestateError
 from state_engine.key_groups import range_of, subtask_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, Failure, OutputFile, StateHandle
+from state_engine.log.records import Ack, EarliestTimers, Failure, OutputFile, StateHandle
+from state_engine.runtime.emitted import EVENT_TIME, columns_of_output
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
-from state_engine.runtime.outputs import MAIN, OutputWriter
+from state_engine.runtime.outputs import MAIN
 from state_engine.serialization.types import schema_of
+from state_engine.spark.event_times import EventTimesSeen
 from state_engine.spark.kill_at import KillAt
 from state_engine.spark.staging import Stages, Stopwatch
 from state_engine.spark.task_spec import TaskSpec
@@ -83,7 +87,8 @@ class Subtask:
         self._upstream = [plans[uid] for uid in self._own.upstream]
         self._downstream = plans[spec.downstream] if spec.downstream else None
         self._input = schema_of(spec.operator.input)
-        self._emits = OutputWriter(MAIN, spec.operator.output).schema
+        self._emits = columns_of_output(spec.operator)
+        self._event_times = EventTimesSeen(self._uid, self._own.edges)
         self._watch = Stopwatch()
         self._records_in = 0
         self._records_out = 0
@@ -174,8 +179,12 @@ class Subtask:
     def _process(self, cached: Cached, records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         """E4 for one batch."""
         self._records_in += records.num_rows
-        columns = [records.column(name) for name in self._input.names]
-        return cached.operator.process(pa.RecordBatch.from_arrays(columns, names=self._input.names))
+        names = self._input.names
+        if EVENT_TIME in records.schema.names:
+            self._event_times.add(records)
+            names = [*names, EVENT_TIME]
+        columns = [records.column(name) for name in names]
+        return cached.operator.process(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _fail(self, cached: Cached, error: Exception) -> None:
         WORKER.discard(cached)
@@ -215,9 +224,21 @@ class Subtask:
             outputs=outputs,
             schemas=backend.schemas if backend else (),
             statistics=backend.statistics() if backend else (),
+            timers=self._timers(cached) if self._failure is None else None,
+            event_times=self._event_times.seen(),
             failure=self._failure,
             timings_ms=self._watch.timings,
         )
+
+    def _timers(self, cached: Cached | None) -> EarliestTimers | None:
+        if cached is None:
+            return None
+        operator = cached.operator
+        timers = EarliestTimers(
+            event_time=operator.earliest_timer(TimeDomain.EVENT_TIME),
+            processing_time=operator.earliest_timer(TimeDomain.PROCESSING_TIME),
+        )
+        return None if timers == NO_TIMERS else timers
 
     def _write_changes(self, cached: Cached, storage: CheckpointStorage, subtask: int) -> StateHandle | None:
         operator = cached.operator

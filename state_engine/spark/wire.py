@@ -4,7 +4,8 @@ Every row carries one column of ours, `control`: null for a record, bytes for a 
 of the first operator, or a barrier behind one; it begins with the key group by which it is routed, in five digits, and
 a barrier follows in a barrier's mark. A record is routed by its key, so that nothing else of ours has to be exchanged
 with each record: a column more costs a tenth of an epoch. Only records of operators without a key carry the
-key group by which they are spread, in `group`.
+key group by which they are spread, in `group`. Records with event times carry these in `EVENT_TIME`, and `partition`
+where an operator has to tell whose event time it is: `<edge>|<partition>`, null for an edge that passes on a watermark.
 """
 
 import msgspec
@@ -14,6 +15,7 @@ from state_engine.log.records import Barrier
 
 GROUP = "__ls_group"
 CONTROL = "__ls_control"
+PARTITION = "__ls_partition"
 CONTROL_DDL = f"{CONTROL} binary"
 PLAN_PROPERTY = "lakestate.epoch.plan"
 
@@ -66,6 +68,7 @@ __all__ = [
     "GROUP",
     "GROUP_OF_MARK",
     "IS_MARK",
+    "PARTITION",
     "PLAN_PROPERTY",
     "barrier_mark",
     "barrier_of_mark",
