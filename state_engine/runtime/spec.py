@@ -9,6 +9,7 @@ from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import key_hasher
 from state_engine.log.ops import RESERVED
+from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.serialization.column import Column
 
 OperatorKind = Literal["keyed_process", "process"]
@@ -33,6 +34,8 @@ class OperatorSpec:
         emits_event_time: Whether somebody wants to know the event times of its main output.
         out_of_orderness: For an operator whose only input is one ordered stream: how far its records may lie behind
             each other, in ms. The watermark then follows the records within an epoch. None for all others.
+        two_inputs: How two inputs share the columns of `input`; None for an operator with one. `key` and `order_by` are
+            those of the first.
     """
 
     uid: str
@@ -48,6 +51,7 @@ class OperatorSpec:
     parameters: dict[str, str] = field(default_factory=dict)
     emits_event_time: bool = False
     out_of_orderness: int | None = None
+    two_inputs: TwoInputs | None = None
 
 
 def check_columns(columns: StructType, names: Sequence[str]) -> None:

@@ -19,7 +19,6 @@ from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
-from state_engine.spark.schemas import ddl_of
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
 
@@ -54,8 +53,8 @@ class JobClient:
         job = self._job
         started = self._started = start_up(job, self._options)
         head = started.head
-        self._planner = EpochPlanner(job.planned(job.specs()))
-        positions = head.stored.manifest.sources if job.replays else ()
+        self._planner = EpochPlanner(job.planned(job.specs()), job.sources)
+        positions = head.stored.manifest.sources if job.sources.replays else ()
         self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
         self._driver = EpochDriver(
             head,
@@ -69,7 +68,7 @@ class JobClient:
         )
         # Spark refuses a second query of one name, and a new driver fences the old one without asking it.
         name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"
-        writer = job.stream.writeStream.foreachBatch(self._on_batch).queryName(name)
+        writer = job.sources.df.writeStream.foreachBatch(self._on_batch).queryName(name)
         writer = writer.option("checkpointLocation", started.directory)
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)
@@ -93,7 +92,7 @@ class JobClient:
 
     def _at_end(self) -> None:
         """The query ended by itself: a bounded input has come to its end."""
-        if self._job.bounded and self._error is None and self._query.exception() is None and not self._stopping:
+        if self._job.sources.bounded and self._error is None and self._query.exception() is None and not self._stopping:
             self._end_input()
 
     def _end_input(self) -> None:
@@ -133,11 +132,16 @@ class JobClient:
 
     def _note(self, sealed: StoredManifest, begun: float) -> None:
         summary = EpochSummary(
-            sealed.manifest.epoch, sealed.manifest.kind, records_of(sealed.manifest), time.perf_counter() - begun
+            sealed.manifest.epoch, sealed.manifest.kind, self._records_of(sealed.manifest), time.perf_counter() - begun
         )
         self._history.append(summary)
         if summary.epoch % EPOCHS_PER_COUNT == 0:
             self._jobs.look()
+
+    def _records_of(self, manifest: Manifest) -> int:
+        """How many records the operators read that sources feed."""
+        uids = [node.uid for node in self._job.operators if node.sources]
+        return sum(ack.records_in for uid in uids for ack in manifest.operators[uid].acks)
 
     def run_idle_epoch(self) -> StoredManifest:
         """Seals an epoch without input, between two batches of a running job."""
@@ -146,8 +150,8 @@ class JobClient:
 
     def _idle_tasks(self) -> SparkTasks:
         if self._empty is None:  # one session for all idle epochs, since the planner keeps expressions per session
-            session = self._job.stream.sparkSession.newSession()
-            self._empty = session.createDataFrame([], ddl_of(self._job.operators[0].input))
+            session = self._job.session.newSession()
+            self._empty = session.createDataFrame([], self._job.sources.df.schema)
         return SparkTasks(self._planner, self._empty, self._started.crash_property)
 
     def stop(self, *, drain: bool = False) -> None:
@@ -259,7 +263,7 @@ class JobClient:
         return self._jobs.count()
 
     def _job_ids(self) -> list[int]:
-        return jobs_of_group(self._job.stream.sparkSession.sparkContext, str(self._query.runId))
+        return jobs_of_group(self._job.session.sparkContext, str(self._query.runId))
 
     def trigger_checkpoint(self) -> None:
         """Asks for a checkpoint with the next epoch."""
@@ -270,15 +274,9 @@ class JobClient:
         return trigger_savepoint(self._job.root, self._job.name, label=label, note=note)
 
 
-def records_of(manifest: Manifest) -> int:
-    """Returns how many records came from the sources: what the first operator read."""
-    first = next(iter(manifest.operators.values()), None)
-    return sum(ack.records_in for ack in first.acks) if first else 0
-
-
 def _is_stop(error: LakestateError) -> bool:
     """An epoch that `query.stop()` cut off was not sealed, and that is all there is to say about it."""
     return isinstance(error, StopRequestedError) or type(error) is EpochError
 
 
-__all__ = ["EpochSummary", "JobClient", "JobState", "records_of"]
+__all__ = ["EpochSummary", "JobClient", "JobState"]

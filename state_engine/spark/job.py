@@ -3,7 +3,6 @@
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from pyspark import cloudpickle
@@ -13,20 +12,21 @@ from state_engine.api.descriptors import check_name
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.log.paths import SPARK
-from state_engine.log.records import SourceFingerprint, StateSchema
+from state_engine.log.records import StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.spark.client import JobClient
-from state_engine.spark.graph import OperatorNode, SourceNode
+from state_engine.spark.graph import Edge, OperatorNode, SourceNode
 from state_engine.spark.plan import PlannedOperator
 from state_engine.spark.schemas import struct_of
 from state_engine.spark.sinks import DeltaSink, DiscardingSink
+from state_engine.spark.sources import Sources
 from state_engine.spark.startup import StartOptions
 from state_engine.spark.stream import DataStream
 from state_engine.spark.task import TaskFunction
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
 from state_engine.spark.uids import Uids
-from state_engine.spark.upstream import check_replays, check_upstream, fingerprints
+from state_engine.spark.upstream import check_replays, check_upstream
 from state_engine.storage.roots import local_path
 
 
@@ -93,38 +93,39 @@ class StreamJob:
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []
         self._uids = Uids(strict=strict)
-        self._source: SourceNode | None = None
+        self._names: list[str] = []
+        self._read: dict[int, SourceNode] = {}
+        self._sources: Sources | None = None
         self.session: SparkSession
 
     def from_stream(
         self, df: DataFrame, name: str = "source", *, replays: bool = True, bounded: bool = False
     ) -> DataStream:
-        """Begins the pipeline at a streaming DataFrame; several sources are one DataFrame by Spark's `union`.
+        """Begins the pipeline at a streaming DataFrame; a job may have several.
 
         Args:
             df: The stream, after any stateless and deterministic transformation.
-            name: For messages.
+            name: For messages. A job's positions in its sources go by their order, not by their names: to add, remove
+                or exchange sources changes the job.
             replays: False declares that a source cannot read again what it has read (a socket): each start then begins
                 where the sources' options say, and records between the last sealed epoch and the start are lost.
             bounded: The stream ends with what is there when the job is started, which has to be with `available_now`.
                 Behind its last record comes the last watermark, which fires every event-time timer; the job is over
-                then, and what a later start reads is late.
+                then, and what a later start reads is late. With several sources the input ends when all are bounded.
 
         Raises:
             SourcesChangedError: A source cannot replay, and that was not declared.
             UnsupportedUpstreamError: The DataFrame holds Spark state or is not deterministic.
             UnsupportedTypeError: A column has a type that no function can take.
         """
-        if self._source is not None:
-            raise UnsupportedTopologyError(
-                f"Job {self.name!r} has a stream already.", action="Unite the DataFrames with union() in front."
-            )
         check_upstream(df)
         if replays:
             check_replays(df)
         self.session = df.sparkSession
-        self._source = SourceNode(df, name, replays, bounded)
-        return DataStream(self, self._source, struct_of(df.schema, f"stream {name!r}"))
+        source = SourceNode(df, name, len(self._names), replays, bounded)
+        self._names.append(name)
+        self._sources = None
+        return DataStream(self, (Edge(source),), struct_of(df.schema, f"stream {name!r}"))
 
     # Called by streams while the author chains them ---------------------------------------------------------------
 
@@ -136,61 +137,61 @@ class StreamJob:
         """Takes the uid of a sink."""
         return self._uids.sink(uid, place)
 
-    def replace_source(self, source: SourceNode, df: DataFrame) -> SourceNode:
-        """Puts a transformed DataFrame in the place of the source's."""
-        changed = replace(source, df=df)
-        if self._source is source:
-            self._source = changed
-        return changed
-
-    def append(self, origin: SourceNode | OperatorNode, node: OperatorNode) -> None:
-        """Adds an operator behind a stream's origin, and finds out which states it will ask for.
+    def append(self, node: OperatorNode) -> None:
+        """Adds an operator behind what feeds it, and finds out which states it will ask for.
 
         Raises:
             JobDefinitionError: A state cannot be stored, or the function cannot be sent to workers.
             UnsupportedTopologyError: Something stands there already: an operator's output has one consumer in Spark.
         """
-        taken = bool(self.operators) if isinstance(origin, SourceNode) else origin.downstream is not None
-        if taken:
-            raise UnsupportedTopologyError(
-                "Two operators read one stream; an epoch would run what is in front of them twice.",
-                action="Chain them, or let the second one read a sink's table in a job of its own.",
-            )
+        for origin in (edge.origin for edge in node.edges):
+            taken = origin.number in self._read if isinstance(origin, SourceNode) else origin.downstream is not None
+            if taken:
+                raise UnsupportedTopologyError(
+                    f"Two operators read {_named(origin)}; an epoch would run what is in front of them twice.",
+                    action="Chain them, or let the second one read a sink's table in a job of its own.",
+                )
         node.states = discover_states(self._spec(node), _sent_copy)
-        if isinstance(origin, OperatorNode):
-            origin.downstream = node
-        else:
-            self._source = origin
+        for origin in (edge.origin for edge in node.edges):
+            if isinstance(origin, OperatorNode):
+                origin.downstream = node
+            else:
+                self._read[origin.number] = origin
         self.operators.append(node)
+        self._sources = None
 
     # What a start needs -------------------------------------------------------------------------------------------
 
     @property
-    def stream(self) -> DataFrame:
-        """The streaming DataFrame in front of the first operator.
+    def sources(self) -> Sources:
+        """The sources, once the job is built.
 
         Raises:
-            JobDefinitionError: The job has no stream or no operator.
+            JobDefinitionError: The job has no operator, a source feeds none, or only some of the sources can replay.
+            UnsupportedTopologyError: There are several last operators.
         """
-        if self._source is None or not self.operators:
+        if self._sources is None:
+            self._sources = self._checked_sources()
+        return self._sources
+
+    def _checked_sources(self) -> Sources:
+        if not self.operators:
             raise JobDefinitionError(
                 f"Job {self.name!r} has no operator.", action="Chain from_stream(...).key_by(...).process(...) first."
             )
-        return self._source.df
-
-    @property
-    def replays(self) -> bool:
-        """Whether the sources can read again what they have read."""
-        return self._source is None or self._source.replays
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the input ends."""
-        return self._source is not None and self._source.bounded
-
-    def source_fingerprints(self) -> tuple[SourceFingerprint, ...]:
-        """What identifies the sources."""
-        return fingerprints(self.stream)
+        idle = [name for number, name in enumerate(self._names) if number not in self._read]
+        if idle:
+            raise JobDefinitionError(
+                f"The source {idle[0]!r} of job {self.name!r} feeds no operator.",
+                action="Unite or connect it with another stream, or leave it out.",
+            )
+        last = [node.uid for node in self.operators if node.downstream is None]
+        if len(last) > 1:
+            raise UnsupportedTopologyError(
+                f"Job {self.name!r} ends in {len(last)} operators: {', '.join(last)}. An epoch ends in one.",
+                action="Make them jobs of their own, or bring their outputs together by union() or connect().",
+            )
+        return Sources([self._read[number] for number in sorted(self._read)])
 
     def adopt_max_parallelism(self, known: int) -> None:
         """Takes over the number of key groups that the log has, unless the author gave one."""
@@ -215,6 +216,7 @@ class StreamJob:
             max_parallelism=self.max_parallelism,
             generated_uid=node.generated_uid,
             parameters=self.parameters,
+            two_inputs=node.two_inputs,
         )
 
     def planned(self, specs: list[OperatorSpec]) -> list[PlannedOperator]:
@@ -264,7 +266,7 @@ class StreamJob:
                 output; nothing was written.
             FencedError: Another driver owns the job.
         """
-        if self.bounded and not available_now:
+        if self.sources.bounded and not available_now:
             raise JobDefinitionError(
                 f"The input of job {self.name!r} is bounded, and Spark would wait for more of it.",
                 action="Start it with available_now=True, or leave bounded=True out of from_stream().",
@@ -285,6 +287,10 @@ class StreamJob:
 def _sent_copy(function: Any) -> Any:
     """Returns the copy of a function that a worker would get."""
     return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
+
+
+def _named(origin: SourceNode | OperatorNode) -> str:
+    return f"the source {origin.name!r}" if isinstance(origin, SourceNode) else f"the output of {origin.uid!r}"
 
 
 def _table(sink: object) -> str | None:

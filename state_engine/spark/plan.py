@@ -1,7 +1,8 @@
 """From a micro-batch to the acks of its epoch: one Spark job (E2).
 
 ```
- batch ∪ control rows ─> repartitionById ─> sort ─> operator 1 ─> steps ─> repartitionById ─> sort ─> operator 2 ─> acks
+ batch ∪ control rows ─> repartitionById ─> sort ─> operator 1 ─> steps ─┐
+                                    further records of the batch, if any ┴> repartitionById ─> sort ─> operator 2 ─> …
 ```
 
 Each operator has exactly one consumer in Spark, the exchange to the next one; outputs for sinks are staged by the
@@ -18,6 +19,7 @@ from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, Step, Wh
 from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
+from state_engine.spark.sources import Sources
 from state_engine.spark.task import TaskFunction
 from state_engine.spark.wire import CONTROL, CONTROL_DDL, IS_MARK
 
@@ -31,10 +33,16 @@ class PlannedOperator:
 
 
 class EpochPlanner:
-    """Builds the DataFrame whose rows are the barriers of an epoch's last operator."""
+    """Builds the DataFrame whose rows are the barriers of an epoch's last operator.
 
-    def __init__(self, operators: Sequence[PlannedOperator]) -> None:
+    Args:
+        operators: Upstream first.
+        sources: What the batches are made of.
+    """
+
+    def __init__(self, operators: Sequence[PlannedOperator], sources: Sources) -> None:
         self._operators = tuple(operators)
+        self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
@@ -45,18 +53,20 @@ class EpochPlanner:
             plan: The epoch.
         """
         plans = {p.uid: p for p in plan.operators}
-        stream = batch
-        for index, planned in enumerate(self._operators):
-            prepared = self._prepare(batch, planned, plans[planned.node.uid], first=index == 0)
-            stream = prepared.route(_apply_steps(stream, planned.node.steps))
-        return stream
+        outputs: dict[str, DataFrame] = {}
+        for planned in self._operators:
+            node = planned.node
+            prepared = self._prepare(batch, planned, plans[node.uid])
+            arriving = [_apply_steps(outputs[upstream.uid], edge.steps) for upstream, edge in node.upstream]
+            outputs[node.uid] = prepared.route(batch, arriving)
+        return outputs[self._operators[-1].node.uid]
 
-    def _prepare(self, batch: DataFrame, planned: PlannedOperator, own: OperatorPlan, *, first: bool) -> Prepared:
+    def _prepare(self, batch: DataFrame, planned: PlannedOperator, own: OperatorPlan) -> Prepared:
         """A query's batches share one session; idle epochs have one of their own."""
         session = batch.sparkSession
         key = (session._jsparkSession.hashCode(), own.uid, own.parallelism)
         if key not in self._prepared:
-            self._prepared[key] = Prepared(session, planned.node, planned.function, own, first=first)
+            self._prepared[key] = Prepared(session, planned.node, planned.function, own, self._sources)
         return self._prepared[key]
 
 

@@ -5,7 +5,7 @@ given to each epoch's DataFrame (16 calls into the JVM an epoch instead of 76, w
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +16,10 @@ from pyspark.util import PythonEvalType
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.spark.graph import OperatorNode
+from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
+from state_engine.spark.sources import Sources
 from state_engine.spark.wire import CONTROL, CONTROL_DDL, GROUP, GROUP_OF_MARK, IS_MARK, control_row
 
 
@@ -44,32 +46,59 @@ class Prepared:
     """One operator at one parallelism: how its input is routed, and the function over it."""
 
     def __init__(
-        self, session: SparkSession, node: OperatorNode, function: Callable[..., Any], own: OperatorPlan, *, first: bool
+        self,
+        session: SparkSession,
+        node: OperatorNode,
+        function: Callable[..., Any],
+        own: OperatorPlan,
+        sources: Sources,
     ) -> None:
         self._session = session
         self._node = node
         self._own = own
-        self._first = first
+        self._sources = sources
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         columns = [*node.input.names, *([] if node.key else [GROUP]), CONTROL]
         output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {CONTROL_DDL}"
         self._map = ArrowMap(session, function, output, columns)
 
-    def route(self, stream: DataFrame) -> DataFrame:
-        """Exchanges and sorts the records and marks; a source's records get a control row per subtask first."""
-        jdf = stream._jdf
-        if self._first:
-            jdf = jdf.selectExpr(self._records).union(self._control_rows._jdf)
+    def route(self, batch: DataFrame, outputs: Sequence[DataFrame]) -> DataFrame:
+        """Exchanges and sorts the records and marks, and runs the operator over them.
+
+        Where no barrier comes from upstream, a control row per subtask goes with the records.
+
+        Args:
+            batch: The records of the sources.
+            outputs: What the operators in front hand on, in the order of the node's edges.
+        """
+        frames = [] if not self._node.sources else [self._restricted(batch._jdf).selectExpr(self._records)]
+        frames += [self._made_of(n, output._jdf) for n, output in enumerate(outputs)]
+        if not outputs:
+            frames.append(self._control_rows._jdf)
+        jdf = reduce(lambda one, other: one.union(other), frames)
         if not self._node.key:
             jdf = jdf.selectExpr(self._with_group)
         jdf = jdf.repartitionById(self._own.parallelism, self._subtask)
-        if self._node.order_by:
+        if self._order is not None:
             jdf = jdf.sortWithinPartitions(self._order)
-        return self._map.apply(DataFrame(jdf, stream.sparkSession))
+        return self._map.apply(DataFrame(jdf, batch.sparkSession))
+
+    def _restricted(self, jdf: Any) -> Any:
+        condition = restriction(self._node, self._sources)
+        return jdf if condition is None else jdf.filter(condition)
+
+    def _made_of(self, edge: int, jdf: Any) -> Any:
+        made = self._from_upstream[edge]
+        return jdf if made is None else jdf.selectExpr(made)
 
     @cached_property
     def _records(self) -> Any:
-        return self._sequence([*self._input, f"cast(null as binary) as {CONTROL}"])
+        return self._sequence([*from_batch(self._node, self._sources), f"cast(null as binary) as {CONTROL}"])
+
+    @cached_property
+    def _from_upstream(self) -> list[Any]:
+        made = [from_upstream(self._node, edge.input) for _, edge in self._node.upstream]
+        return [None if one is None else self._sequence([*one, CONTROL]) for one in made]
 
     @cached_property
     def _with_group(self) -> Any:
@@ -100,8 +129,8 @@ class Prepared:
 
     @cached_property
     def _order(self) -> Any:
-        columns: list[Any] = [F.col(quote_always(name)) for name in self._node.order_by]
-        return self._sequence([c._jc for c in columns])
+        columns: list[Any] = [F.expr(one) for one in order_of(self._node)]
+        return self._sequence([c._jc for c in columns]) if columns else None
 
     def _sequence(self, items: list[Any]) -> Any:
         jvm: Any = self._session.sparkContext._jvm

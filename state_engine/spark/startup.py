@@ -109,7 +109,6 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
     for operator in before.manifest.operators.values() if before is not None else ():
         job.adopt_max_parallelism(operator.max_parallelism)
     states, specs = job.states(), job.specs()
-    upstream: list[str | None] = [None, *(spec.uid for spec in specs[:-1])]
     return StartRequest(
         job=job.name,
         root=job.root,
@@ -119,12 +118,14 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
                 parallelism=job.parallelism,
                 max_parallelism=spec.max_parallelism,
                 keys=spec.key,
-                edges=(StreamEdge(upstream=feeding),),
+                edges=tuple(
+                    StreamEdge(upstream=getattr(edge.origin, "uid", None), input=edge.input) for edge in node.edges
+                ),
                 schemas=tuple(s for s in states if s.uid == spec.uid),
             )
-            for spec, feeding in zip(specs, upstream, strict=True)
+            for spec, node in zip(specs, job.operators, strict=True)
         ),
-        fingerprints=job.source_fingerprints(),
+        fingerprints=job.sources.fingerprints,
         sinks=sinks.declared,
         parallelism=options.parallelism,
         restore=target,
@@ -165,7 +166,7 @@ def _seed(job: "StreamJob", open_job: Callable[[str], CheckpointStorage], log: M
     """S4: a fresh directory per incarnation."""
     manifest = head.stored.manifest
     directory = os.path.join(job.spark_directory, manifest.incarnation)
-    positions = manifest.sources if job.replays else ()
+    positions = manifest.sources if job.sources.replays else ()
     seed(directory, manifest.source_metadata, positions, source_files(open_job, log, head.stored))
     remove_others(directory)
     return directory

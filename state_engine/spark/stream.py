@@ -1,6 +1,7 @@
 """Streams, as the author of a job chains them. What cannot run is refused here, by name, before Spark does."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -13,7 +14,7 @@ from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
-from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
+from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DataStream:
-    """Records between two operators, or behind the last one.
+    """Records on their way to an operator, or behind the last one.
 
     In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
     itself; between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take
@@ -35,15 +36,13 @@ class DataStream:
     def __init__(
         self,
         job: "StreamJob",
-        origin: SourceNode | OperatorNode,
+        edges: tuple[Edge, ...],
         columns: StructType,
-        steps: tuple[Step, ...] = (),
         output: str = MAIN,
     ) -> None:
         self._job = job
-        self._origin = origin
+        self._edges = edges
         self._columns = columns
-        self._steps = steps
         self._output = output
 
     @property
@@ -56,18 +55,33 @@ class DataStream:
         return self._job.session.createDataFrame([], ddl_of(self._columns))
 
     def _with(self, step: Step, columns: StructType) -> "DataStream":
-        if isinstance(self._origin, SourceNode) and isinstance(step, (SelectStep, WhereStep)):
-            df = self._origin.df
+        return DataStream(self._job, tuple(self._step(edge, step) for edge in self._edges), columns)
+
+    def _step(self, edge: Edge, step: Step) -> Edge:
+        source = edge.origin
+        if isinstance(source, SourceNode) and isinstance(step, (SelectStep, WhereStep)):
+            df = source.df
             changed = df.selectExpr(*step.expressions) if isinstance(step, SelectStep) else df.where(step.condition)
             check_upstream(changed)
-            return DataStream(self._job, self._job.replace_source(self._origin, changed), columns)
-        if self._output != MAIN or isinstance(self._origin, SourceNode):
+            return replace(edge, origin=replace(source, df=changed))
+        if self._output != MAIN or isinstance(source, SourceNode):
             raise UnsupportedTopologyError(
                 "This transformation is possible only between two operators.",
                 action="Transform the DataFrame in front of from_stream(), or the rows inside the function; "
                 "map(..., uid=...) is an operator itself.",
             )
-        return DataStream(self._job, self._origin, columns, (*self._steps, step))
+        return replace(edge, steps=(*edge.steps, step))
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether barriers travel among the records."""
+        return any(isinstance(edge.origin, OperatorNode) for edge in self._edges)
+
+    @property
+    def _operator(self) -> OperatorNode | None:
+        """The operator that this stream is an output of, None if it is anything else."""
+        [edge, *others] = self._edges
+        return edge.origin if isinstance(edge.origin, OperatorNode) and not edge.steps and not others else None
 
     def select(self, *expressions: str) -> "DataStream":
         """Keeps the columns that the Spark SQL expressions give, one record for each.
@@ -79,8 +93,7 @@ class DataStream:
         """
         frame = self._frame()
         # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
-        between = isinstance(self._origin, OperatorNode)
-        changed = selected(frame, *expressions) if between else frame.selectExpr(*expressions)
+        changed = selected(frame, *expressions) if self._is_between else frame.selectExpr(*expressions)
         return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
 
     def where(self, condition: str) -> "DataStream":
@@ -88,7 +101,7 @@ class DataStream:
 
         Raises as `select` does.
         """
-        if isinstance(self._origin, OperatorNode):
+        if self._is_between:
             check_condition(self._frame(), condition)
         return self._with(WhereStep(condition), self._columns)
 
@@ -161,25 +174,66 @@ class DataStream:
         order: tuple[str, ...] = (),
     ) -> "DataStream":
         """Adds an operator behind this stream; the methods of both kinds of stream that make one end here."""
-        if self._output != MAIN:
-            raise UnsupportedTopologyError(
-                f"The side output {self._output!r} cannot feed an operator.",
-                action="Give it a sink, and read that in another job; or emit these rows to the main output.",
-            )
         called = function.verb if isinstance(function, Adapter) else kind
         node = OperatorNode(
             uid=self._job.claim_uid(uid, called),
             kind=kind,
             function=function,
+            edges=self.feeding(),
             input=self._columns,
             key=key,
             order_by=order,
             output=columns_type(output_type, f"operator {uid or called!r}"),
             generated_uid=uid is None,
-            steps=self._steps,
         )
-        self._job.append(self._origin, node)
-        return DataStream(self._job, node, node.output)
+        return self.behind(node)
+
+    def feeding(self, input_: int = 1) -> tuple[Edge, ...]:
+        """Returns the ways by which this stream feeds an input of an operator.
+
+        Raises:
+            UnsupportedTopologyError: It is a side output.
+        """
+        if self._output != MAIN:
+            raise UnsupportedTopologyError(
+                f"The side output {self._output!r} cannot feed an operator.",
+                action="Give it a sink, and read that in another job; or emit these rows to the main output.",
+            )
+        return tuple(replace(edge, input=input_) for edge in self._edges)
+
+    def behind(self, node: OperatorNode) -> "DataStream":
+        """Adds an operator to the job and returns the stream behind it."""
+        self._job.append(node)
+        return DataStream(self._job, (Edge(node),), node.output)
+
+    def union(self, *streams: "DataStream") -> "DataStream":
+        """Returns the records of this stream and of others, in no promised order.
+
+        Raises:
+            JobDefinitionError: A stream has other columns than this one, is of another job, or no stream at all.
+            UnsupportedTopologyError: A stream is a side output, or two of them begin at one source or operator.
+        """
+        edges = list(self.feeding())
+        for stream in streams:
+            self.check_joins(stream, "union")
+            if stream.columns != self._columns:
+                raise JobDefinitionError(
+                    f"union() of {self._columns.ddl()} and {stream.columns.ddl()}.",
+                    action="Bring them to the same names, types and order by select(...), or connect() them.",
+                )
+            edges.extend(stream.feeding())
+        check_distinct(edges)
+        return DataStream(self._job, tuple(edges), self._columns)
+
+    def check_joins(self, other: object, verb: str) -> None:
+        """Raises JobDefinitionError unless `other` is a stream of the same job."""
+        if not isinstance(other, DataStream):
+            raise JobDefinitionError(f"{verb}() got {type(other).__name__}.", action="Give streams without key.")
+        if other._job is not self._job:
+            raise JobDefinitionError(
+                f"{verb}() of streams of the jobs {self._job.name!r} and {other._job.name!r}.",
+                action="Begin both with from_stream() of one job.",
+            )
 
     def get_side_output(self, tag: OutputTag) -> "DataStream":
         """Returns a side output of the operator that this stream is the main output of.
@@ -187,17 +241,18 @@ class DataStream:
         Raises:
             JobDefinitionError: The tag has no columns, or this is not an operator's main output.
         """
-        if not isinstance(self._origin, OperatorNode) or self._steps or self._output != MAIN:
+        operator = self._operator
+        if operator is None or self._output != MAIN:
             raise JobDefinitionError(
                 "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
             )
         columns = side_output_columns(tag)
-        known = self._origin.side_outputs.setdefault(tag.tag_id, columns)
+        known = operator.side_outputs.setdefault(tag.tag_id, columns)
         if known != columns:
             raise JobDefinitionError(
                 f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
             )
-        return DataStream(self._job, self._origin, columns, output=tag.tag_id)
+        return DataStream(self._job, self._edges, columns, tag.tag_id)
 
     def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
         """Sends the records to a sink; several sinks may take one output.
@@ -212,19 +267,33 @@ class DataStream:
             DuplicateUidError: Another sink has this uid.
             JobDefinitionError: This is no sink, or it has no uid and the job is strict.
         """
-        if not isinstance(self._origin, OperatorNode) or self._steps:
+        operator = self._operator
+        if operator is None:
             raise UnsupportedTopologyError(
                 "A sink belongs right behind an operator or get_side_output(): who makes an output stages it.",
                 action="Do the last transformation inside the function; map(..., uid=...) is an operator too.",
             )
         if not isinstance(sink, Sink):
             raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
-        place = f"{self._origin.uid}.{self._output}.{len(self._origin.sinks)}"
+        place = f"{operator.uid}.{self._output}.{len(operator.sinks)}"
         if uid is None and isinstance(sink, DiscardingSink):
             uid = place  # nothing is ever looked for under its name
         name = self._job.claim_sink_uid(uid, place)
-        self._origin.sinks.append(SinkNode(name, self._output, sink))
+        operator.sinks.append(SinkNode(name, self._output, sink))
         return self
 
 
-__all__ = ["DataStream"]
+def check_distinct(edges: Sequence[Edge]) -> None:
+    """Raises UnsupportedTopologyError if two of the streams that come together begin at one source or operator."""
+    begun: set[tuple[type, object]] = set()
+    for origin in (edge.origin for edge in edges):
+        one = (type(origin), origin.number if isinstance(origin, SourceNode) else origin.uid)
+        if one in begun:
+            raise UnsupportedTopologyError(
+                "A stream comes together with itself; an epoch would run what is in front of it twice.",
+                action="Do both in one function, or read the source a second time, with a spark.readStream of its own.",
+            )
+        begun.add(one)
+
+
+__all__ = ["DataStream", "check_distinct"]

@@ -68,11 +68,16 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
 
     Raises:
         SourcesChangedError: A file source removes what it has read, so that nothing could be read again.
+        UnsupportedUpstreamError: One `readStream` is used twice: Spark would keep one position for both.
     """
     found = []
-    for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()):
-        if not leaf.isStreaming():
-            continue
+    leaves = [leaf for leaf in items(df._jdf.queryExecution().analyzed().collectLeaves()) if leaf.isStreaming()]
+    for number, leaf in enumerate(leaves):
+        if any(leaf.equals(other) for other in leaves[:number]):
+            raise UnsupportedUpstreamError(
+                "A streaming DataFrame comes together with itself; Spark would take both for one source.",
+                action="Read it a second time, with a spark.readStream of its own.",
+            )
         kind, options = _describe(leaf)
         if options.get("cleansource", "off").lower() != "off":
             raise SourcesChangedError(
