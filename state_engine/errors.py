@@ -11,6 +11,7 @@ LakestateError
 ├── RestoreError                  refused when the job starts; nothing was written
 │   ├── KeyTypeChangedError
 │   ├── StateTypeChangedError
+│   ├── TtlTimeChangedError
 │   ├── MaxParallelismChangedError
 │   ├── SourcesChangedError
 │   ├── SourceFileMissingError
@@ -99,6 +100,10 @@ class KeyTypeChangedError(RestoreError):
 
 class StateTypeChangedError(RestoreError):
     """A state has another type than it was written with."""
+
+
+class TtlTimeChangedError(RestoreError):
+    """A state's time to live goes by another time than its rows were stamped with."""
 
 
 class MaxParallelismChangedError(RestoreError):

@@ -34,6 +34,7 @@ from state_engine.api.state import (
     ValueState,
 )
 from state_engine.api.timers import TimeDomain, TimerService
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "RuntimeContext",
     "State",
     "StateDescriptor",
+    "StateTtlConfig",
     "Time",
     "TimeDomain",
     "TimerService",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from state_engine.api.functions import AggregateFunction, ReduceFunction
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import TypeInformation
 from state_engine.errors import JobDefinitionError
@@ -29,6 +30,11 @@ def check_name(name: object, what: str) -> str:
 class StateDescriptor:
     """Name and type of one state. One name has one type within an operator.
 
+    Attributes:
+        name: The name.
+        type_info: Of a value, an element, the value of a map, or the accumulator.
+        ttl_config: Its time to live, None while values live for ever.
+
     Raises:
         UnsupportedTypeError: The type cannot be stored as typed columns.
         JobDefinitionError: The name cannot name a table.
@@ -37,6 +43,20 @@ class StateDescriptor:
     def __init__(self, name: str, type_info: Any) -> None:
         self.name = check_name(name, "a state")
         self.type_info: TypeInformation = type_information(type_info)
+        self.ttl_config: StateTtlConfig | None = None
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Lets values expire; settings whose update type is `Disabled` let them live on.
+
+        Raises:
+            JobDefinitionError: `ttl_config` is no `StateTtlConfig`.
+        """
+        if not isinstance(ttl_config, StateTtlConfig):
+            raise JobDefinitionError(
+                f"State {self.name!r} got {ttl_config!r} as its time to live.",
+                action="Give what StateTtlConfig.new_builder(Time.hours(1)).build() returns.",
+            )
+        self.ttl_config = ttl_config if ttl_config.is_enabled() else None
 
     def get_name(self) -> str:
         """Returns the name."""

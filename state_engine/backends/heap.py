@@ -19,23 +19,29 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from state_engine.api.functions import ReduceFunction
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
-from state_engine.backends.schemas import TIMERS, state_schema, timer_schema
+from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
+from state_engine.backends.stamps import join_stamps
 from state_engine.backends.states import (
+    FoldedValue,
     HeapAggregatingState,
     HeapListState,
     HeapReducingState,
     heap_map_state,
     heap_value_state,
+    reducer,
 )
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
+from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
-from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError
+from state_engine.backends.ttl import TtlRules, ttl_state
+from state_engine.backends.ttl_cleanup import IncrementalCleanup
+from state_engine.errors import RoutingError, StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
 
 StateRows = Callable[[StateSchema], Iterable[pa.Table]]
@@ -50,46 +56,58 @@ class HeapKeyedStateBackend:
         codec: Its keys.
         key_groups: The range that this backend owns.
         context: The current key, shared with the operator.
+        time: The operator's clocks, for states with a time to live.
     """
 
-    def __init__(self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext) -> None:
+    cleans_incrementally = True
+    """Whether states with a time to live look for expired values with each access, if their settings say so."""
+
+    def __init__(
+        self,
+        uid: str,
+        codec: KeyCodec,
+        key_groups: KeyGroupRange,
+        context: KeyContext,
+        time: OperatorTime | None = None,
+    ) -> None:
         self.uid = uid
         self.codec = codec
         self.key_groups = key_groups
         self.context = context
+        self.time = time or OperatorTime()
         self.token: str | None = None
         self._tables: dict[str, HeapTable] = {}
         self._states: dict[str, Any] = {}
         self._schemas: dict[str, StateSchema] = {}
         self._restored: dict[str, StateSchema] = {}
         self._load: StateRows = lambda _: ()
+        self._sealed = OperatorTime()
 
-    def attach(self, restored: Iterable[StateSchema], load: StateRows) -> None:
+    def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
         """Says where states that no function has asked for yet can be loaded from, as of the token.
 
         Args:
             restored: Schemas that the log knows.
-            load: Gives the log rows of one state for this backend's key groups, oldest first.
+            load: Gives the log rows of one state for this backend's key groups, oldest first, with their positions.
+            sealed: Processing time and watermark of the manifest that the token names. A load drops what had expired
+                then, where its time to live asks for that; nothing without it.
         """
         self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
         self._load = load
+        self._sealed = sealed or OperatorTime(-(1 << 63))
 
     def state(self, descriptor: StateDescriptor) -> Any:
         """Returns the state of this name, made (and loaded) on the first call.
 
         Raises:
-            DuplicateStateError: The name was used for another type in this operator.
+            DuplicateStateError: The name was used for another type, or another time to live, in this operator.
             StateTypeChangedError: The log has it with another type.
+            TtlTimeChangedError: Its time to live goes by another time than that of its rows.
         """
         schema = state_schema(self.uid, self.codec.columns, descriptor)
         known = self._schemas.get(descriptor.name)
         if known is not None:
-            if known.schema_id != schema.schema_id:
-                raise DuplicateStateError(
-                    f"Operator {self.uid!r} uses the state name {descriptor.name!r} as {known.shape} of {known.value} "
-                    f"and as {schema.shape} of {schema.value}.",
-                    action="Give the two states two names.",
-                )
+            check_same(known, schema)
             return self._states[descriptor.name]
         restored = self._restored.get(descriptor.name)
         if restored is not None and restored.schema_id != schema.schema_id:
@@ -111,14 +129,33 @@ class HeapKeyedStateBackend:
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
-        if schema.name in self._restored:
-            for rows in self._load(schema):
-                self._apply(table, rows)
+        restored = self._restored.get(schema.name)
+        if restored is not None:
+            known = carry_ttl(restored, schema, ALL)
+            for rows in self._load(known):
+                self._apply(table, forget_unknown(rows, known.unknown_until) if table.stamped else rows)
         self._tables[schema.name] = table
         self._schemas[schema.name] = schema
         return table
 
     def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
+        config, ttl = descriptor.ttl_config, self._schemas[descriptor.name].ttl
+        if config is None or ttl is None:
+            return self._plain_facade(descriptor, table)
+        strategies = config.get_cleanup_strategies()
+        if strategies.in_full_snapshot():
+            table.drop_stamps(TtlRules(ttl, self._sealed).expired)
+        rules, accessed = TtlRules(ttl, self.time), None
+        incremental = strategies.get_incremental_cleanup_strategy()
+        if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
+            accessed = IncrementalCleanup(table, rules, incremental.get_cleanup_size()).run
+            if incremental.run_cleanup_for_every_record():
+                self.context.on_change(accessed)
+        folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
+        original = FoldedValue(table, self.context) if folds else self._plain_facade(descriptor, table)
+        return ttl_state(descriptor, original, rules, accessed)
+
+    def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
         match descriptor:
             case ListStateDescriptor():
@@ -126,8 +163,7 @@ class HeapKeyedStateBackend:
             case MapStateDescriptor():
                 return heap_map_state(table, context)
             case ReducingStateDescriptor():
-                given = descriptor.get_reduce_function()
-                return HeapReducingState(table, context, given.reduce if isinstance(given, ReduceFunction) else given)
+                return HeapReducingState(table, context, reducer(descriptor))
             case AggregatingStateDescriptor():
                 return HeapAggregatingState(table, context, descriptor.get_agg_function())
             case ValueStateDescriptor():
@@ -152,8 +188,8 @@ class HeapKeyedStateBackend:
         """Turns the overlay of the epoch into change sets, sorted by key group, and keeps it pending.
 
         Args:
-            processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards. Rows that remove
-                something have none, nor have timers.
+            processing_time: The epoch's, in ms: `last_access` of every row that is there afterwards, where the state
+                has no time to live. Rows that remove something have none, nor have timers.
 
         Raises:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
@@ -191,9 +227,12 @@ class HeapKeyedStateBackend:
         columns.append(rows.values.take(indices))
         columns.append(pa.array(rows.ops[order]))
         columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
-        touched = np.full(count, processing_time, dtype=np.int64)
-        untouched = np.ones(count, dtype=bool) if schema.kind == "timer" else rows.ops[order] >= log.Op.DELETE
-        columns.append(pa.array(touched, mask=untouched))
+        if rows.times is not None:
+            columns.append(rows.times.take(indices))
+        else:
+            touched = np.full(count, processing_time, dtype=np.int64)
+            untouched = np.ones(count, dtype=bool) if schema.kind == "timer" else rows.ops[order] >= log.Op.DELETE
+            columns.append(pa.array(touched, mask=untouched))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
     def _key_groups(self, keys: list[Any], arrays: "list[pa.Array[Any]]") -> "np.ndarray[Any, np.dtype[np.int32]]":
@@ -236,7 +275,10 @@ class HeapKeyedStateBackend:
             namespaces = piece.column(log.NAMESPACE)
             entries = keys if namespaces.null_count == len(namespaces) else join_entries(keys, namespaces.to_pylist())
             user_keys = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
-            table.apply(entries, piece.column(log.OP).to_numpy(), piece.column(log.VALUE), user_keys)
+            values: Any = piece.column(log.VALUE)
+            if table.stamped:
+                values = join_stamps(values, piece.column(log.LAST_ACCESS))
+            table.apply(entries, piece.column(log.OP).to_numpy(), values, user_keys)
 
     def _lies_in(self, key_group: int, entry: Any) -> bool:
         return self.codec.key_group(entry.key if type(entry) is Namespaced else entry) == key_group
@@ -260,11 +302,12 @@ def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
 
 
 def _table(descriptor: StateDescriptor) -> HeapTable:
+    stamped = descriptor.ttl_config is not None
     if isinstance(descriptor, ListStateDescriptor):
-        return ListTable(descriptor.type_info)
+        return ListTable(descriptor.type_info, stamped)
     if isinstance(descriptor, MapStateDescriptor):
-        return MapTable(descriptor.key_type_info, descriptor.type_info)
-    return ValueTable(descriptor.type_info)
+        return MapTable(descriptor.key_type_info, descriptor.type_info, stamped)
+    return ValueTable(descriptor.type_info, stamped)
 
 
 def state_type_changed(old: StateSchema, new: StateSchema) -> StateTypeChangedError:

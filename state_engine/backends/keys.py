@@ -26,15 +26,43 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False):
 class KeyContext:
     """The current key of an operator. `entry` is the key itself in the void namespace; states read nothing else."""
 
-    __slots__ = ("entry",)
+    __slots__ = ("_hearers", "entry")
 
     def __init__(self) -> None:
         self.entry: Any = None
+        self._hearers: list[Callable[[], None]] = []
+
+    def on_change(self, heard: Callable[[], None]) -> None:
+        """Calls `heard` from now on whenever an entry is made current, which the engine does for each record.
+
+        `entry` is a plain attribute until somebody listens: it is set and read for every record.
+        """
+        self._hearers.append(heard)
+        self.__class__ = _HeardKeyContext
 
     def current_key(self) -> Any:
         """Returns the current key without its namespace."""
         entry = self.entry
         return entry.key if type(entry) is Namespaced else entry
+
+
+_ENTRY: Any = KeyContext.__dict__["entry"]
+
+
+class _HeardKeyContext(KeyContext):
+    """A `KeyContext` that somebody listens to."""
+
+    __slots__ = ()
+
+    @property
+    def entry(self) -> Any:
+        return _ENTRY.__get__(self)
+
+    @entry.setter
+    def entry(self, entry: Any) -> None:
+        _ENTRY.__set__(self, entry)
+        for heard in self._hearers:
+            heard()
 
 
 class KeyCodec:

@@ -14,9 +14,10 @@ from state_engine.api.descriptors import (
     StateDescriptor,
 )
 from state_engine.api.timers import TimeDomain
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import Types, is_hashable
-from state_engine.errors import UnsupportedTypeError
-from state_engine.log.records import StateSchema, StateShape
+from state_engine.errors import DuplicateStateError, UnsupportedTypeError
+from state_engine.log.records import StateSchema, StateShape, StateTtl
 from state_engine.serialization.column import Column
 
 _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
@@ -31,7 +32,7 @@ TIMERS = {TimeDomain.EVENT_TIME: "_event_time_timers", TimeDomain.PROCESSING_TIM
 
 
 def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -> StateSchema:
-    """Returns the schema of a keyed state; `schema_id` is a digest of all its other fields.
+    """Returns the schema of a keyed state; `schema_id` is a digest of its identity and types.
 
     Raises:
         UnsupportedTypeError: A user key of map state that cannot be looked up.
@@ -53,6 +54,7 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
         key=tuple(key),
         user_key=user_key,
         value=descriptor.type_info.ddl(),
+        ttl=ttl_of(descriptor.ttl_config),
     )
 
 
@@ -69,10 +71,47 @@ def timer_schema(uid: str, key: Sequence[Column], domain: TimeDomain) -> StateSc
     )
 
 
-def _schema(**fields: Any) -> StateSchema:
+def _schema(*, ttl: StateTtl | None = None, **fields: Any) -> StateSchema:
     key = fields["key"]
     digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
-    return StateSchema(schema_id=digest[:16], **fields)
+    return StateSchema(schema_id=digest[:16], **fields, ttl=ttl)
 
 
-__all__ = ["TIMERS", "state_schema", "timer_schema"]
+def check_same(known: StateSchema, asked: StateSchema) -> None:
+    """Refuses a second use of a state's name for anything but the same state.
+
+    Raises:
+        DuplicateStateError: Shape, a type, or the time to live differ.
+    """
+    if known.schema_id != asked.schema_id:
+        raise DuplicateStateError(
+            f"Operator {asked.uid!r} uses the state name {asked.name!r} as {known.shape} of {known.value} "
+            f"and as {asked.shape} of {asked.value}.",
+            action="Give the two states two names.",
+        )
+    if known.ttl != asked.ttl:
+        raise DuplicateStateError(
+            f"Operator {asked.uid!r} uses the state {asked.name!r} with two times to live: {known.ttl}, {asked.ttl}.",
+            action="Give both descriptors the same settings, or the two states two names.",
+        )
+
+
+def ttl_of(config: StateTtlConfig | None) -> StateTtl | None:
+    """Returns what the log records of a time to live; None without one."""
+    if config is None or not config.is_enabled():
+        return None
+    strategies = config.get_cleanup_strategies()
+    compacts = strategies.get_rocksdb_compact_filter_cleanup_strategy() is not None
+    event = config.get_ttl_time_characteristic() is StateTtlConfig.TtlTimeCharacteristic.EventTime
+    reads = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+    return StateTtl(
+        milliseconds=config.get_ttl().to_milliseconds(),
+        time="event" if event else "processing",
+        update="read" if reads else "write",
+        returns_expired=config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp,
+        drops_expired=compacts or strategies.in_full_snapshot(),
+        allow_change=config.allows_time_characteristic_change(),
+    )
+
+
+__all__ = ["TIMERS", "check_same", "state_schema", "timer_schema", "ttl_of"]

@@ -7,6 +7,8 @@ through `copy`; both are None for atoms, which are nearly all values, and those 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from state_engine.api.descriptors import ReducingStateDescriptor
+from state_engine.api.functions import ReduceFunction
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, MapDelta, MapTable
@@ -94,6 +96,31 @@ class _Folding(_Bound):
 
     def clear(self) -> None:
         self._overlay[self._context.entry] = None
+
+
+class FoldedValue(_Folding):
+    """The stamped accumulators of a state with a time to live."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        """Returns the stamped accumulator, as a copy if it can change, or None."""
+        stamped = self._accumulator()
+        return stamped if self._copy is None or stamped is None else self._copy(stamped)
+
+    def own(self) -> Any:
+        """Returns the stamped accumulator for `store` to take back, and for nobody else."""
+        return self._accumulator()
+
+    def store(self, stamped: Any, own: Any) -> None:
+        """Stores a stamped accumulator, made from `own` or anew; an accumulator None clears."""
+        accumulator = stamped[0]
+        if accumulator is None:
+            self.clear()
+        elif self._grows_in_place and own is not None and accumulator is own[0]:
+            self._overlay[self._context.entry] = stamped
+        else:
+            self._store(stamped, own)
 
 
 class HeapReducingState(_Folding, ReducingState[Any]):
@@ -263,6 +290,12 @@ class HeapRowKeyMapState(HeapMapState):
         super().remove(self._conform_key(key))
 
 
+def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
+    """Returns the function of two values that a state reduces with."""
+    given = descriptor.get_reduce_function()
+    return given.reduce if isinstance(given, ReduceFunction) else given
+
+
 def heap_value_state(table: HeapTable, context: KeyContext) -> HeapValueState:
     """Returns the cheapest value state that the type allows."""
     if table.conform is None:
@@ -276,6 +309,7 @@ def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
 
 
 __all__ = [
+    "FoldedValue",
     "HeapAggregatingState",
     "HeapListState",
     "HeapMapState",
@@ -283,4 +317,5 @@ __all__ = [
     "HeapValueState",
     "heap_map_state",
     "heap_value_state",
+    "reducer",
 ]

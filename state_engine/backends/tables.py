@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from state_engine.api.types import TypeInformation
+from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
 from state_engine.serialization.mutability import conformer, copier, holds_atoms, plain_type
@@ -36,15 +37,19 @@ class StateValueError(Exception):
 
 
 class LogRows:
-    """Rows of one state's log, before they are sorted: entries, ops and (for maps) user keys and values."""
+    """Rows of one state's log, before they are sorted: entries, ops and (for maps) user keys and values.
 
-    __slots__ = ("entries", "ops", "user_keys", "values")
+    `times` are the last accesses of stamped values; None where every row has the epoch's time.
+    """
 
-    def __init__(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None) -> None:
+    __slots__ = ("entries", "ops", "times", "user_keys", "values")
+
+    def __init__(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None, times: Any = None) -> None:
         self.entries = entries
         self.ops = ops
         self.values = values
         self.user_keys = user_keys
+        self.times = times
 
 
 _NONE = type(None)
@@ -53,20 +58,27 @@ _NONE = type(None)
 class HeapTable(ABC):
     """Base of the three shapes of table.
 
+    Args:
+        value: Type of a value, an element, or the value of a map.
+        stamped: Whether values are stamped with their last access (`stamps.py`): the state has a time to live.
+
     Attributes:
+        stamped: As given.
         rows: Live rows of the base as its log would have them.
         conform: What a value goes through on its way in, None for atoms.
         copy: What a value goes through on its way out, None where it cannot change.
         grows_in_place: Whether a value that went in may be added to as it is, and need not go in again.
     """
 
-    def __init__(self, value: TypeInformation) -> None:
+    def __init__(self, value: TypeInformation, stamped: bool = False) -> None:
         self.base: dict[Any, Any] = {}
         self.overlay: dict[Any, Any] = {}
         self.rows = 0
+        self.stamped = stamped
+        self.grows_in_place = holds_atoms(value)
+        value = stamped_type(value) if stamped else value
         self.conform = conformer(value)
         self.copy = copier(value)
-        self.grows_in_place = holds_atoms(value)
         self._read = reader(value)
         self._write = writer(value)
         self._plain = plain_type(value)
@@ -89,7 +101,18 @@ class HeapTable(ABC):
         """Applies log rows, in order, to the base. Entries of `RESET_GROUP` rows were handled by the caller."""
 
     @abstractmethod
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        """Removes from the base what was accessed last at a time that has expired. Nothing is logged."""
+
+    @abstractmethod
     def _drop_pending(self) -> None: ...
+
+    def _log_rows(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None) -> LogRows:
+        """Returns rows whose values are as the log has them: without their stamps."""
+        if not self.stamped:
+            return LogRows(entries, ops, values, user_keys)
+        values, times = split_stamps(values)
+        return LogRows(entries, ops, values, user_keys, times)
 
     @staticmethod
     def _written(write: Writer, values: list[Any], entries: list[Any]) -> Any:
@@ -116,8 +139,8 @@ class HeapTable(ABC):
 class ValueTable(HeapTable):
     """Entry to value; None in the overlay is a delete, since no value state can hold None."""
 
-    def __init__(self, value: TypeInformation) -> None:
-        super().__init__(value)
+    def __init__(self, value: TypeInformation, stamped: bool = False) -> None:
+        super().__init__(value, stamped)
         self._pending: tuple[dict[Any, Any], Any] | None = None
 
     def freeze(self) -> LogRows | None:
@@ -129,7 +152,7 @@ class ValueTable(HeapTable):
         ops = np.full(len(overlay), Op.PUT, dtype=np.int8)
         if array.null_count:
             ops[array.is_null().to_numpy(zero_copy_only=False)] = Op.DELETE
-        return LogRows(list(overlay), ops, array)
+        return self._log_rows(list(overlay), ops, array)
 
     def settle(self) -> None:
         if self._pending is None:
@@ -156,6 +179,11 @@ class ValueTable(HeapTable):
                     self.base.pop(entry, None)
         self.rows = len(self.base)
 
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for entry in [entry for entry, stamped in self.base.items() if expired(stamped[1])]:
+            del self.base[entry]
+        self.rows = len(self.base)
+
     def _drop_pending(self) -> None:
         self._pending = None
 
@@ -173,8 +201,8 @@ class ListDelta:
 class ListTable(HeapTable):
     """Entry to list."""
 
-    def __init__(self, value: TypeInformation) -> None:
-        super().__init__(value)
+    def __init__(self, value: TypeInformation, stamped: bool = False) -> None:
+        super().__init__(value, stamped)
         self._pending: tuple[dict[Any, ListDelta], Any, bool] | None = None
 
     def freeze(self) -> LogRows | None:
@@ -194,7 +222,7 @@ class ListTable(HeapTable):
             values.extend(delta.appended)
         array = self._written(self._write, values, entries)
         self.overlay, self._pending = {}, (overlay, array, self._is_plain(self._plain, values))
-        return LogRows(entries, np.array(ops, dtype=np.int8), array)
+        return self._log_rows(entries, np.array(ops, dtype=np.int8), array)
 
     def settle(self) -> None:
         if self._pending is None:
@@ -227,6 +255,13 @@ class ListTable(HeapTable):
     def _remove(self, entry: Any) -> None:
         self.rows -= len(self.base.pop(entry, ()))
 
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for entry, elements in list(self.base.items()):
+            kept = [element for element in elements if not expired(element[1])]
+            if len(kept) < len(elements):
+                self._remove(entry)
+                self._extend(entry, kept)
+
     def _drop_pending(self) -> None:
         self._pending = None
 
@@ -244,8 +279,8 @@ class MapDelta:
 class MapTable(HeapTable):
     """Entry to dict of user keys."""
 
-    def __init__(self, user_key: TypeInformation, value: TypeInformation) -> None:
-        super().__init__(value)
+    def __init__(self, user_key: TypeInformation, value: TypeInformation, stamped: bool = False) -> None:
+        super().__init__(value, stamped)
         self._read_key = reader(user_key)
         self._write_key = writer(user_key)
         self.conform_key = conformer(user_key)
@@ -276,7 +311,7 @@ class MapTable(HeapTable):
         array = self._written(self._write, values, entries)
         plain = self._is_plain(self._plain_key, user_keys) and self._is_plain(self._plain, values)
         self.overlay, self._pending = {}, (overlay, keys_array, array, plain)
-        return LogRows(entries, np.array(ops, dtype=np.int8), array, keys_array)
+        return self._log_rows(entries, np.array(ops, dtype=np.int8), array, keys_array)
 
     def settle(self) -> None:
         if self._pending is None:
@@ -313,6 +348,11 @@ class MapTable(HeapTable):
         if inner.pop(user_key, MISSING) is MISSING:
             self.rows += 1
         inner[user_key] = value  # behind all others, as a load from the folded log has it
+
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for entry, inner in list(self.base.items()):
+            for user_key in [user_key for user_key, stamped in inner.items() if expired(stamped[1])]:
+                self._put(entry, user_key, DELETED)
 
     def _remove(self, entry: Any) -> None:
         self.rows -= len(self.base.pop(entry, ()))

@@ -13,21 +13,24 @@ class OperatorTime:
             on within an epoch.
         late_below: The watermark with which the epoch began. A record with a time at or below it is late.
         timestamp: Event time of the record or timer at hand, None without one.
+        firing: Whether a timer is at hand: the watermark is then the event time of what it does to states.
     """
 
-    __slots__ = ("late_below", "processing_time", "timestamp", "watermark")
+    __slots__ = ("firing", "late_below", "processing_time", "timestamp", "watermark")
 
-    def __init__(self) -> None:
-        self.processing_time = 0
-        self.watermark = NO_WATERMARK
-        self.late_below = NO_WATERMARK
+    def __init__(self, processing_time: int = 0, watermark: int = NO_WATERMARK) -> None:
+        self.processing_time = processing_time
+        self.watermark = watermark
+        self.late_below = watermark
         self.timestamp: int | None = None
+        self.firing = False
 
     def begin(self, processing_time: int, watermark: int) -> None:
         """Starts an epoch."""
         self.processing_time = processing_time
         self.watermark = self.late_below = watermark
         self.timestamp = None
+        self.firing = False
 
 
 __all__ = ["MAX_WATERMARK", "NO_WATERMARK", "OperatorTime"]

@@ -17,12 +17,31 @@ SinkKind = Literal["delta", "memory", "foreach"]
 Codec = Literal["zstd", "lz4", "none"]
 
 
+class StateTtl(Record, frozen=True, kw_only=True):
+    """How long the values of a state live; `docs/formats/last-access.md` says what the fields mean.
+
+    `update` says what touches a value: writes alone, or reads as well. With `returns_expired` a value that expired is
+    returned until it is cleaned up; with `drops_expired` a full fold leaves out what has expired at its epoch.
+    `allow_change` is the author's word that rows stamped in the other time count as unknown; no manifest keeps it.
+    """
+
+    milliseconds: int
+    time: Literal["processing", "event"] = "processing"
+    update: Literal["write", "read"] = "write"
+    returns_expired: bool = False
+    drops_expired: bool = False
+    allow_change: bool = False
+
+
 class StateSchema(Record, frozen=True, kw_only=True):
-    """Identity and types of one state: (uid, kind, name) names it, `schema_id` is the digest of all fields.
+    """Identity and types of one state: (uid, kind, name) names it, `schema_id` is a digest up to `value`.
 
     Types are Spark DDL in canonical spelling (`bigint`, `struct<a:int,b:string>`). `namespace` is null for the void
     namespace, `user_key` is set for map state only. `value` is the element type of a list, the accumulator type of
     an aggregating state.
+
+    `ttl` is null for a state whose values live for ever. The last access of rows up to epoch `unknown_until` is not to
+    be relied on: they were stamped in another time.
     """
 
     schema_id: str
@@ -34,6 +53,8 @@ class StateSchema(Record, frozen=True, kw_only=True):
     namespace: str | None = None
     user_key: str | None = None
     value: str
+    ttl: StateTtl | None = None
+    unknown_until: int | None = None
 
 
 class Section(Record, frozen=True, kw_only=True):

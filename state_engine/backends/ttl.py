@@ -1,0 +1,326 @@
+"""States with a time to live: decorators of states over stamped values. The clock is injected.
+
+Semantics are Flink's (`TtlValueState`, `TtlListState`, `TtlMapState`, `TtlReduceFunction`, `TtlAggregateFunction`), but
+for two things: `is_empty` of a map does not count entries that have expired (a fresh load may not have them any more);
+and a read that meets a value of unknown last access writes the time, whatever the update type.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.backends.stamps import Stamped
+from state_engine.backends.states import FoldedValue, reducer
+from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.log.records import StateTtl
+
+
+class TtlRules:
+    """When a value has expired, and what a touch makes its last access.
+
+    Args:
+        ttl: The settings.
+        time: The operator's clocks.
+    """
+
+    __slots__ = ("_event", "_milliseconds", "_reads", "_time", "returns_expired")
+
+    def __init__(self, ttl: StateTtl, time: OperatorTime) -> None:
+        self._time = time
+        self._milliseconds = ttl.milliseconds
+        self._event = ttl.time == "event"
+        self._reads = ttl.update == "read"
+        self.returns_expired = ttl.returns_expired
+
+    def now(self) -> int | None:
+        """The time by which values expire; None while there is no watermark."""
+        if not self._event:
+            return self._time.processing_time
+        watermark = self._time.watermark
+        return None if watermark == NO_WATERMARK else watermark
+
+    def stamp(self) -> int | None:
+        """What a write makes the last access; None (unknown) where event time has not begun."""
+        time = self._time
+        if not self._event:
+            return time.processing_time
+        return self.now() if time.firing or time.timestamp is None else time.timestamp
+
+    def expired(self, at: int | None) -> bool:
+        """Says whether a value that was touched then has expired. What nobody knows has not."""
+        if at is None:
+            return False
+        now = self.now()
+        return now is not None and at + self._milliseconds <= now
+
+    def after_read(self, at: int | None) -> int | None:
+        """Returns the last access of a value that is read: later than `at`, or `at` itself.
+
+        A value without a known time begins its life with the first read.
+        """
+        if at is None:
+            return self.first_seen()
+        stamp = self.stamp() if self._reads else None
+        return at if stamp is None or stamp <= at else stamp
+
+    def first_seen(self) -> int | None:
+        """What the last access of a value of unknown time becomes: a whole TTL has to pass from now on."""
+        known = [time for time in (self.stamp(), self.now()) if time is not None]
+        return max(known, default=None)
+
+
+class _Ttl:
+    """What decorated states have in common.
+
+    Args:
+        original: The state over stamped values.
+        rules: Of its time to live.
+        accessed: Is called before each access, to clean up; None if that is off.
+    """
+
+    __slots__ = ("_accessed", "_original", "_rules")
+
+    def __init__(self, original: Any, rules: TtlRules, accessed: Callable[[], None] | None) -> None:
+        self._original = original
+        self._rules = rules
+        self._accessed = accessed
+
+    def bind(self) -> None:
+        """Takes the table's current dicts."""
+        self._original.bind()
+
+    def clear(self) -> None:
+        self._access()
+        self._original.clear()
+
+    def _access(self) -> None:
+        if self._accessed is not None:
+            self._accessed()
+
+
+class TtlValueState(_Ttl, ValueState[Any]):
+    """One value per key that may expire."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        self._access()
+        stamped = self._original.value()
+        if stamped is None:
+            return None
+        value, at = stamped
+        if self._rules.expired(at):
+            self._original.clear()
+            return value if self._rules.returns_expired else None
+        now = self._rules.after_read(at)
+        if now != at:
+            self._original.update((value, now))
+        return value
+
+    def update(self, value: Any) -> None:
+        self._access()
+        self._original.update(None if value is None else (value, self._rules.stamp()))
+
+
+class TtlListState(_Ttl, ListState[Any]):
+    """A list per key whose elements expire one by one."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterator[Any]:
+        self._access()
+        rules = self._rules
+        elements: list[Stamped] = list(self._original.get())
+        unexpired = [element for element in elements if not rules.expired(element[1])]
+        if not unexpired:
+            if elements:
+                self._original.clear()
+        else:
+            renewed = [(value, rules.after_read(at)) for value, at in unexpired]
+            if any(new[1] != old[1] for new, old in zip(renewed, unexpired, strict=True)):
+                self._original.update(renewed)
+        return iter([value for value, _ in (elements if rules.returns_expired else unexpired)])
+
+    def add(self, value: Any) -> None:
+        self._access()
+        self._original.add((value, self._rules.stamp()))
+
+    def add_all(self, values: list[Any]) -> None:
+        self._access()
+        stamp = self._rules.stamp()
+        self._original.add_all([(value, stamp) for value in values])
+
+    def update(self, values: list[Any]) -> None:
+        self._access()
+        stamp = self._rules.stamp()
+        self._original.update([(value, stamp) for value in values])
+
+
+class TtlMapState(_Ttl, MapState[Any, Any]):
+    """A map per key whose entries expire one by one."""
+
+    __slots__ = ()
+
+    def _seen(self, key: Any, stamped: Stamped) -> bool:
+        """Does what a read does to an entry; says whether the reader may see it."""
+        at = stamped[1]
+        if self._rules.expired(at):
+            self._original.remove(key)
+            return self._rules.returns_expired
+        now = self._rules.after_read(at)
+        if now != at:
+            self._original.put(key, (stamped[0], now))
+        return True
+
+    def get(self, key: Any) -> Any:
+        self._access()
+        stamped = self._original.get(key)
+        return stamped[0] if stamped is not None and self._seen(key, stamped) else None
+
+    def contains(self, key: Any) -> bool:
+        self._access()
+        stamped = self._original.get(key)
+        return stamped is not None and self._seen(key, stamped)
+
+    def put(self, key: Any, value: Any) -> None:
+        self._access()
+        self._original.put(key, (value, self._rules.stamp()))
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        self._access()
+        stamp = self._rules.stamp()
+        self._original.put_all({key: (value, stamp) for key, value in dict_value.items()})
+
+    def remove(self, key: Any) -> None:
+        self._access()
+        self._original.remove(key)
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        self._access()
+        return [(key, stamped[0]) for key, stamped in self._original.items() if self._seen(key, stamped)]
+
+    def keys(self) -> Iterable[Any]:
+        return [key for key, _ in self.items()]
+
+    def values(self) -> Iterable[Any]:
+        return [value for _, value in self.items()]
+
+    def is_empty(self) -> bool:
+        self._access()
+        if self._rules.returns_expired:
+            return bool(self._original.is_empty())
+        return all(self._rules.expired(at) for _, (_, at) in self._original.items())
+
+
+class _TtlFolding(_Ttl):
+    """One accumulator per key that may expire; the original is a `FoldedValue`."""
+
+    __slots__ = ()
+    _original: FoldedValue
+
+    def _read(self) -> Any:
+        self._access()
+        stamped = self._original.value()
+        if stamped is None:
+            return None
+        accumulator, at = stamped
+        if self._rules.expired(at):
+            self._original.clear()
+            return accumulator if self._rules.returns_expired else None
+        now = self._rules.after_read(at)
+        if now != at:
+            self._original.store((accumulator, now), None)
+        return accumulator
+
+    def _held(self) -> tuple[Any, Any]:
+        """Returns the stamped accumulator to add to, and its value; an expired one counts where it may be read."""
+        self._access()
+        own = self._original.own()
+        if own is None or (self._rules.expired(own[1]) and not self._rules.returns_expired):
+            return None, None
+        return own, own[0]
+
+
+class TtlReducingState(_TtlFolding, ReducingState[Any]):
+    """One reduced value per key that may expire; adding renews it."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(
+        self,
+        original: FoldedValue,
+        rules: TtlRules,
+        accessed: Callable[[], None] | None,
+        reduce: Callable[[Any, Any], Any],
+    ) -> None:
+        super().__init__(original, rules, accessed)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        return self._read()
+
+    def add(self, value: Any) -> None:
+        own, current = self._held()
+        reduced = value if current is None else self._reduce(current, value)
+        self._original.store((reduced, self._rules.stamp()), own)
+
+
+class TtlAggregatingState(_TtlFolding, AggregatingState[Any, Any]):
+    """One accumulator per key that may expire; adding renews it."""
+
+    __slots__ = ("_function",)
+
+    def __init__(
+        self, original: FoldedValue, rules: TtlRules, accessed: Callable[[], None] | None, function: Any
+    ) -> None:
+        super().__init__(original, rules, accessed)
+        self._function = function
+
+    def get(self) -> Any:
+        accumulator = self._read()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        own, current = self._held()
+        accumulator = self._function.create_accumulator() if current is None else current
+        self._original.store((self._function.add(value, accumulator), self._rules.stamp()), own)
+
+
+def ttl_state(descriptor: StateDescriptor, original: Any, rules: TtlRules, accessed: Callable[[], None] | None) -> Any:
+    """Returns the state of a descriptor.
+
+    Args:
+        descriptor: What was asked for.
+        original: The state without a time to live, over stamped values; for reducing and aggregating state a
+            `FoldedValue`.
+        rules: When values expire.
+        accessed: Is called before each access; None for nothing.
+    """
+    match descriptor:
+        case ListStateDescriptor():
+            return TtlListState(original, rules, accessed)
+        case MapStateDescriptor():
+            return TtlMapState(original, rules, accessed)
+        case ReducingStateDescriptor():
+            return TtlReducingState(original, rules, accessed, reducer(descriptor))
+        case AggregatingStateDescriptor():
+            return TtlAggregatingState(original, rules, accessed, descriptor.get_agg_function())
+    return TtlValueState(original, rules, accessed)
+
+
+__all__ = [
+    "TtlAggregatingState",
+    "TtlListState",
+    "TtlMapState",
+    "TtlReducingState",
+    "TtlRules",
+    "TtlValueState",
+    "ttl_state",
+]
