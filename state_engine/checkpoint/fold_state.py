@@ -13,6 +13,7 @@ from state_engine.log.change_file import checksum_of
 from state_engine.log.fold import coalesce, fold
 from state_engine.log.ops import ops_to_names, table_schema
 from state_engine.log.records import StateFile
+from state_engine.log.state_ttl import drop_expired
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.parquet import ParquetFile, encode_parquet
 from state_engine.storage.port import CheckpointStorage
@@ -54,7 +55,7 @@ def write_files(
     files, statistics = [], []
     for first, last in plan.ranges:
         rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
-        folded = fold(plan.schema, rows) if plan.full else coalesce(plan.schema, rows)
+        folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
         del rows
         if not folded.num_rows:
             continue
@@ -63,6 +64,11 @@ def write_files(
         files.append(file)
         statistics.append(described)
     return FoldedState(plan, tuple(files), tuple(statistics))
+
+
+def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
+    """Folds a state from its beginning; what has expired at the published epoch need not live on."""
+    return drop_expired(plan.schema, fold(plan.schema, rows), plan.processing_time, plan.watermark)
 
 
 def _write_file(

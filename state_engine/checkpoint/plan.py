@@ -33,6 +33,8 @@ class StatePlan(NamedTuple):
         kept: Files of the base that stay.
         ranges: Key groups, both ends inclusive, to fold into one file each.
         max_parallelism: Number of key groups.
+        processing_time: Of the published epoch, in ms; by it or by `watermark` a full fold knows what has expired.
+        watermark: Of the operator at that epoch; None if it had none.
     """
 
     schema: StateSchema
@@ -43,6 +45,8 @@ class StatePlan(NamedTuple):
     kept: tuple[StateFile, ...]
     ranges: tuple[tuple[int, int], ...]
     max_parallelism: int
+    processing_time: int
+    watermark: int | None
 
 
 def states_of(manifests: Sequence[Manifest]) -> list[StateSchema]:
@@ -92,6 +96,8 @@ def plan_state(
         kept=() if reason else mine,
         ranges=cut_ranges(blocks, groups, ROWS_PER_FILE) if reason or blocks else (),
         max_parallelism=groups,
+        processing_time=head.processing_time,
+        watermark=head.watermarks.get(schema.uid),
     )
 
 

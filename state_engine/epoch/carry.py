@@ -94,7 +94,9 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
         manifest,
         fingerprints=request.fingerprints,
         operators=plans | {uid: left for uid, left in manifest.operators.items() if uid not in plans},
-        schemas=merge_schemas(manifest.schemas, (schema for op in request.operators for schema in op.schemas)),
+        schemas=merge_schemas(
+            manifest.schemas, (schema for op in request.operators for schema in op.schemas), manifest.epoch
+        ),
         sinks=merged(manifest.sinks, request.sinks),
         keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},
     )

@@ -16,6 +16,7 @@ from state_engine.errors import (
     UnknownOperatorError,
 )
 from state_engine.log.records import Manifest, SourceFingerprint, StateSchema
+from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
 
 
@@ -24,7 +25,7 @@ def check(request: StartRequest, target: Manifest) -> None:
     check_operators(request, target)
     check_max_parallelism(request, target)
     check_keys(request, target)
-    merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas))
+    merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas), target.epoch)
     check_sources(request, target)
 
 
@@ -97,21 +98,31 @@ def check_sources(request: StartRequest, target: Manifest) -> None:
     )
 
 
-def merge_schemas(known: Iterable[StateSchema], found: Iterable[StateSchema]) -> tuple[StateSchema, ...]:
+def merge_schemas(known: Iterable[StateSchema], found: Iterable[StateSchema], epoch: int) -> tuple[StateSchema, ...]:
     """Adds the schemas that are new; (uid, kind, name) identifies a state. Sorted by that identity.
+
+    A state that is known gets the time to live that it was found with.
+
+    Args:
+        known: What the log has.
+        found: What the job declares.
+        epoch: The last one with rows that were written as `known` says.
 
     Raises:
         StateTypeChangedError: A state is known with another schema.
+        TtlTimeChangedError: The time to live of a state goes by another time than its rows.
     """
     merged = {(schema.uid, schema.kind, schema.name): schema for schema in known}
     for schema in found:
-        before = merged.setdefault((schema.uid, schema.kind, schema.name), schema)
+        identity = (schema.uid, schema.kind, schema.name)
+        before = merged.get(identity, schema)
         if before.schema_id != schema.schema_id:
             differences = "; ".join(_schema_differences(before, schema)) or "only its schema id"
             raise StateTypeChangedError(
                 f"State {schema.name!r} ({schema.kind}) of operator {schema.uid!r} changed: {differences}.",
                 action="Declare it as it was, give the new state another name, or migrate it.",
             )
+        merged[identity] = carry_ttl(before, schema, epoch)
     return tuple(merged[identity] for identity in sorted(merged))
 
 

@@ -233,7 +233,7 @@ class EpochDriver:
             source_metadata=sources.metadata,
             sources=sources.positions,
             operators=operators | {uid: left for uid, left in held.operators.items() if uid not in operators},
-            schemas=merge_schemas(held.schemas, found),
+            schemas=merge_schemas(held.schemas, found, plan.epoch - 1),
             base=self._base,
             checkpoint_id=checkpoint_id,
         )

@@ -5,9 +5,9 @@ from typing import Any
 
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.backends.keys import KeyContext
-from state_engine.backends.schemas import state_schema
+from state_engine.backends.schemas import check_same, state_schema
 from state_engine.backends.time import OperatorTime
-from state_engine.errors import DuplicateStateError, JobDefinitionError, LakestateError
+from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.log.records import StateSchema
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService
 from state_engine.runtime.spec import OperatorSpec
@@ -33,20 +33,14 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
         copy: Makes the copy of the function that a worker would get.
 
     Raises:
-        JobDefinitionError: A state has an unsupported type, or one name has two types, or the function cannot be sent
-            to a worker.
+        JobDefinitionError: A state has an unsupported type, or one name has two types or times to live, or the function
+            cannot be sent to a worker.
     """
     found: dict[str, StateSchema] = {}
 
     def ask(descriptor: StateDescriptor) -> _Placeholder:
         schema = state_schema(spec.uid, spec.key, descriptor)
-        known = found.setdefault(descriptor.name, schema)
-        if known.schema_id != schema.schema_id:
-            raise DuplicateStateError(
-                f"Operator {spec.uid!r} uses the state name {descriptor.name!r} with two types "
-                f"({known.value}, {schema.value}).",
-                action="Give the two states two names.",
-            )
+        check_same(found.setdefault(descriptor.name, schema), schema)
         return _Placeholder()
 
     try:

@@ -47,7 +47,7 @@ class Operator:
         if spec.key:
             codec = KeyCodec(spec.key, spec.max_parallelism)
             key_groups = range_of(subtask, parallelism, spec.max_parallelism)
-            self.backend = HeapKeyedStateBackend(spec.uid, codec, key_groups, self.context)
+            self.backend = HeapKeyedStateBackend(spec.uid, codec, key_groups, self.context, self.time)
         timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,
@@ -208,6 +208,7 @@ class Operator:
             return
         context, time, timer = self.context, self.time, self._timer
         timer.domain = domain
+        time.firing = True
         for at, entry in backend.timers(domain).due(limit):
             context.entry = entry
             time.timestamp = at
@@ -217,6 +218,7 @@ class Operator:
                     emitted.add(result, at if domain is _EVENT else None)
             except Exception as error:
                 raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
+        time.firing = False
 
     def _outputs(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
         try:

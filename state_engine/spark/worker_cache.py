@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import DamagedManifestError
 from state_engine.key_groups import KeyGroupRange
@@ -194,7 +195,9 @@ def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan) -> No
 def _attach(cached: Cached, plan: EpochPlan, head: StoredManifest | None) -> None:
     backend = cached.operator.backend
     if backend is not None and head is not None:
-        backend.attach(head.manifest.schemas, _loader(plan, head, backend.key_groups))
+        manifest = head.manifest
+        sealed = OperatorTime(manifest.processing_time, manifest.watermarks.get(backend.uid, NO_WATERMARK))
+        backend.attach(manifest.schemas, _loader(plan, head, backend.key_groups), sealed)
 
 
 def _loader(

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.backends.tables import StateValueError
-from state_engine.backends.time import NO_WATERMARK
+from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.compatibility import check
 from state_engine.epoch.failures import error_of
@@ -51,6 +51,7 @@ class OperatorInstances:
         self._log = OperatorLog()
         self._running: list[Operator] = []
         self._epoch = 0
+        self._sealed = (self.processing_time, self.watermark)
 
     @property
     def functions(self) -> tuple[Any, ...]:
@@ -72,6 +73,7 @@ class OperatorInstances:
         self._log.restore(snapshot)
         self._epoch, self.processing_time = snapshot.manifest.epoch, snapshot.manifest.processing_time
         self.watermark = snapshot.manifest.watermarks.get(self._spec.uid, NO_WATERMARK)
+        self._sealed = (self.processing_time, self.watermark)
 
     def open(self) -> None:
         """E3: makes and opens the instances on what was sealed, unless they are there."""
@@ -132,7 +134,8 @@ class OperatorInstances:
 
     def _attach(self, operator: Operator) -> None:
         if operator.backend is not None:
-            operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups))
+            sealed = OperatorTime(*self._sealed)
+            operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups), sealed)
 
     def _process(self, operator: Operator, records: pa.RecordBatch) -> list[Outputs]:
         """E4."""
@@ -151,6 +154,7 @@ class OperatorInstances:
         backends = [operator.backend for operator in self._running if operator.backend is not None]
         self._log.seal(self._epoch + 1, changes, [schema for backend in backends for schema in backend.schemas])
         self._epoch += 1
+        self._sealed = (self.processing_time, self.watermark)
         for backend in backends:
             backend.settle()
         for operator in self._running:

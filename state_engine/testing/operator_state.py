@@ -51,6 +51,10 @@ class OperatorSubtaskState:
         found = _contents(self._schemas[name], self._tables[name]) if name in self._tables else {}
         return {key: sorted(times) for key, times in found.items()}
 
+    def has(self, name: str) -> bool:
+        """Says whether there is a state of this name."""
+        return name in self._tables
+
     def table(self, name: str) -> pa.Table:
         """Returns the live rows of a state in the columns of its table: key group, key, value and more."""
         if name not in self._tables:
@@ -98,12 +102,12 @@ def _together(left: OperatorSubtaskState, right: OperatorSubtaskState) -> Operat
     both = sorted(left.key_groups() & right.key_groups())
     if both:
         raise ValueError(f"Key groups {both[:10]} are in two snapshots; give one snapshot of each subtask.")
-    schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas)
+    newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
+    schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas, newest.epoch)
     tables = {}
     for schema in schemas:
-        parts = [part.table(schema.name) for part in (left, right) if schema in part.manifest.schemas]
+        parts = [part.table(schema.name) for part in (left, right) if part.has(schema.name)]
         tables[schema.name] = fold(schema, parts)
-    newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
     time = max(left.manifest.processing_time, right.manifest.processing_time)
     return OperatorSubtaskState(replace(newest, schemas=schemas, processing_time=time), tables)
 
@@ -125,8 +129,9 @@ class OperatorLog:
 
         Raises:
             StateTypeChangedError: The log has a state with another type.
+            TtlTimeChangedError: The log has it with times to live in another time.
         """
-        self.schemas = merge_schemas(self.schemas, schemas)
+        self.schemas = merge_schemas(self.schemas, schemas, epoch - 1)
         for schema, rows in changes:
             self._tables.setdefault(schema.name, []).append(with_position(rows, epoch))
 

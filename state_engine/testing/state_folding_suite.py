@@ -154,4 +154,4 @@ class FoldingStateSuite(StateLogSuite):
         harness.everywhere(descriptor, lambda at: same(at("a").get(), [1]))
 
 
-__all__ = ["Adding", "Collecting", "FoldingStateSuite", "Mean"]
+__all__ = ["Adding", "Collecting", "FoldingStateSuite", "Last", "Mean", "OneForAll"]

@@ -8,9 +8,14 @@ import pyarrow as pa
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
 from state_engine.backends.schemas import state_schema
+from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.epoch.compatibility import merge_schemas
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
+from state_engine.log.fold import fold
+from state_engine.log.ops import with_position
 from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.log.state_ttl import drop_expired
 from state_engine.serialization.types import ddl_to_arrow, parse_columns
 
 UID = "operator"
@@ -28,7 +33,13 @@ class KeyedBackend(Protocol):
     def schemas(self) -> tuple[StateSchema, ...]: ...
     @property
     def rows(self) -> int: ...
-    def attach(self, restored: Iterable[StateSchema], load: Callable[[StateSchema], Iterable[pa.Table]], /) -> None: ...
+    def attach(
+        self,
+        restored: Iterable[StateSchema],
+        load: Callable[[StateSchema], Iterable[pa.Table]],
+        sealed: OperatorTime | None = None,
+        /,
+    ) -> None: ...
     def state(self, descriptor: StateDescriptor, /) -> Any: ...
     def statistics(self) -> tuple[StateStatistics, ...]: ...
     def freeze(self, processing_time: int, /) -> Epoch: ...
@@ -37,7 +48,7 @@ class KeyedBackend(Protocol):
     def apply(self, name: str, rows: pa.Table, /) -> None: ...
 
 
-MakeBackend = Callable[[str, KeyCodec, KeyGroupRange, KeyContext], KeyedBackend]
+MakeBackend = Callable[[str, KeyCodec, KeyGroupRange, KeyContext, OperatorTime], KeyedBackend]
 
 
 class StateHarness:
@@ -48,6 +59,11 @@ class StateHarness:
         key: DDL of the key columns.
         epochs: The log so far, an epoch each; the backend is attached to it as after a restore.
         key_groups: What the backend owns.
+        schemas: Of the log, where they are not those of its rows.
+        now: Processing time and watermark of the epoch that was sealed last.
+
+    Attributes:
+        time: The clocks, for a test to set.
     """
 
     def __init__(
@@ -56,20 +72,31 @@ class StateHarness:
         key: str = "k string",
         epochs: Sequence[Epoch] = (),
         key_groups: KeyGroupRange = ALL_KEY_GROUPS,
+        schemas: Sequence[StateSchema] = (),
+        now: tuple[int, int] = (1_000, NO_WATERMARK),
     ) -> None:
         self._make = make
         self._key = key
         self._key_groups = key_groups
         self.codec = KeyCodec(parse_columns(key), MAX_PARALLELISM)
         self.context = KeyContext()
-        self.backend = make(UID, self.codec, key_groups, self.context)
+        self.time = OperatorTime(*now)
+        self.backend = make(UID, self.codec, key_groups, self.context, self.time)
         self.epochs: list[Epoch] = list(epochs)
-        self.backend.attach(list({s.name: s for epoch in self.epochs for s, _ in epoch}.values()), self.tables)
+        self._sealed = now
+        self._schemas = tuple(schemas) or tuple({s.name: s for epoch in self.epochs for s, _ in epoch}.values())
+        self.backend.attach(self._schemas, self._load, OperatorTime(*now))
 
     def tables(self, schema: StateSchema) -> Iterator[pa.Table]:
         """The log of one state, oldest epoch first."""
         for epoch in self.epochs:
             yield from (rows for known, rows in epoch if known.name == schema.name)
+
+    def _load(self, schema: StateSchema) -> Iterator[pa.Table]:
+        for number, epoch in enumerate(self.epochs, start=1):
+            for known, rows in epoch:
+                if known.name == schema.name:
+                    yield rows if log.POSITION in rows.column_names else with_position(rows, number)
 
     def at(self, key: Any, namespace: str | None = None) -> None:
         """Makes a key current."""
@@ -80,20 +107,24 @@ class StateHarness:
         self.at(key, namespace)
         return self.backend.state(descriptor)
 
-    def seal(self, processing_time: int = 1_000) -> dict[str, list[dict[str, Any]]]:
+    def seal(self, processing_time: int | None = None) -> dict[str, list[dict[str, Any]]]:
         """Ends an epoch that is then sealed; returns its rows by state, as dicts."""
-        return self.end(processing_time, self.backend.settle)
+        return self.end(self.time.processing_time if processing_time is None else processing_time, self.backend.settle)
 
     def end(self, processing_time: int, then: Callable[[], None]) -> dict[str, list[dict[str, Any]]]:
         """Ends an epoch whose rows are in the log, and lets the backend hear what became of it."""
+        self.time.processing_time = processing_time
         epoch = self.backend.freeze(processing_time)
+        self._schemas = merge_schemas(self._schemas, self.backend.schemas, len(self.epochs))
         self.epochs.append(epoch)
+        self._sealed = processing_time, self.time.watermark
         then()
+        self.backend.attach(self._schemas, self._load, OperatorTime(*self._sealed))
         return {schema.name: rows.to_pylist() for schema, rows in epoch}
 
     def reopened(self) -> "StateHarness":
         """Returns a fresh backend on the same log."""
-        return StateHarness(self._make, self._key, self.epochs, self._key_groups)
+        return StateHarness(self._make, self._key, self.epochs, self._key_groups, self._schemas, self._sealed)
 
     def schema(self, descriptor: StateDescriptor) -> StateSchema:
         """Returns the schema that the log has for a descriptor."""
@@ -111,9 +142,16 @@ class StateHarness:
             if row[log.KEY_GROUP] is None:
                 key = tuple(row[c.name] for c in schema.key)
                 row[log.KEY_GROUP] = self.codec.key_group(key if len(key) > 1 else key[0])
+        self._schemas = merge_schemas(self._schemas, [schema], len(self.epochs))
         table = pa.Table.from_pylist(rows, log.log_schema(schema, ddl_to_arrow))
         self.epochs.append([(schema, table)])
         return table
+
+    def folded(self, descriptor: StateDescriptor) -> pa.Table:
+        """Returns what a full fold at the last sealed epoch makes of a state's log."""
+        schema = next(schema for schema in self._schemas if schema.name == descriptor.name)
+        empty = log.log_schema(schema, ddl_to_arrow, position=True).empty_table()
+        return drop_expired(schema, fold(schema, [empty, *self._load(schema)]), *self._sealed)
 
     def everywhere(self, descriptor: StateDescriptor, check: Callable[[Callable[..., Any]], None]) -> None:
         """Checks a state in the epoch that wrote it, in the next one, and after a load from the log.

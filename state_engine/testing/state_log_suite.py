@@ -14,6 +14,7 @@ from state_engine.api import (
 )
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.tables import StateValueError
+from state_engine.backends.time import OperatorTime
 from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError, UnsupportedTypeError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op
@@ -28,7 +29,9 @@ class StateLogSuite(ABC):
     """Life cycle and log; each method is one promise."""
 
     @abstractmethod
-    def make_backend(self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext) -> KeyedBackend:
+    def make_backend(
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
+    ) -> KeyedBackend:
         """Returns an empty backend."""
 
     def harness(self, key: str = "k string", key_groups: KeyGroupRange = ALL_KEY_GROUPS) -> StateHarness:

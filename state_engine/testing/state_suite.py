@@ -4,8 +4,8 @@ Derive a test class and give it the backend:
 
 ```python
 class TestMyBackend(StateSuite):
-    def make_backend(self, uid, codec, key_groups, context):
-        return MyBackend(uid, codec, key_groups, context)
+    def make_backend(self, uid, codec, key_groups, context, time):
+        return MyBackend(uid, codec, key_groups, context, time)
 ```
 
 Most tests look three times: in the epoch that wrote, in the next one, and after a load from the log. Log rows are
@@ -31,6 +31,8 @@ from state_engine.api import (
 from state_engine.testing.state_folding_suite import FoldingStateSuite
 from state_engine.testing.state_harness import At, same
 from state_engine.testing.state_log_suite import StateLogSuite
+from state_engine.testing.state_ttl_change_suite import TtlCleanupSuite
+from state_engine.testing.state_ttl_suite import TtlExpirySuite
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.STRING())
@@ -378,7 +380,7 @@ class MapStateSuite(StateLogSuite):
             assert harness.state(descriptor).is_empty()
 
 
-class StateSuite(ValueStateSuite, ListStateSuite, MapStateSuite, FoldingStateSuite):
+class StateSuite(ValueStateSuite, ListStateSuite, MapStateSuite, FoldingStateSuite, TtlExpirySuite, TtlCleanupSuite):
     """All of it."""
 
 

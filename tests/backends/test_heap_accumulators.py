@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from state_engine.api import AggregatingStateDescriptor, ReducingStateDescriptor
+from state_engine.api import AggregatingStateDescriptor, ReducingStateDescriptor, StateTtlConfig, Time
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.testing.state_folding_suite import Collecting
 from state_engine.testing.state_harness import StateHarness
+from state_engine.testing.state_ttl_cases import with_ttl
 
 
 class Watched(Collecting):
@@ -29,10 +30,16 @@ class Watched(Collecting):
         return accumulator
 
 
+CONFIGS = [None, StateTtlConfig.new_builder(Time.hours(1)).build()]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(("hint", "kind"), [("array<int>", list), ("map<int,int>", dict)])
-def test_an_accumulator_that_grows_is_copied_once_per_epoch(hint: str, kind: type) -> None:
+def test_an_accumulator_that_grows_is_copied_once_per_epoch(
+    hint: str, kind: type, config: StateTtlConfig | None
+) -> None:
     function, harness = Watched(kind), StateHarness(HeapKeyedStateBackend)
-    descriptor = AggregatingStateDescriptor("m", function, hint)
+    descriptor = with_ttl(AggregatingStateDescriptor("m", function, hint), config)
     epochs = []
     for _ in range(2):
         function.seen.clear()
@@ -45,7 +52,8 @@ def test_an_accumulator_that_grows_is_copied_once_per_epoch(hint: str, kind: typ
     assert epochs[0][-1] is not epochs[1][0], "a sealed epoch is not changed in place"
 
 
-def test_a_reduced_list_that_grows_is_not_copied() -> None:
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_reduced_list_that_grows_is_not_copied(config: StateTtlConfig | None) -> None:
     seen: list[Any] = []
 
     def extend(one: Any, other: Any) -> Any:
@@ -53,7 +61,8 @@ def test_a_reduced_list_that_grows_is_not_copied() -> None:
         one.extend(other)
         return one
 
-    state = StateHarness(HeapKeyedStateBackend).state(ReducingStateDescriptor("r", extend, "array<string>"))
+    descriptor = with_ttl(ReducingStateDescriptor("r", extend, "array<string>"), config)
+    state = StateHarness(HeapKeyedStateBackend).state(descriptor)
     for value in "abcd":
         state.add([value])
     assert len({id(one) for one in seen}) == 1

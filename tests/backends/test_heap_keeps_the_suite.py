@@ -2,12 +2,13 @@
 
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.time import OperatorTime
 from state_engine.key_groups import KeyGroupRange
 from state_engine.testing.state_suite import StateSuite
 
 
 class TestHeapBackend(StateSuite):
     def make_backend(
-        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
     ) -> HeapKeyedStateBackend:
-        return HeapKeyedStateBackend(uid, codec, key_groups, context)
+        return HeapKeyedStateBackend(uid, codec, key_groups, context, time)
