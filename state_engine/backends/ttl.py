@@ -18,7 +18,7 @@ from state_engine.api.descriptors import (
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, reducer
-from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.backends.time import MAX_WATERMARK, NO_WATERMARK, OperatorTime
 from state_engine.log.records import StateTtl
 
 
@@ -40,11 +40,16 @@ class TtlRules:
         self.returns_expired = ttl.returns_expired
 
     def now(self) -> int | None:
-        """The time by which values expire; None while there is no watermark."""
+        """The time by which values expire; None while there is no watermark.
+
+        The end of the input is no time: what its last timers read expires by the times of these timers.
+        """
+        time = self._time
         if not self._event:
-            return self._time.processing_time
-        watermark = self._time.watermark
-        return None if watermark == NO_WATERMARK else watermark
+            return time.processing_time
+        if time.watermark == MAX_WATERMARK:
+            return time.timestamp if time.firing else None
+        return None if time.watermark == NO_WATERMARK else time.watermark
 
     def stamp(self) -> int | None:
         """What a write makes the last access; None (unknown) where event time has not begun."""

@@ -17,6 +17,7 @@ ALL = (1 << 63) - 1
 """As `unknown_until`: every row."""
 
 _LOWEST = -(1 << 63)
+_END = (1 << 63) - 1  # the watermark behind the last record is no time
 
 
 def carry_ttl(known: StateSchema, found: StateSchema, epoch: int) -> StateSchema:
@@ -73,7 +74,7 @@ def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, wate
     """
     ttl = schema.ttl
     now = processing_time if ttl is None or ttl.time == "processing" else watermark
-    if ttl is None or not ttl.drops_expired or now is None or now - ttl.milliseconds < _LOWEST:
+    if ttl is None or not ttl.drops_expired or now is None or now - ttl.milliseconds < _LOWEST or now == _END:
         return live
     touched: Any = forget_unknown(live, schema.unknown_until).column(LAST_ACCESS)
     lives: Any = pc.greater(touched, pa.scalar(now - ttl.milliseconds, pa.int64()))

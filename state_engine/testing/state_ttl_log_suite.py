@@ -8,6 +8,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.backends.time import MAX_WATERMARK
 from state_engine.log.ops import Op
 from state_engine.testing.state_folding_suite import Adding, Collecting, Last, OneForAll
 from state_engine.testing.state_harness import StateHarness
@@ -198,6 +199,18 @@ class TtlStampSuite(StateLogSuite):
         harness.time.watermark, harness.time.firing = START + 30, True
         state.update(4)
         assert logged(harness.seal()) == [(Op.PUT, 4, 30)]
+
+    def test_ttl_the_last_timers_read_by_their_own_times(self) -> None:
+        harness, config = self.starting(), lives().use_event_time().build()
+        harness.time.watermark = START
+        harness.state(count(config)).update(1)
+        harness.seal()
+        harness.time.watermark = MAX_WATERMARK
+        assert harness.state(count(config)).value() == 1
+        harness.time.firing = True
+        for ms, value in [(TTL - 1, 1), (TTL, None)]:
+            harness.time.timestamp = START + ms
+            assert harness.state(count(config)).value() == value
 
     def test_ttl_a_late_read_does_not_shorten_life(self) -> None:
         harness, config = self.starting(), lives().use_event_time().update_ttl_on_read_and_write().build()

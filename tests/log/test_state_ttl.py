@@ -82,6 +82,7 @@ def test_event_time_goes_by_the_watermark() -> None:
     assert left(drop_expired(EVENT, table, 1 << 60, 200)) == [2]
     assert left(drop_expired(EVENT, table, 1 << 60, None)) == [0, 1, 2]
     assert left(drop_expired(EVENT, table, 1 << 60, -(1 << 63))) == [0, 1, 2]
+    assert left(drop_expired(EVENT, table, 1 << 60, (1 << 63) - 1)) == [0, 1, 2], "the end of the input is no time"
 
 
 def test_what_is_unknown_is_never_dropped() -> None:
