@@ -1,4 +1,7 @@
-"""What the author of a job holds: functions, states, descriptors, types, rows and output tags."""
+"""What the author of a job holds: functions, states, descriptors, types, rows and output tags.
+
+Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
+"""
 
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
@@ -36,6 +39,7 @@ from state_engine.api.state import (
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
+from state_engine.api.windows.functions import ProcessWindowFunction, WindowFunction
 
 __all__ = [
     "AggregateFunction",
@@ -56,6 +60,7 @@ __all__ = [
     "MergingState",
     "OutputTag",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
@@ -71,4 +76,5 @@ __all__ = [
     "Types",
     "ValueState",
     "ValueStateDescriptor",
+    "WindowFunction",
 ]

@@ -5,6 +5,7 @@ from operator import attrgetter
 import pytest
 
 import state_engine.api as api
+import state_engine.api.windows as windows
 
 MEMBERS = {
     "ValueState": ["value", "update", "clear"],
@@ -45,12 +46,57 @@ MEMBERS = {
     "ReduceFunction": ["open", "close", "reduce"],
     "AggregateFunction": ["open", "close", "create_accumulator", "add", "get_result", "merge"],
     "TimerService": ["current_processing_time", "current_watermark"],
+    "ProcessWindowFunction": ["open", "close", "process", "clear", "Context"],
+    "WindowFunction": ["open", "close", "apply"],
+}  # fmt: skip
+
+WINDOW_MEMBERS = {
+    "Window": ["max_timestamp"],
+    "TimeWindow": ["intersects", "cover", "get_window_start_with_offset", "merge_windows"],
+    "CountWindow": ["max_timestamp"],
+    "GlobalWindow": ["get"],
+    "WindowAssigner": [
+        "WindowAssignerContext", "assign_windows", "get_default_trigger", "get_window_serializer", "is_event_time",
+    ],
+    "MergingWindowAssigner": ["MergeCallback", "merge_windows"],
+    "SessionWindowTimeGapExtractor": ["extract"],
+    "TumblingEventTimeWindows": ["of"],
+    "TumblingProcessingTimeWindows": ["of"],
+    "SlidingEventTimeWindows": ["of"],
+    "SlidingProcessingTimeWindows": ["of"],
+    "EventTimeSessionWindows": ["with_gap", "with_dynamic_gap"],
+    "ProcessingTimeSessionWindows": ["with_gap", "with_dynamic_gap"],
+    "DynamicEventTimeSessionWindows": ["with_dynamic_gap"],
+    "DynamicProcessingTimeSessionWindows": ["with_dynamic_gap"],
+    "GlobalWindows": ["create"],
+    "CountTumblingWindowAssigner": ["of"],
+    "CountSlidingWindowAssigner": ["of"],
+    "Trigger": [
+        "TriggerContext", "OnMergeContext", "on_element", "on_processing_time", "on_event_time", "can_merge",
+        "on_merge", "clear",
+    ],
+    "TriggerResult": ["CONTINUE", "FIRE", "PURGE", "FIRE_AND_PURGE", "is_fire", "is_purge"],
+    "EventTimeTrigger": ["create"],
+    "ProcessingTimeTrigger": ["create"],
+    "ContinuousEventTimeTrigger": ["of"],
+    "ContinuousProcessingTimeTrigger": ["of"],
+    "CountTrigger": ["of"],
+    "PurgingTrigger": ["of"],
+    "NeverTrigger": ["on_element"],
+    "TimeWindowSerializer": ["serialize", "deserialize"],
+    "CountWindowSerializer": ["serialize", "deserialize"],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "member"), [(k, m) for k, members in MEMBERS.items() for m in members])
 def test_members(kind: str, member: str) -> None:
     assert hasattr(attrgetter(kind)(api), member)
+
+
+@pytest.mark.parametrize(("kind", "member"), [(k, m) for k, members in WINDOW_MEMBERS.items() for m in members])
+def test_members_of_windows(kind: str, member: str) -> None:
+    assert kind in windows.__all__
+    assert hasattr(getattr(windows, kind), member)
 
 
 def test_all_names_are_exported() -> None:

@@ -1,0 +1,326 @@
+"""Window assigners, by PyFlink's names: which windows a record belongs to. Those that merge are in `sessions.py`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from typing import Any, Generic, TypeVar
+
+from state_engine.api.descriptors import ValueStateDescriptor
+from state_engine.api.durations import Time, as_milliseconds
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.types import Types
+from state_engine.api.windows.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+)
+from state_engine.api.windows.windows import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    Window,
+    WindowSerializer,
+)
+from state_engine.errors import JobDefinitionError
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Window)
+W2 = TypeVar("W2", bound=Window)
+
+
+class WindowAssigner(ABC, Generic[T, W]):
+    """Assigns each record to any number of windows. It keeps nothing in its own fields."""
+
+    class WindowAssignerContext(ABC):
+        """What an assigner may ask for."""
+
+        @abstractmethod
+        def get_current_processing_time(self) -> int:
+            """Returns the epoch's one processing time, in ms."""
+
+        @abstractmethod
+        def get_runtime_context(self) -> RuntimeContext:
+            """Returns the operator's context; its states are those of the record's key."""
+
+    @abstractmethod
+    def assign_windows(
+        self, element: T, timestamp: int, context: "WindowAssigner.WindowAssignerContext"
+    ) -> Collection[W]:
+        """Returns the windows of a record.
+
+        Args:
+            element: The record.
+            timestamp: Its event time in ms; None on a stream without event time.
+            context: Processing time and state.
+        """
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any) -> Trigger[T, W]:
+        """Returns the trigger of windows for which the author names none; `env` is None."""
+
+    @abstractmethod
+    def get_window_serializer(self) -> WindowSerializer[W]:
+        """Returns what writes the windows as text."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool:
+        """Says whether windows end by event time; else by processing time, or never."""
+
+
+class MergingWindowAssigner(WindowAssigner[T, W]):
+    """An assigner whose windows may be merged."""
+
+    class MergeCallback(ABC, Generic[W2]):
+        """What `merge_windows` tells which windows become one."""
+
+        @abstractmethod
+        def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
+            """Says that windows become `merge_result`."""
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[W], callback: "MergingWindowAssigner.MergeCallback[W]") -> None:
+        """Tells the callback which of a key's windows become one."""
+
+
+class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
+    """Base of the assigners of windows of one size. `slide` is the distance of their starts.
+
+    Args:
+        size: In ms.
+        slide: In ms; `size` where windows do not overlap.
+        offset: By how much they are shifted from whole multiples of `slide` since 1970, in ms.
+
+    Raises:
+        JobDefinitionError: No windows are like that.
+    """
+
+    def __init__(self, size: int, slide: int, offset: int) -> None:
+        if size <= 0 or slide <= 0 or abs(offset) >= slide:
+            raise JobDefinitionError(
+                f"{type(self).__name__} got size={size}, slide={slide}, offset={offset} ms.",
+                action="Give a size and a slide above 0, and an offset below the slide, or below the size of windows "
+                "that do not slide.",
+            )
+        self._size, self._slide, self._offset = size, slide, offset
+
+    def _windows_at(self, time: int) -> list[TimeWindow]:
+        size, slide = self._size, self._slide
+        last = TimeWindow.get_window_start_with_offset(time, self._offset, slide)
+        return [TimeWindow(start, start + size) for start in range(last, time - size, -slide)]
+
+    def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
+        return TimeWindowSerializer()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={self._size}, slide={self._slide}, offset={self._offset})"
+
+
+class EventTimeAssigner(TimeWindowAssigner):
+    """Base of those that go by event time."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        return self._windows_at(event_time(timestamp))
+
+    def get_default_trigger(self, env: Any) -> Trigger[Any, TimeWindow]:
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class ProcessingTimeAssigner(TimeWindowAssigner):
+    """Base of those that go by processing time: all records of an epoch are in the same windows."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        return self._windows_at(context.get_current_processing_time())
+
+    def get_default_trigger(self, env: Any) -> Trigger[Any, TimeWindow]:
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class TumblingEventTimeWindows(EventTimeAssigner):
+    """Windows of one size by event time, one after the other."""
+
+    def __init__(self, size: int, offset: int = 0) -> None:
+        super().__init__(size, size, offset)
+
+    @staticmethod
+    def of(size: Time, offset: Time | None = None) -> "TumblingEventTimeWindows":
+        """Returns the assigner; `of(Time.days(1), Time.hours(-8))` gives days of a place that is 8 hours ahead."""
+        return TumblingEventTimeWindows(_size(size), _offset(offset))
+
+
+class TumblingProcessingTimeWindows(ProcessingTimeAssigner):
+    """Windows of one size by processing time, one after the other."""
+
+    def __init__(self, size: int, offset: int = 0) -> None:
+        super().__init__(size, size, offset)
+
+    @staticmethod
+    def of(size: Time, offset: Time | None = None) -> "TumblingProcessingTimeWindows":
+        """Returns the assigner; see `TumblingEventTimeWindows.of`."""
+        return TumblingProcessingTimeWindows(_size(size), _offset(offset))
+
+
+class SlidingEventTimeWindows(EventTimeAssigner):
+    """Windows of one size by event time, each starting a slide behind the last: a record is in several, or in none."""
+
+    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+        super().__init__(size, slide, offset)
+
+    @staticmethod
+    def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingEventTimeWindows":
+        """Returns the assigner; see `TumblingEventTimeWindows.of`."""
+        return SlidingEventTimeWindows(_size(size), _slide(slide), _offset(offset))
+
+
+class SlidingProcessingTimeWindows(ProcessingTimeAssigner):
+    """Windows of one size by processing time, each starting a slide behind the last."""
+
+    def __init__(self, size: int, slide: int, offset: int = 0) -> None:
+        super().__init__(size, slide, offset)
+
+    @staticmethod
+    def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingProcessingTimeWindows":
+        """Returns the assigner; see `TumblingEventTimeWindows.of`."""
+        return SlidingProcessingTimeWindows(_size(size), _slide(slide), _offset(offset))
+
+
+class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
+    """One window for all records of a key. It gives nothing unless a trigger is named."""
+
+    @staticmethod
+    def create() -> "GlobalWindows":
+        return GlobalWindows()
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[GlobalWindow]:
+        return (GlobalWindow(),)
+
+    def get_default_trigger(self, env: Any) -> Trigger[Any, GlobalWindow]:
+        return NeverTrigger()  # type: ignore[return-value]  # it takes any window
+
+    def get_window_serializer(self) -> WindowSerializer[GlobalWindow]:
+        return GlobalWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "GlobalWindows()"
+
+
+class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
+    """Base of the windows by the number of a key's records. They fire when full, and are over then.
+
+    Args:
+        window_size: Records in a window.
+        window_slide: Records from the first one of a window to the first one of the next.
+        state_name: Where the number of the key's next record is kept.
+    """
+
+    def __init__(self, window_size: int, window_slide: int, state_name: str) -> None:
+        if window_size < 1 or window_slide < 1:
+            raise JobDefinitionError(
+                f"{type(self).__name__} got size={window_size}, slide={window_slide}.", action="Give 1 or more."
+            )
+        self._size, self._slide = window_size, window_slide
+        self._count = ValueStateDescriptor(state_name, Types.LONG())
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[CountWindow]:
+        count = context.get_runtime_context().get_state(self._count)
+        number: int = count.value() or 0
+        count.update(number + 1)
+        last = number // self._slide
+        first = max(0, -(-(number - self._size + 1) // self._slide))
+        return [CountWindow(n) for n in range(last, first - 1, -1)]
+
+    def get_default_trigger(self, env: Any) -> Trigger[Any, CountWindow]:
+        return PurgingTrigger(CountTrigger(self._size))  # type: ignore[return-value]  # it takes any window
+
+    def get_window_serializer(self) -> WindowSerializer[CountWindow]:
+        return CountWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={self._size}, slide={self._slide})"
+
+
+class CountTumblingWindowAssigner(CountWindowAssigner):
+    """Every `window_size` records of a key are a window."""
+
+    def __init__(self, window_size: int) -> None:
+        super().__init__(window_size, window_size, "tumble-count-assigner")
+
+    @staticmethod
+    def of(window_size: int) -> "CountTumblingWindowAssigner":
+        return CountTumblingWindowAssigner(window_size)
+
+
+class CountSlidingWindowAssigner(CountWindowAssigner):
+    """Windows of `window_size` records of a key, one beginning at every `window_slide`-th record."""
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        super().__init__(window_size, window_slide, "slide-count-assigner")
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> "CountSlidingWindowAssigner":
+        return CountSlidingWindowAssigner(window_size, window_slide)
+
+
+def event_time(timestamp: int | None) -> int:
+    """Returns a record's event time.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if timestamp is None:
+        raise ValueError("the record has no event time; put assign_timestamps_and_watermarks(...) in front of key_by()")
+    return timestamp
+
+
+def _size(size: Time) -> int:
+    return as_milliseconds(size, "The size of a window")
+
+
+def _slide(slide: Time) -> int:
+    return as_milliseconds(slide, "The slide of a window")
+
+
+def _offset(offset: Time | None) -> int:
+    return 0 if offset is None else as_milliseconds(offset, "The offset of a window")
+
+
+__all__ = [
+    "CountSlidingWindowAssigner",
+    "CountTumblingWindowAssigner",
+    "CountWindowAssigner",
+    "EventTimeAssigner",
+    "GlobalWindows",
+    "MergingWindowAssigner",
+    "ProcessingTimeAssigner",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeWindowAssigner",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "WindowAssigner",
+    "event_time",
+]
