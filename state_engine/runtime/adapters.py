@@ -113,7 +113,7 @@ class ReduceAdapter(Adapter):
     def open(self, runtime_context: RuntimeContext) -> None:
         # First the own state: an open() that fails in the driver must not hide it.
         self._state: ValueState[Any] = runtime_context.get_state(ValueStateDescriptor(self.state_name, self._struct))
-        super().open(_OtherStates(runtime_context, self.state_name))
+        super().open(OtherStates(runtime_context, self.state_name))
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         before = self._state.value()
@@ -122,10 +122,15 @@ class ReduceAdapter(Adapter):
         return (reduced,)
 
 
-class _OtherStates:
-    """A runtime context that does not give out the state which the operator keeps itself."""
+class OtherStates:
+    """A runtime context that does not give out states which the operator keeps itself.
 
-    def __init__(self, context: RuntimeContext, taken: str) -> None:
+    Args:
+        context: The operator's.
+        taken: Names of these states.
+    """
+
+    def __init__(self, context: RuntimeContext, *taken: str) -> None:
         self._context = context
         self._taken = taken
 
@@ -135,13 +140,14 @@ class _OtherStates:
             return found
 
         def ask(state_descriptor: StateDescriptor) -> Any:
-            if getattr(state_descriptor, "name", None) == self._taken:
+            taken = getattr(state_descriptor, "name", None)
+            if taken in self._taken:
                 raise DuplicateStateError(
-                    f"The operator keeps a state {self._taken!r} itself.", action="Give the function's another name."
+                    f"The operator keeps a state {taken!r} itself.", action="Give the function's another name."
                 )
             return found(state_descriptor)
 
         return ask
 
 
-__all__ = ["Adapter", "FilterAdapter", "FlatMapAdapter", "MapAdapter", "ReduceAdapter"]
+__all__ = ["Adapter", "FilterAdapter", "FlatMapAdapter", "MapAdapter", "OtherStates", "ReduceAdapter"]

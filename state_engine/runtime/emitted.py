@@ -33,7 +33,26 @@ class Emitted:
         before = len(self.rows)
         self.rows.extend(given)
         if self.times is not None:
-            self.times.extend([time] * (len(self.rows) - before))
+            own = given.times if isinstance(given, TimedRows) else [time] * (len(self.rows) - before)
+            self.times.extend(own)
+
+
+class TimedRows(list[Any]):
+    """Rows whose event times are not that of the record or timer which they were made at.
+
+    Attributes:
+        times: The event time of each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[int | None] = []
+
+    def add(self, given: Iterable[Any], time: int | None) -> None:
+        """Adds rows of one event time."""
+        before = len(self)
+        self.extend(given)
+        self.times.extend([time] * (len(self) - before))
 
 
 class EmittedWriter:
@@ -87,4 +106,4 @@ def _with_times(batch: pa.RecordBatch, times: list[int | None] | None) -> pa.Rec
     return batch if times is None else batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
 
 
-__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "columns_of_output"]
+__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "TimedRows", "columns_of_output"]

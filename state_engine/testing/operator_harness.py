@@ -16,6 +16,7 @@ from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.timers import TimeDomain
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
+from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.testing.operator_instances import OperatorInstances
@@ -220,7 +221,7 @@ class KeyedOneInputStreamOperatorTestHarness:
 
 def _check_function(function: Function, key: Sequence[str]) -> None:
     wanted = KeyedProcessFunction if key else ProcessFunction
-    if not isinstance(function, wanted):
+    if not isinstance(function, (wanted, Adapter)):
         raise JobDefinitionError(
             f"A harness {'with' if key else 'without'} key columns got a {type(function).__name__}.",
             action=f"Give a {wanted.__name__}, or {'no' if key else 'the'} key columns.",

@@ -1,0 +1,1 @@
+"""Windows as what an operator runs."""

@@ -1,0 +1,187 @@
+"""How the elements of a window are kept, and what its function gets of them.
+
+Reduced or aggregated as they come, where that is asked for; else as a list; and always as a list, with their event
+times, where an evictor wants to see each of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any
+
+from state_engine.api.descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
+from state_engine.api.functions import AggregateFunction, ReduceFunction
+from state_engine.api.types import StructType, TypeInformation, Types
+from state_engine.api.windows import Evictor, TimestampedValue, Window
+from state_engine.backends.keys import KeyContext
+from state_engine.runtime.windows.contexts import WindowEvictorContext
+from state_engine.runtime.windows.states import MergeableAggregatingState, merge_entries
+
+CONTENTS = "window-contents"
+"""Name of the state."""
+
+Call = Callable[[list[Any]], Iterable[Any]]
+"""The window's function; it leaves the current entry as it was."""
+
+
+class WindowContents(ABC):
+    """The elements of the key and window that are current."""
+
+    _state: Any
+
+    @abstractmethod
+    def open(self, context: Any) -> None:
+        """Asks an operator's context for the state."""
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        """Adds an element."""
+        self._state.add(value)
+
+    @abstractmethod
+    def fire(self, window: Window, call: Call) -> Iterable[Any]:
+        """Calls the function with the elements, unless there are none, and returns its rows."""
+
+    def clear(self) -> None:
+        """Drops the elements."""
+        self._state.clear()
+
+    def merge(self, keys: KeyContext, target: Any, sources: Sequence[Any]) -> None:
+        """Moves elements from several entries to one."""
+        merge_entries(self._state, keys, target, sources)
+
+
+class ListContents(WindowContents):
+    """All elements, in the order in which they came.
+
+    Args:
+        columns: Of the records.
+    """
+
+    def __init__(self, columns: StructType) -> None:
+        self._columns = columns
+
+    def open(self, context: Any) -> None:
+        self._state = context.get_list_state(ListStateDescriptor(CONTENTS, self._columns))
+
+    def fire(self, window: Window, call: Call) -> Iterable[Any]:
+        elements = list(self._state.get())
+        return call(elements) if elements else ()
+
+
+class ReducedContents(WindowContents):
+    """What the elements were reduced to.
+
+    Args:
+        function: Reduces two records to one.
+        columns: Of the records.
+    """
+
+    def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any], columns: StructType) -> None:
+        self._function, self._columns = function, columns
+
+    def open(self, context: Any) -> None:
+        self._state = context.get_reducing_state(ReducingStateDescriptor(CONTENTS, self._function, self._columns))
+
+    def fire(self, window: Window, call: Call) -> Iterable[Any]:
+        value = self._state.get()
+        return () if value is None else call([value])
+
+
+class AggregatedContents(WindowContents):
+    """The accumulator of the elements.
+
+    Args:
+        function: Aggregates records.
+        accumulator: Type of its accumulators.
+    """
+
+    def __init__(self, function: AggregateFunction, accumulator: TypeInformation) -> None:
+        self._function, self._type = function, accumulator
+
+    def open(self, context: Any) -> None:
+        descriptor = AggregatingStateDescriptor(CONTENTS, self._function, self._type)
+        self._state = MergeableAggregatingState(context, descriptor)
+
+    def fire(self, window: Window, call: Call) -> Iterable[Any]:
+        accumulator = self._state.accumulator()
+        return () if accumulator is None else call([self._function.get_result(accumulator)])
+
+
+class EvictableContents(WindowContents):
+    """All elements with their event times, for an evictor.
+
+    Args:
+        columns: Of the records.
+        evictor: Takes elements out.
+        fold: What the function gets of those that stay; all of them by default.
+    """
+
+    def __init__(
+        self, columns: StructType, evictor: Evictor, fold: Callable[[list[Any]], list[Any]] | None = None
+    ) -> None:
+        self._type = StructType(("timestamp", "value"), (Types.LONG(), columns), carrier=tuple)
+        self._evictor, self._fold = evictor, fold
+
+    def open(self, context: Any) -> None:
+        self._context = WindowEvictorContext(context.time)
+        self._state = context.get_list_state(ListStateDescriptor(CONTENTS, self._type))
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        self._state.add((timestamp, value))
+
+    def fire(self, window: Window, call: Call) -> Iterable[Any]:
+        elements = [TimestampedValue(value, timestamp) for timestamp, value in self._state.get()]
+        if not elements:
+            return ()
+        before = len(elements)
+        self._evictor.evict_before(elements, len(elements), window, self._context)
+        values = [element.value for element in elements]
+        rows = list(self._called(call, values))
+        self._evictor.evict_after(elements, len(elements), window, self._context)
+        if len(elements) < before:
+            self._state.update([(element.timestamp, element.value) for element in elements])
+        return rows
+
+    def _called(self, call: Call, values: list[Any]) -> Iterable[Any]:
+        if self._fold is None:
+            return call(values)
+        folded = self._fold(values)
+        return call(folded) if folded else ()
+
+
+class Reducing:
+    """Reduces the elements that an evictor left; nothing stays nothing."""
+
+    def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        function = self._function
+        call = function.reduce if isinstance(function, ReduceFunction) else function
+        return [reduce(call, values)] if values else []
+
+
+class Aggregating:
+    """Aggregates the elements that an evictor left; of nothing it gives what a new accumulator does, as in Flink."""
+
+    def __init__(self, function: AggregateFunction) -> None:
+        self._function = function
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        function = self._function
+        accumulator = function.create_accumulator()
+        for value in values:
+            accumulator = function.add(value, accumulator)
+        return [function.get_result(accumulator)]
+
+
+__all__ = [
+    "CONTENTS",
+    "AggregatedContents",
+    "Aggregating",
+    "EvictableContents",
+    "ListContents",
+    "ReducedContents",
+    "Reducing",
+    "WindowContents",
+]

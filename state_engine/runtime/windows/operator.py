@@ -1,0 +1,247 @@
+"""The operator of windows: what happens to a record, to a timer, and to a window that is over.
+
+Semantics are those of Flink's `WindowOperator`. The state of a window stands under its key with the text of the window
+as namespace, and so do its timers: those of the trigger, and the one at which the window ends.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from state_engine.api.descriptors import MapStateDescriptor
+from state_engine.api.timers import TimeDomain
+from state_engine.api.types import Types
+from state_engine.api.windows import (
+    MergingWindowAssigner,
+    ProcessWindowFunction,
+    TimeWindow,
+    TriggerResult,
+    WindowFunction,
+)
+from state_engine.api.windows.windows import MAX_TIMESTAMP
+from state_engine.backends.keys import Namespaced
+from state_engine.runtime.adapters import Adapter, OtherStates
+from state_engine.runtime.emitted import TimedRows
+from state_engine.runtime.windows.contents import CONTENTS
+from state_engine.runtime.windows.contexts import (
+    AssignerContext,
+    StatelessContext,
+    WindowProcessContext,
+    WindowTriggerContext,
+)
+from state_engine.runtime.windows.merging import MergingWindowSet
+from state_engine.runtime.windows.operation import WindowOperation
+
+MERGING_SET = "merging-window-set"
+"""Name of the state."""
+
+
+class WindowAdapter(Adapter):
+    """Runs a window operation.
+
+    Args:
+        operation: What to do.
+    """
+
+    def __init__(self, operation: WindowOperation) -> None:
+        self.verb = operation.verb
+        self._do = operation
+        self._event_time = operation.assigner.is_event_time()
+        self._merging = isinstance(operation.assigner, MergingWindowAssigner)
+        self._end_of = operation.end_of
+
+    def open(self, runtime_context: Any) -> None:
+        do, context = self._do, runtime_context
+        self._keys, self._time, self._timers = context.keys, context.time, context.timers
+        self._serializer = do.assigner.get_window_serializer()
+        do.contents.open(context)
+        if self._merging:
+            self._sets = context.get_map_state(MapStateDescriptor(MERGING_SET, Types.STRING(), Types.STRING()))
+        others: Any = OtherStates(context, CONTENTS, MERGING_SET)
+        self._assigner_context = AssignerContext(self._time, others)
+        self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
+        self._process_context = WindowProcessContext(self._keys, self._time, others, merging=self._merging)
+        if do.folding is not None:
+            do.folding.open(StatelessContext(context))  # type: ignore[arg-type]
+        if do.function is not None:
+            do.function.open(others)
+
+    def close(self) -> None:
+        for function in (self._do.folding, self._do.function):
+            if function is not None:
+                function.close()
+
+    # A record -----------------------------------------------------------------------------------------------------
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
+        rows = TimedRows()
+        sets = self._windows_of(key)
+        taken = False
+        for assigned in do.assigner.assign_windows(value, timestamp, self._assigner_context):
+            window = assigned if sets is None else sets.add_window(assigned, partial(self._merged, key))
+            if self._is_late(window):
+                if sets is not None:
+                    sets.retire_window(window)
+                continue
+            taken = True
+            pane = _Pane(self, key, window, sets)
+            keys.entry = pane.holder
+            do.contents.add(value, timestamp)
+            keys.entry = pane.entry
+            result = do.trigger.on_element(value, timestamp, window, self._trigger_context)
+            if result is not TriggerResult.CONTINUE:
+                self._act(result, pane, rows)
+            keys.entry = pane.entry
+            self._register_end(window)
+        keys.entry = key
+        if sets is not None:
+            sets.persist()
+        if not taken and do.late_data is not None and self._is_element_late(timestamp):
+            rows.add([(do.late_data, value)], timestamp)
+        return rows
+
+    def _windows_of(self, key: Any) -> MergingWindowSet | None:
+        if not self._merging:
+            return None
+        self._keys.entry = key
+        return MergingWindowSet(self._do.assigner, self._serializer, self._sets)  # type: ignore[arg-type]
+
+    def entry_of(self, key: Any, window: Any) -> Namespaced:
+        """Returns the entry under which the state and the timers of a window stand."""
+        return Namespaced(key, self._serializer.serialize(window))
+
+    def _is_late(self, window: Any) -> bool:
+        return bool(self._event_time and self._end_of(window) <= self._time.late_below)
+
+    def _is_element_late(self, timestamp: int | None) -> bool:
+        if not self._event_time or timestamp is None:
+            return False
+        return bool(timestamp + self._do.allowed_lateness <= self._time.late_below)
+
+    def _merged(self, key: Any, result: Any, windows: list[Any], holder: Any, others: list[Any]) -> None:
+        """Windows became one: moves what they had to it."""
+        self._check_merge(result)
+        keys, ctx, trigger = self._keys, self._trigger_context, self._do.trigger
+        entries = {window: self.entry_of(key, window) for window in windows}
+        keys.entry = self.entry_of(key, result)
+        ctx.merged = list(entries.values())
+        trigger.on_merge(result, ctx)
+        ctx.merged = ()
+        for window, entry in entries.items():
+            keys.entry = entry
+            trigger.clear(window, ctx)
+            self._delete_end(window)
+        self._do.contents.merge(keys, self.entry_of(key, holder), [self.entry_of(key, other) for other in others])
+
+    def _check_merge(self, result: Any) -> None:
+        """A window that is merged cannot be over: its timer has passed, and nothing would end it."""
+        now = self._time.late_below if self._event_time else self._time.processing_time
+        if self._end_of(result) <= now:
+            raise ValueError(f"windows were merged into {result}, which is over at {now}: mend merge_windows()")
+
+    # A timer ------------------------------------------------------------------------------------------------------
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any] | None:
+        """Fires what a timer of a window makes fire, and ends the window if it is over."""
+        do, keys, entry = self._do, self._keys, self._keys.entry
+        window = self._serializer.deserialize(entry.namespace)
+        sets = self._windows_of(entry.key)
+        if sets is not None and sets.state_window(window) is None:
+            return None  # it was merged, and its trigger left a timer behind
+        pane = _Pane(self, entry.key, window, sets)
+        rows = TimedRows()
+        in_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
+        call = do.trigger.on_event_time if in_event_time else do.trigger.on_processing_time
+        keys.entry = entry
+        result = call(timestamp, window, self._trigger_context)
+        if result is not TriggerResult.CONTINUE:
+            self._act(result, pane, rows)
+        if in_event_time is self._event_time and timestamp == self._end_of(window):
+            self._end(pane)
+        return rows
+
+    # A window -----------------------------------------------------------------------------------------------------
+
+    def _act(self, result: TriggerResult, pane: "_Pane", rows: TimedRows) -> None:
+        """Does what a trigger decided."""
+        keys, contents, window = self._keys, self._do.contents, pane.window
+        if result.is_fire():
+            keys.entry = pane.holder
+            given = contents.fire(window, partial(self._call, pane))
+            rows.add(given, window.max_timestamp() if isinstance(window, TimeWindow) else self._time.timestamp)
+        if result.is_purge():
+            keys.entry = pane.holder
+            contents.clear()
+            if self._do.ends_when_purged:
+                self._end(pane)
+
+    def _call(self, pane: "_Pane", elements: list[Any]) -> Iterable[Any]:
+        """Calls the window function, to its last row, with the key as current entry."""
+        function = self._do.function
+        if function is None:
+            return elements
+        self._keys.entry = pane.key
+        if isinstance(function, WindowFunction):
+            given = function.apply(pane.key, pane.window, elements)
+        else:
+            given = function.process(pane.key, self._process_context.at(pane.window, pane.entry), elements)
+        rows = list(given) if given is not None else []
+        self._keys.entry = pane.holder
+        return rows
+
+    def _end(self, pane: "_Pane") -> None:
+        """Removes all that there is of a window."""
+        keys = self._keys
+        keys.entry = pane.holder
+        self._do.contents.clear()
+        keys.entry = pane.entry
+        self._do.trigger.clear(pane.window, self._trigger_context)
+        keys.entry = pane.key
+        if isinstance(self._do.function, ProcessWindowFunction):
+            self._do.function.clear(self._process_context.at(pane.window, pane.entry))
+        if pane.sets is not None:
+            pane.sets.retire_window(pane.window)
+            pane.sets.persist()
+
+    def _register_end(self, window: Any) -> None:
+        end = self._end_of(window)
+        if end == MAX_TIMESTAMP:
+            return
+        if self._event_time:
+            self._timers.register_event_time_timer(end)
+        else:
+            self._timers.register_processing_time_timer(end)
+
+    def _delete_end(self, window: Any) -> None:
+        end = self._end_of(window)
+        if self._event_time:
+            self._timers.delete_event_time_timer(end)
+        else:
+            self._timers.delete_processing_time_timer(end)
+
+
+class _Pane:
+    """A key's part of a window.
+
+    Attributes:
+        key: The key.
+        window: The window.
+        sets: The key's windows, if they may be merged.
+        entry: Under which its timers and the states of trigger and function stand.
+        holder: Under which its elements stand.
+    """
+
+    __slots__ = ("entry", "holder", "key", "sets", "window")
+
+    def __init__(self, operator: WindowAdapter, key: Any, window: Any, sets: MergingWindowSet | None) -> None:
+        self.key, self.window, self.sets = key, window, sets
+        self.entry = operator.entry_of(key, window)
+        self.holder = self.entry
+        if sets is not None:
+            holder = sets.state_window(window)
+            if holder != window:
+                self.holder = operator.entry_of(key, holder)
+
+
+__all__ = ["MERGING_SET", "WindowAdapter"]

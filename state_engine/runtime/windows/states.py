@@ -1,0 +1,187 @@
+"""States of windows: found once by their descriptor, and merged between windows.
+
+A state reads and writes under the entry that is current: a key alone, or a key with a window as its namespace.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import AggregateFunction, KeyedStateStore, RuntimeContext
+from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from state_engine.backends.keys import KeyContext
+from state_engine.errors import JobDefinitionError
+
+Ask = Callable[[Any], Any]
+
+
+class KnownStates(KeyedStateStore):
+    """States by descriptor, each asked for once: making a state's schema costs more than reading the state.
+
+    Args:
+        context: Where to ask.
+        wrap: What each state becomes; nothing by default.
+    """
+
+    def __init__(self, context: RuntimeContext, wrap: Callable[[Any], Any] = lambda state: state) -> None:
+        self._context = context
+        self._wrap = wrap
+        self._known: dict[tuple[str, str], tuple[StateDescriptor, Any]] = {}
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._get("value", state_descriptor, self._context.get_state)  # type: ignore[no-any-return]
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._get("list", state_descriptor, self._context.get_list_state)  # type: ignore[no-any-return]
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._get("map", state_descriptor, self._context.get_map_state)  # type: ignore[no-any-return]
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._get("reducing", state_descriptor, self._context.get_reducing_state)  # type: ignore[no-any-return]
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._get("aggregating", state_descriptor, self._context.get_aggregating_state)  # type: ignore[no-any-return]
+
+    def of(self, descriptor: StateDescriptor) -> State:
+        """Returns the state of a descriptor of any kind."""
+        match descriptor:
+            case ListStateDescriptor():
+                return self.get_list_state(descriptor)
+            case MapStateDescriptor():
+                return self.get_map_state(descriptor)
+            case ReducingStateDescriptor():
+                return self.get_reducing_state(descriptor)
+            case AggregatingStateDescriptor():
+                return self.get_aggregating_state(descriptor)
+        return self.get_state(descriptor)  # type: ignore[arg-type]  # it refuses what is none
+
+    def _get(self, kind: str, descriptor: StateDescriptor, ask: Ask) -> Any:
+        known = self._known.get((kind, getattr(descriptor, "name", "")))
+        if known is not None and (known[0] is descriptor or _is_same(known[0], descriptor)):
+            return known[1]
+        state = self._wrap(ask(descriptor))
+        self._known[kind, descriptor.name] = descriptor, state
+        return state
+
+
+def _is_same(one: StateDescriptor, other: StateDescriptor) -> bool:
+    """Whether two descriptors of one name and kind have one type: authors like to make them anew for each call."""
+    keys = [getattr(d, "key_type_info", None) for d in (one, other)]
+    return type(one) is type(other) and one.type_info == other.type_info and keys[0] == keys[1]
+
+
+class MergeableStates(KnownStates):
+    """States of a trigger; aggregating ones come in a form that can be merged."""
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._get("aggregating", state_descriptor, self._ask_aggregating)  # type: ignore[no-any-return]
+
+    def _ask_aggregating(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return MergeableAggregatingState(self._context, descriptor)
+
+
+class MergeableAggregatingState(AggregatingState[Any, Any]):
+    """An aggregating state whose accumulators can be taken out and put back as they are.
+
+    The state below keeps the same accumulators by the same name and type; only its function is another one.
+    """
+
+    def __init__(self, context: RuntimeContext, descriptor: AggregatingStateDescriptor) -> None:
+        self.function = descriptor.get_agg_function()
+        raw = AggregatingStateDescriptor(descriptor.name, _Raw(self.function), descriptor.type_info)
+        self._raw = context.get_aggregating_state(raw)
+
+    def get(self) -> Any:
+        accumulator = self._raw.get()
+        return None if accumulator is None else self.function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        self._raw.add(value)
+
+    def clear(self) -> None:
+        self._raw.clear()
+
+    def accumulator(self) -> Any:
+        """Returns the accumulator; None without one."""
+        return self._raw.get()
+
+    def merge(self, accumulator: Any) -> None:
+        """Merges another accumulator into that of the current entry."""
+        there = self._raw.get()
+        self._raw.add(_Whole(accumulator if there is None else self.function.merge(there, accumulator)))
+
+
+class _Whole:
+    """An accumulator on its way into a state."""
+
+    __slots__ = ("accumulator",)
+
+    def __init__(self, accumulator: Any) -> None:
+        self.accumulator = accumulator
+
+
+class _Raw(AggregateFunction):
+    """Another function, but for results that are the accumulators."""
+
+    def __init__(self, function: AggregateFunction) -> None:
+        self._function = function
+
+    def create_accumulator(self) -> Any:
+        return self._function.create_accumulator()
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value.accumulator if type(value) is _Whole else self._function.add(value, accumulator)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self._function.merge(acc_a, acc_b)
+
+
+def merge_entries(state: Any, keys: KeyContext, target: Any, sources: Sequence[Any]) -> None:
+    """Moves what a state holds under several entries to one of them; the current entry is `target` afterwards.
+
+    Args:
+        state: A list, reducing or mergeable aggregating state.
+        keys: The current entry.
+        target: Where to; what is there comes first.
+        sources: Where from, in order.
+
+    Raises:
+        JobDefinitionError: The state cannot be merged.
+    """
+    take, put = _taking_and_putting(state)
+    for source in sources:
+        keys.entry = source
+        content = take()
+        if content is not None:
+            state.clear()
+            keys.entry = target
+            put(content)
+    keys.entry = target
+
+
+def _taking_and_putting(state: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    """Returns what gives all that a state holds, None being nothing, and what adds it to what it holds elsewhere."""
+    match state:
+        case ListState():
+            return lambda: list(state.get()) or None, state.add_all
+        case MergeableAggregatingState():
+            return state.accumulator, state.merge
+        case ReducingState():
+            return state.get, state.add
+    raise JobDefinitionError(
+        f"A trigger asked to merge a {type(state).__name__}.", action="Use a list, reducing or aggregating state."
+    )
+
+
+__all__ = ["KnownStates", "MergeableAggregatingState", "MergeableStates", "merge_entries"]

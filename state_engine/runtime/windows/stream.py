@@ -1,0 +1,242 @@
+"""What an author says about the windows of a stream, and what is made of it, without Spark: tests use it too."""
+
+import typing
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from state_engine.api.durations import as_milliseconds
+from state_engine.api.functions import AggregateFunction, Function, ReduceFunction
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.type_hints import type_information
+from state_engine.api.types import StructType, TypeInformation
+from state_engine.api.windows import (
+    Evictor,
+    MergingWindowAssigner,
+    ProcessWindowFunction,
+    Trigger,
+    WindowAssigner,
+    WindowFunction,
+)
+from state_engine.api.windows.assigners import CountWindowAssigner
+from state_engine.errors import JobDefinitionError, UnsupportedTypeError
+from state_engine.runtime.windows.contents import (
+    AggregatedContents,
+    Aggregating,
+    EvictableContents,
+    ListContents,
+    ReducedContents,
+    Reducing,
+    WindowContents,
+)
+from state_engine.runtime.windows.operation import WindowOperation
+from state_engine.runtime.windows.operator import WindowAdapter
+
+R = TypeVar("R")
+AnyWindowFunction = WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any]
+
+
+class WindowedStream(Generic[R]):
+    """Records partitioned by key and window: PyFlink's class of the same name.
+
+    `trigger`, `evictor`, `allowed_lateness` and `side_output_late_data` say more about the windows and return this
+    object; `reduce`, `aggregate`, `apply` and `process` say what becomes of them, and end with an operator. `uid` is
+    its stable name, under which its state is found. All raise `JobDefinitionError` for what cannot run.
+
+    Args:
+        columns: Of the records.
+        assigner: Which windows a record is in.
+        add: Makes an operator of an adapter, an output type and a uid.
+    """
+
+    def __init__(
+        self,
+        columns: StructType,
+        assigner: WindowAssigner[Any, Any],
+        add: Callable[[WindowAdapter, Any, str | None], R],
+    ) -> None:
+        self._columns = columns
+        self._assigner: WindowAssigner[Any, Any] = _checked(assigner, WindowAssigner, "window()")
+        self._add = add
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor | None = None
+        self._lateness = 0
+        self._late_data: OutputTag | None = None
+
+    def get_input_type(self) -> TypeInformation:
+        """Returns the columns of the records."""
+        return self._columns
+
+    def trigger(self, trigger: Trigger[Any, Any]) -> "WindowedStream[R]":
+        """Says when windows fire, in place of what the assigner says."""
+        _checked(trigger, Trigger, "trigger()")
+        if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise JobDefinitionError(
+                f"{type(trigger).__name__} cannot be used with {type(self._assigner).__name__}, whose windows merge.",
+                action="Let its can_merge() return True and its on_merge() do what is needed, or take another trigger.",
+            )
+        self._trigger = trigger
+        return self
+
+    def evictor(self, evictor: Evictor) -> "WindowedStream[R]":
+        """Says which elements leave a window before or after its function; the window then keeps all of them."""
+        self._evictor = _checked(evictor, Evictor, "evictor()")
+        return self
+
+    def allowed_lateness(self, time_ms: Any) -> "WindowedStream[R]":
+        """Says how long behind its end an event-time window still takes records, each of which fires it anew.
+
+        Args:
+            time_ms: In ms, or a `Time`; 0 without this call.
+        """
+        is_number = isinstance(time_ms, int) and not isinstance(time_ms, bool)
+        lateness = time_ms if is_number else as_milliseconds(time_ms, "The allowed lateness")
+        if lateness < 0:
+            raise JobDefinitionError(f"The allowed lateness was given as {time_ms!r}.", action="Give 0 or more.")
+        self._lateness = lateness
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> "WindowedStream[R]":
+        """Says where records go that are too late for all their windows; without this call they are dropped.
+
+        Args:
+            output_tag: Its columns are those of the stream. `get_side_output` of the result gives the stream.
+        """
+        self._late_data = _checked(output_tag, OutputTag, "side_output_late_data()")
+        return self
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        window_function: AnyWindowFunction | None = None,
+        output_type: Any = None,
+        *,
+        uid: str | None = None,
+    ) -> R:
+        """Reduces the records of a window as they come.
+
+        Args:
+            reduce_function: Makes one record of two, of the stream's columns.
+            window_function: Gets the one record that is left; without it that is the window's row.
+            output_type: Columns of the rows; by default those of the stream, if there is no window function.
+            uid: Stable name of the operator.
+        """
+        if not isinstance(reduce_function, ReduceFunction) and (
+            isinstance(reduce_function, (type, Function)) or not callable(reduce_function)
+        ):
+            raise JobDefinitionError(
+                f"reduce() got {reduce_function!r}.", action="Give a ReduceFunction or a function of two records."
+            )
+        contents: WindowContents = ReducedContents(reduce_function, self._columns)
+        if self._evictor is not None:
+            contents = EvictableContents(self._columns, self._evictor, Reducing(reduce_function))
+        output = self._columns if output_type is None and window_function is None else output_type
+        folding = reduce_function if isinstance(reduce_function, Function) else None
+        return self._end("reduce", contents, window_function, output, uid, folding)
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: AnyWindowFunction | None = None,
+        accumulator_type: Any = None,
+        output_type: Any = None,
+        *,
+        uid: str | None = None,
+    ) -> R:
+        """Aggregates the records of a window as they come.
+
+        Args:
+            aggregate_function: Its accumulator is all that is kept of a window.
+            window_function: Gets the one result; without it that is the window's row.
+            accumulator_type: Type of the accumulator; by default the type hint of what `create_accumulator` returns.
+            output_type: Columns of the rows; required.
+            uid: Stable name of the operator.
+        """
+        _checked(aggregate_function, AggregateFunction, "aggregate()")
+        if self._evictor is None:
+            accumulator = _accumulator_type(aggregate_function, accumulator_type)
+            contents: WindowContents = AggregatedContents(aggregate_function, accumulator)
+        else:
+            contents = EvictableContents(self._columns, self._evictor, Aggregating(aggregate_function))
+        return self._end("aggregate", contents, window_function, output_type, uid, aggregate_function)
+
+    def apply(
+        self, window_function: WindowFunction[Any, Any, Any, Any], output_type: Any = None, *, uid: str | None = None
+    ) -> R:
+        """Applies a function to all records of a window, which are kept until then.
+
+        Args:
+            window_function: Makes rows of them.
+            output_type: Columns of the rows; required.
+            uid: Stable name of the operator.
+        """
+        _checked(window_function, WindowFunction, "apply()")
+        return self._end("apply", self._listed(), window_function, output_type, uid)
+
+    def process(
+        self,
+        process_window_function: ProcessWindowFunction[Any, Any, Any, Any],
+        output_type: Any = None,
+        *,
+        uid: str | None = None,
+    ) -> R:
+        """Applies a function to all records of a window, with state; as `apply`."""
+        _checked(process_window_function, ProcessWindowFunction, "process() on windows")
+        return self._end("process", self._listed(), process_window_function, output_type, uid)
+
+    def _listed(self) -> WindowContents:
+        return ListContents(self._columns) if self._evictor is None else EvictableContents(self._columns, self._evictor)
+
+    def _end(
+        self,
+        verb: str,
+        contents: WindowContents,
+        function: AnyWindowFunction | None,
+        output_type: Any,
+        uid: str | None,
+        folding: Function | None = None,
+    ) -> R:
+        if function is not None and not isinstance(function, (WindowFunction, ProcessWindowFunction)):
+            raise JobDefinitionError(
+                f"{verb}() got {function!r} as window function.",
+                action="Give an object of a WindowFunction or a ProcessWindowFunction.",
+            )
+        if output_type is None:
+            raise JobDefinitionError(
+                f"{verb}() of windows got no output_type.",
+                action="Declare the columns of its rows: output_type='a int, b string'.",
+            )
+        operation = WindowOperation(
+            verb=verb,
+            assigner=self._assigner,
+            trigger=self._trigger or self._assigner.get_default_trigger(None),
+            contents=contents,
+            function=function,
+            folding=folding,
+            allowed_lateness=self._lateness,
+            late_data=self._late_data,
+            ends_when_purged=self._trigger is None and isinstance(self._assigner, CountWindowAssigner),
+        )
+        return self._add(WindowAdapter(operation), output_type, uid)
+
+
+def _checked(given: Any, wanted: type, what: str) -> Any:
+    if not isinstance(given, wanted):
+        raise JobDefinitionError(f"{what} got {given!r}.", action=f"Give an object of a {wanted.__name__}.")
+    return given
+
+
+def _accumulator_type(function: AggregateFunction, declared: Any) -> TypeInformation:
+    if declared is not None:
+        return type_information(declared)
+    try:
+        hint = typing.get_type_hints(function.create_accumulator).get("return")
+        return type_information(hint)
+    except (UnsupportedTypeError, NameError, TypeError):
+        raise JobDefinitionError(
+            f"The type of {type(function).__name__}'s accumulator is not known.",
+            action="Give accumulator_type, such as Types.TUPLE([Types.LONG(), Types.DOUBLE()]), or declare what "
+            "create_accumulator returns: def create_accumulator(self) -> tuple[int, float].",
+        ) from None
+
+
+__all__ = ["AnyWindowFunction", "WindowedStream"]
