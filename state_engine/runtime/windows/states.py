@@ -74,8 +74,8 @@ class KnownStates(KeyedStateStore):
 
 def _is_same(one: StateDescriptor, other: StateDescriptor) -> bool:
     """Whether two descriptors of one name and kind have one type: authors like to make them anew for each call."""
-    keys = [getattr(d, "key_type_info", None) for d in (one, other)]
-    return type(one) is type(other) and one.type_info == other.type_info and keys[0] == keys[1]
+    parts = [(type(d), d.type_info, d.ttl_config, getattr(d, "key_type_info", None)) for d in (one, other)]
+    return parts[0] == parts[1]
 
 
 class MergeableStates(KnownStates):
@@ -97,6 +97,7 @@ class MergeableAggregatingState(AggregatingState[Any, Any]):
     def __init__(self, context: RuntimeContext, descriptor: AggregatingStateDescriptor) -> None:
         self.function = descriptor.get_agg_function()
         raw = AggregatingStateDescriptor(descriptor.name, _Raw(self.function), descriptor.type_info)
+        raw.ttl_config = descriptor.ttl_config
         self._raw = context.get_aggregating_state(raw)
 
     def get(self) -> Any:
