@@ -3,6 +3,12 @@
 Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
 """
 
+from state_engine.api.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -46,10 +52,14 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "Duration",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "ListState",

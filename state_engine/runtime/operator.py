@@ -1,6 +1,6 @@
 """An operator instance: one function over one key-group range, record by record, Arrow at both ends."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -143,7 +143,7 @@ class Operator:
         backend = self.backend
         return backend.timers(domain).earliest() if backend is not None and backend.has_timers(domain) else None
 
-    def _keys(self, columns: list[list[Any]]) -> list[Any]:
+    def _keys(self, columns: Sequence[list[Any]] | Mapping[int, list[Any]]) -> list[Any]:
         if len(self._key_positions) == 1:
             return columns[self._key_positions[0]]
         return list(zip(*itemgetter(*self._key_positions)(columns), strict=True))

@@ -12,7 +12,7 @@ from state_engine.log.ops import RESERVED
 from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.serialization.column import Column
 
-OperatorKind = Literal["keyed_process", "process"]
+OperatorKind = Literal["keyed_process", "process", "keyed_co_process", "co_process"]
 
 
 @dataclass(frozen=True)

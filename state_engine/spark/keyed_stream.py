@@ -16,6 +16,7 @@ from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdap
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 
 if TYPE_CHECKING:
+    from state_engine.spark.connected_streams import ConnectedStreams
     from state_engine.spark.stream import DataStream
 
 
@@ -28,9 +29,24 @@ class KeyedStream:
     """
 
     def __init__(self, stream: "DataStream", key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
-        self._stream = stream
-        self._key = key
-        self._order_by = order_by
+        self.stream = stream
+        self.key = key
+        self.order_by = order_by
+
+    def connect(self, other: "KeyedStream") -> "ConnectedStreams":
+        """Brings this stream and another keyed one into one operator, where they share the state of their keys.
+
+        Raises:
+            JobDefinitionError: The other is no keyed stream of the same job.
+            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+        """
+        from state_engine.spark.connected_streams import ConnectedStreams
+
+        if not isinstance(other, KeyedStream):
+            raise JobDefinitionError(
+                f"connect() of a keyed stream got {type(other).__name__}.", action="Put key_by(...) in front of both."
+            )
+        return ConnectedStreams(self, other)
 
     def process(self, function: KeyedProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Applies a function with the state of each record's key.
@@ -60,7 +76,7 @@ class KeyedStream:
 
     def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
         """Keeps the records for which the function says so."""
-        return self._apply(FilterAdapter(function), self._stream.columns, uid)
+        return self._apply(FilterAdapter(function), self.stream.columns, uid)
 
     def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], *, uid: str | None = None) -> "DataStream":
         """Reduces the records of each key, and gives for each what they come to so far.
@@ -68,7 +84,7 @@ class KeyedStream:
         The function gets what it returned last, or the key's first record, and the record that came; it returns a row
         of the stream's columns.
         """
-        return self._apply(ReduceAdapter(function, self._stream.columns), self._stream.columns, uid)
+        return self._apply(ReduceAdapter(function, self.stream.columns), self.stream.columns, uid)
 
     def sum(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
         """Gives for each record its key's first one, with the sum of a field so far.
@@ -108,11 +124,11 @@ class KeyedStream:
         return self._run("max_by", field, uid)
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
-        columns = self._stream.columns
+        columns = self.stream.columns
         return self._apply(RunningAdapter(verb, field, columns), columns, uid)
 
     def _apply(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
-        return self._stream.add_operator("keyed_process", function, output_type, uid, self._key, self._order_by)
+        return self.stream.add_operator("keyed_process", function, output_type, uid, self.key, self.order_by)
 
 
 __all__ = ["KeyedStream"]

@@ -14,6 +14,7 @@ from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
+from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
@@ -213,27 +214,53 @@ class DataStream:
             JobDefinitionError: A stream has other columns than this one, is of another job, or no stream at all.
             UnsupportedTopologyError: A stream is a side output, or two of them begin at one source or operator.
         """
-        edges = list(self.feeding())
+        edges = self.feeding()
         for stream in streams:
-            self.check_joins(stream, "union")
+            self._check_stream(stream, "union")
             if stream.columns != self._columns:
                 raise JobDefinitionError(
                     f"union() of {self._columns.ddl()} and {stream.columns.ddl()}.",
                     action="Bring them to the same names, types and order by select(...), or connect() them.",
                 )
-            edges.extend(stream.feeding())
-        check_distinct(edges)
-        return DataStream(self._job, tuple(edges), self._columns)
+            self.check_meets(stream)
+            edges = (*edges, *stream.feeding())
+            _check_distinct(edges)
+        return DataStream(self._job, edges, self._columns)
 
-    def check_joins(self, other: object, verb: str) -> None:
-        """Raises JobDefinitionError unless `other` is a stream of the same job."""
+    def connect(self, other: "DataStream") -> ConnectedStreams:
+        """Brings this stream and another one into one operator with two inputs; the columns may differ.
+
+        Raises:
+            JobDefinitionError: The other is no stream of the same job, or it is keyed and this one is not.
+            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+        """
+        self._check_stream(other, "connect")
+        return ConnectedStreams(self, other)
+
+    @staticmethod
+    def _check_stream(other: object, verb: str) -> None:
         if not isinstance(other, DataStream):
-            raise JobDefinitionError(f"{verb}() got {type(other).__name__}.", action="Give streams without key.")
+            raise JobDefinitionError(
+                f"{verb}() got {type(other).__name__}.", action="Give streams of the job, without key_by()."
+            )
+
+    def check_meets(self, other: "DataStream") -> None:
+        """Checks that this stream and another one may go to one operator.
+
+        Raises:
+            JobDefinitionError: The other is of another job.
+            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+        """
         if other._job is not self._job:
             raise JobDefinitionError(
-                f"{verb}() of streams of the jobs {self._job.name!r} and {other._job.name!r}.",
+                f"Streams of the jobs {self._job.name!r} and {other._job.name!r} cannot come together.",
                 action="Begin both with from_stream() of one job.",
             )
+        _check_distinct((*self.feeding(), *other.feeding()))
+
+    def claim_uid(self, uid: str | None, kind: str) -> str:
+        """Takes the uid of an operator behind this stream."""
+        return self._job.claim_uid(uid, kind)
 
     def get_side_output(self, tag: OutputTag) -> "DataStream":
         """Returns a side output of the operator that this stream is the main output of.
@@ -283,7 +310,7 @@ class DataStream:
         return self
 
 
-def check_distinct(edges: Sequence[Edge]) -> None:
+def _check_distinct(edges: Sequence[Edge]) -> None:
     """Raises UnsupportedTopologyError if two of the streams that come together begin at one source or operator."""
     begun: set[tuple[type, object]] = set()
     for origin in (edge.origin for edge in edges):
@@ -296,4 +323,4 @@ def check_distinct(edges: Sequence[Edge]) -> None:
         begun.add(one)
 
 
-__all__ = ["DataStream", "check_distinct"]
+__all__ = ["DataStream"]

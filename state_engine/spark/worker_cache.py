@@ -22,6 +22,7 @@ from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
 from state_engine.runtime.operator import Operator
+from state_engine.runtime.two_input_operator import operator_of
 from state_engine.spark.task_spec import TaskSpec, unpack
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -76,7 +77,7 @@ class WorkerCache:
             self.drop(cached)
             cached = None
         if cached is None:
-            cached = Cached(Operator(unpack(payload).operator, subtask, own.parallelism))
+            cached = Cached(operator_of(unpack(payload).operator, subtask, own.parallelism))
             _load(cached, plan)
         self._entries[key] = cached
         self._evict(cache_bytes)

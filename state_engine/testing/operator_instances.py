@@ -22,6 +22,7 @@ from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.runtime.two_input_operator import operator_of
 from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState
 
 JOB = "harness"
@@ -82,7 +83,7 @@ class OperatorInstances:
         with self._dropped_on_failure():
             for subtask in self._subtasks:
                 spec = dataclasses.replace(self._spec, function=copy.deepcopy(self._spec.function))
-                operator = Operator(spec, subtask, self._parallelism)
+                operator = operator_of(spec, subtask, self._parallelism)
                 self._running.append(operator)
                 self._attach(operator)
                 with self._reported(subtask):

@@ -87,6 +87,23 @@ class Input:
         return reader.parquet(str(self.folder))
 
 
+class Folders:
+    """Folders of input whose records share one numbering."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.inputs = [Input(folder / f"in{n}") for n in range(count)]
+
+    def add(self, *files: int, rows: int = 20) -> None:
+        """Adds so many files to each folder."""
+        for source, count in zip(self.inputs, files, strict=True):
+            for _ in range(count):
+                source.add(records(rows, seed=len(self.all), first=len(self.all)))
+
+    @property
+    def all(self) -> list[Record]:
+        return sorted(row for source in self.inputs for row in source.all)
+
+
 def write_rows(path: Path, rows: Sequence[Record], modified: int) -> None:
     """Writes Parquet under its final name at once, as old as it shall look."""
     schema = pa.schema([("n", pa.int64()), ("k", pa.string()), ("sub", pa.string()), ("v", pa.int64())])

@@ -5,8 +5,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support import NEGATIVE, TALLY, TOTALS, Input, Tally, Totals, by_n, run_all, truth, wait_for
+from support import (
+    COUNTS,
+    NEGATIVE,
+    TALLY,
+    TOTALS,
+    Count,
+    Folders,
+    Input,
+    Tally,
+    Totals,
+    by_n,
+    run_all,
+    truth,
+    wait_for,
+)
 
+from state_engine.api import KeyedCoProcessFunction
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -84,3 +99,45 @@ def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path
     assert os.path.getsize(tally_calls) == len(source.all)
     assert os.path.getsize(totals_calls) == len(expected.tally)
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.tally, expected.negative, expected.totals]
+
+
+def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once(spark, tmp_path: Path) -> None:
+    calls = {name: str(tmp_path / name) for name in ("one", "two", "of-first", "of-source")}
+
+    class Counted(Count):
+        def __init__(self, name: str) -> None:
+            self.file = calls[name]
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            one_more(self.file)
+            return super().process_element(value, ctx)
+
+    class Both(KeyedCoProcessFunction):
+        def process_element1(self, value: Any, ctx: Any) -> Any:
+            one_more(calls["of-first"])
+            return [(value.n, value.k, 1)]
+
+        def process_element2(self, value: Any, ctx: Any) -> Any:
+            one_more(calls["of-source"])
+            return [(value.n, value.k, 2)]
+
+    folders = Folders(tmp_path, 4)
+    folders.add(3, 3, 3, 3)
+    job = StreamJob("connected-jobs", root=str(tmp_path / "root"), parallelism=PARALLELISM)
+    streams = [job.from_stream(source.stream(spark)) for source in folders.inputs]
+    one = streams[0].union(streams[1]).key_by("k").process(Counted("one"), COUNTS, uid="one")
+    two = streams[2].key_by("k").process(Counted("two"), COUNTS, uid="two")
+    last = streams[3].select("n", "k", "v as times")
+    both = one.union(two).connect(last).key_by("k", "k").process(Both(), COUNTS, uid="both")
+    both.sink_to(MemorySink("connected-jobs"), uid="out")
+    client = run_all(job)
+
+    assert len(client.epochs) == client.spark_jobs == 3
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 3, "the end of all jobs in Spark's books")
+    for work in work_of(spark, str(client.query.runId)):
+        # Two first operators read and route beside each other.
+        assert (work.stages, work.skipped_stages, work.failed_tasks) == (4, 0, 0)
+    sizes = [len(source.all) for source in folders.inputs]
+    expected = [sizes[0] + sizes[1], sizes[2], sum(sizes[:3]), sizes[3]]
+    assert [os.path.getsize(file) for file in calls.values()] == expected
+    assert sorted(row["n"] for row in MemorySink("connected-jobs").rows()) == [row.n for row in folders.all]

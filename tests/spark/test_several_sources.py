@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COUNTS, Count, Input, Totals, by_n, counted, newest, records, run_all, state_of
+from support import COUNTS, Count, Folders, Input, Totals, by_n, counted, newest, run_all, state_of
 
 from state_engine.errors import (
     JobDefinitionError,
@@ -18,23 +18,6 @@ pytestmark = pytest.mark.spark
 
 TOTALS = "n bigint, sub string, total bigint"
 SUMMED = "n bigint, sub string, times bigint"
-
-
-class Folders:
-    """Folders of input whose records share one numbering."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        self.inputs = [Input(folder / f"in{n}") for n in range(count)]
-
-    def add(self, *files: int, rows: int = 20) -> None:
-        """Adds so many files to each folder."""
-        for source, count in zip(self.inputs, files, strict=True):
-            for _ in range(count):
-                source.add(records(rows, seed=len(self.all), first=len(self.all)))
-
-    @property
-    def all(self) -> list[Any]:
-        return sorted(row for source in self.inputs for row in source.all)
 
 
 def union_job(spark: Any, folders: Folders, root: Path, name: str, **options: Any) -> StreamJob:

@@ -1,0 +1,103 @@
+"""An operator instance with two inputs, whose records come in one order in one set of columns."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.types import StructType
+from state_engine.runtime.co_adapters import CoAdapter
+from state_engine.runtime.emitted import Emitted
+from state_engine.runtime.operator import Operator
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.runtime.two_inputs import INPUT, TwoInputs
+from state_engine.serialization.convert import reader, row_maker
+
+
+class TwoInputOperator(Operator):
+    """As `Operator`, for a function with `process_element1` and `process_element2`.
+
+    Args:
+        spec: The operator.
+        two: Its inputs.
+        subtask: Its number.
+        parallelism: The operator's parallelism.
+    """
+
+    def __init__(self, spec: OperatorSpec, two: TwoInputs, subtask: int, parallelism: int) -> None:
+        super().__init__(spec, subtask, parallelism)
+        self._tag = spec.input.names.index(INPUT)
+        self._rows = ((1, _Rows(two.first, range(len(two.first.names)))), (2, _Rows(two.second, two.places)))
+        of_adapter = self.function.verb if isinstance(self.function, CoAdapter) else None
+        self._calls = tuple(f"{of_adapter or 'process_element'}{n}" for n in (1, 2))
+
+    def process(self, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+        arrays = batch.columns
+        keys: Iterable[Any] = repeat(None)
+        if self.backend is not None:
+            keys = self._keys({n: self._read_columns[n](arrays[n]) for n in self._key_positions})
+        tags: Any = arrays[self._tag]
+        times: Iterable[int | None] = arrays[-1].to_pylist() if len(arrays) > len(self._read_columns) else repeat(None)
+        first, second = (rows.of(batch.filter(pc.equal(tags, pa.scalar(n, tags.type)))) for n, rows in self._rows)
+        emitted = self._emitted()
+        self._two_input_loop(keys, times, tags.to_pylist(), first, second, emitted)
+        return self._outputs(emitted)
+
+    def _two_input_loop(
+        self,
+        keys: Iterable[Any],
+        times: Iterable[int | None],
+        tags: list[int],
+        first: Iterator[Any],
+        second: Iterator[Any],
+        emitted: Emitted,
+    ) -> None:
+        process1, process2 = self.function.process_element1, self.function.process_element2
+        record, context, time = self._record, self.context, self.time
+        key: Any = None
+        row: Any = None
+        tag = 1
+        try:
+            for tag, key, at in zip(tags, keys, times, strict=False):
+                context.entry = key
+                time.timestamp = at
+                if tag == 1:
+                    row = next(first)
+                    result = process1(row, record)
+                else:
+                    row = next(second)
+                    result = process2(row, record)
+                if result is not None:
+                    emitted.add(result, at)
+        except Exception as error:
+            raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
+
+
+class _Rows:
+    """Makes row objects of one input's records.
+
+    Args:
+        struct: Columns of the input.
+        places: Position of each among the shared columns.
+    """
+
+    def __init__(self, struct: StructType, places: Sequence[int]) -> None:
+        self._places = places
+        self._readers = [reader(t) for t in struct.types]
+        self._make_row = row_maker(struct)
+
+    def of(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Yields the rows of a batch that holds records of this input alone."""
+        columns = [read(batch.column(place)) for read, place in zip(self._readers, self._places, strict=True)]
+        return map(self._make_row, *columns)
+
+
+def operator_of(spec: OperatorSpec, subtask: int, parallelism: int) -> Operator:
+    """Returns an instance of an operator, with one input or two."""
+    two = spec.two_inputs
+    return Operator(spec, subtask, parallelism) if two is None else TwoInputOperator(spec, two, subtask, parallelism)
+
+
+__all__ = ["TwoInputOperator", "operator_of"]

@@ -1,0 +1,129 @@
+"""Two streams that meet in one operator, each with its own columns."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from state_engine.api.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from state_engine.api.functions import Function
+from state_engine.api.output_tag import columns_type
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.co_adapters import CoAdapter, CoFlatMapAdapter, CoMapAdapter
+from state_engine.runtime.spec import OperatorKind
+from state_engine.runtime.two_inputs import KeyedInput, two_inputs
+from state_engine.spark.graph import OperatorNode
+from state_engine.spark.keyed_stream import KeyedStream
+
+if TYPE_CHECKING:
+    from state_engine.spark.stream import DataStream
+
+Keys = str | Sequence[str]
+
+
+class ConnectedStreams:
+    """Two streams, keyed or not, whose records go to the two methods of one function.
+
+    Keyed streams share the state of their key. Without an order the records of an epoch come in any order, those of
+    the one input among those of the other. With an order on both they come in one order, and input 1 first among
+    equals; with an order on one of them, only its own records are in order.
+    """
+
+    def __init__(self, stream1: "DataStream | KeyedStream", stream2: "DataStream | KeyedStream") -> None:
+        self._streams = tuple(s.stream if isinstance(s, KeyedStream) else s for s in (stream1, stream2))
+        self._inputs = tuple(_input(stream) for stream in (stream1, stream2))
+        self._streams[0].check_meets(self._streams[1])
+
+    def key_by(
+        self, columns1: Keys, columns2: Keys, *, order_by1: Sequence[str] = (), order_by2: Sequence[str] = ()
+    ) -> "ConnectedStreams":
+        """Partitions both streams by key.
+
+        Args:
+            columns1: Key columns of the first stream. State tables have their names.
+            columns2: Those of the second: as many, of the same types.
+            order_by1: Columns by which the first one's records of an epoch come in order; as in `DataStream.key_by`.
+            order_by2: Those of the second: of the same types, if both are given.
+
+        Raises:
+            UnsupportedTypeError: A column cannot be a key.
+            JobDefinitionError: A column is missing or has a reserved name.
+        """
+        first, second = self._streams
+        return ConnectedStreams(
+            first.key_by(*_names(columns1), order_by=order_by1), second.key_by(*_names(columns2), order_by=order_by2)
+        )
+
+    def map(self, function: CoMapFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
+        """Makes one row of each record, or none where the function returns None."""
+        return self._apply(CoMapAdapter(function), output_type, uid)
+
+    def flat_map(self, function: CoFlatMapFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
+        """Makes any number of rows of each record: what the function yields or returns."""
+        return self._apply(CoFlatMapAdapter(function), output_type, uid)
+
+    def process(
+        self, function: KeyedCoProcessFunction | CoProcessFunction, output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Applies a function to both streams.
+
+        Args:
+            function: A `KeyedCoProcessFunction` on keyed streams, otherwise a `CoProcessFunction`.
+            output_type: Columns of the rows that it returns.
+            uid: Stable name of the operator; its state is found under it.
+
+        Raises:
+            JobDefinitionError: The function is of the wrong kind; the keys or the orders differ in their types.
+            UnsupportedTopologyError: Another operator reads one of the streams.
+        """
+        keyed = self.is_keyed_stream()
+        wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
+        if not isinstance(function, wanted):
+            raise JobDefinitionError(
+                f"process() on connected streams {'with' if keyed else 'without'} key got {type(function).__name__}.",
+                action=f"Give a {wanted.__name__}"
+                + (", or put key_by(...) in front of a KeyedCoProcessFunction." if not keyed else "."),
+            )
+        return self._apply(function, output_type, uid)
+
+    def is_keyed_stream(self) -> bool:
+        """Says whether a stream is keyed; the other one has to be keyed too."""
+        return any(one.key for one in self._inputs)
+
+    def _apply(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
+        first, second = self._inputs
+        two = two_inputs(first, second)
+        kind: OperatorKind = "keyed_co_process" if first.key else "co_process"
+        called = f"co_{function.verb}" if isinstance(function, CoAdapter) else kind
+        one, other = self._streams
+        edges = (*one.feeding(1), *other.feeding(2))
+        return one.behind(
+            OperatorNode(
+                uid=one.claim_uid(uid, called),
+                kind=kind,
+                function=function,
+                edges=edges,
+                input=two.columns,
+                key=first.key,
+                order_by=first.order_by,
+                output=columns_type(output_type, f"operator {uid or called!r}"),
+                generated_uid=uid is None,
+                two_inputs=two,
+            )
+        )
+
+
+def _input(stream: "DataStream | KeyedStream") -> KeyedInput:
+    if isinstance(stream, KeyedStream):
+        return KeyedInput(stream.stream.columns, stream.key, stream.order_by)
+    return KeyedInput(stream.columns)
+
+
+def _names(columns: Keys) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+__all__ = ["ConnectedStreams"]
