@@ -169,7 +169,7 @@ class JobBuilder:
                 for change in changes.get((uid, schema.name), ()):
                     group = self._group(schema, change)
                     if subtask_of(group, self.parallelism, self.max_parallelism) == subtask:
-                        rows.append(_row(schema, change, group, seq))
+                        rows.append(_row(schema, change, group, seq, self.now_ms))
                         seq += 1
                 rows.sort(key=lambda row: (row["key_group"], row["seq"]))
                 tables.append((schema, pa.Table.from_pylist(rows, log_schema(schema, ddl_to_arrow))))
@@ -212,9 +212,9 @@ class JobBuilder:
         return key_group_of(change.key, [column.type for column in schema.key], self.max_parallelism)
 
 
-def _row(schema: StateSchema, change: Change, group: int, seq: int) -> dict[str, Any]:
+def _row(schema: StateSchema, change: Change, group: int, seq: int, now_ms: int) -> dict[str, Any]:
     row: dict[str, Any] = {"key_group": group, "namespace": change.namespace, "value": change.value}
-    row |= {"op": int(change.op), "seq": seq, "last_access": None}
+    row |= {"op": int(change.op), "seq": seq, "last_access": now_ms if change.op < Op.DELETE else None}
     if change.op != Op.RESET_GROUP:
         row |= {column.name: value for column, value in zip(schema.key, change.key, strict=True)}
     if schema.user_key is not None:

@@ -12,9 +12,10 @@ from state_engine.errors import (
     RestoreError,
     SourcesChangedError,
     StateTypeChangedError,
+    TtlTimeChangedError,
     UnknownOperatorError,
 )
-from state_engine.log.records import SourceFingerprint
+from state_engine.log.records import SourceFingerprint, StateSchema, StateTtl
 from state_engine.serialization.column import Column
 from state_engine.testing.simulated import Faults
 from state_engine.testing.simulated_tasks import schema
@@ -50,6 +51,11 @@ REFUSALS: list[tuple[Change, type[RestoreError], str]] = [
         operator(schemas=(replace(schema("count"), schema_id="x", shape="list"),)),
         StateTypeChangedError,
         "value, is list",
+    ),
+    (
+        operator(schemas=(replace(schema("count"), ttl=StateTtl(milliseconds=1, time="event")),)),
+        TtlTimeChangedError,
+        "goes by event time.*in processing time.*allow_time_characteristic_change",
     ),
     (operator(uid="counter"), UnknownOperatorError, r"'count' \(n\).*new in the job: counter"),
     (source(kind="delta"), SourcesChangedError, "source 0: kind was counted, is delta"),
@@ -111,3 +117,22 @@ def test_parallelism_may_change_but_not_beyond_max_parallelism() -> None:
     simulation.finish(Faults())
     simulation.start(replace(request(), parallelism=50))
     assert {op.parallelism for op in simulation.head.manifest.operators.values()} == {13}
+
+
+def test_a_time_to_live_comes_with_the_start_and_changes_with_the_next() -> None:
+    def ttl(**fields: object) -> Change:
+        return operator(schemas=(replace(schema("count"), ttl=StateTtl(milliseconds=9, **fields)),))  # type: ignore[arg-type]
+
+    simulation = Simulation()
+    simulation.finish(Faults())
+
+    def known() -> StateSchema:
+        return next(known for known in simulation.head.manifest.schemas if known.uid == "count")
+
+    simulation.start(ttl()(request()))
+    assert known() == replace(schema("count"), ttl=StateTtl(milliseconds=9))
+    simulation.start(ttl(update="read")(request()))
+    assert known() == replace(schema("count"), ttl=StateTtl(milliseconds=9, update="read"))
+    simulation.start(ttl(time="event", allow_change=True)(request()))
+    assert known().ttl == StateTtl(milliseconds=9, time="event")
+    assert known().unknown_until == simulation.head.manifest.epoch, "the claim's own epoch, which has no rows"
