@@ -45,6 +45,7 @@ from state_engine.api.state import (
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
+from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
 from state_engine.api.windows.functions import ProcessWindowFunction, WindowFunction
 
 __all__ = [
@@ -82,9 +83,11 @@ __all__ = [
     "Time",
     "TimeDomain",
     "TimerService",
+    "TimestampAssigner",
     "TypeInformation",
     "Types",
     "ValueState",
     "ValueStateDescriptor",
+    "WatermarkStrategy",
     "WindowFunction",
 ]

@@ -79,12 +79,18 @@ class JobClient:
         self._heartbeat = Heartbeat(
             f"heartbeat-{job.name}",
             job.heartbeat_interval_ms,
-            is_alive=lambda: bool(self._query.isActive),
+            has_ended=self._query_has_ended,
             beat=self._beat,
             at_end=self._at_end,
             failed=self._failed_between_batches,
         )
         self._heartbeat.start()
+
+    def _query_has_ended(self, within_s: float) -> bool:
+        try:
+            return bool(self._query.awaitTermination(within_s))
+        except PySparkException:  # what it failed with
+            return True
 
     def _beat(self) -> None:
         if self._driver.is_due(SystemClock().now_ms()):

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
+from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.log.records import StateSchema
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
@@ -41,7 +42,16 @@ class MapStep:
     output: StructType
 
 
-Step = SelectStep | WhereStep | MapStep
+@dataclass(frozen=True)
+class TimeStep:
+    """`assign_timestamps_and_watermarks` between operators: columns of ours behind those of the records."""
+
+    records: StructType
+    strategy: WatermarkStrategy
+    columns: tuple[str, ...]
+
+
+Step = SelectStep | WhereStep | MapStep | TimeStep
 
 
 @dataclass
@@ -92,25 +102,55 @@ class OperatorNode:
 
     @property
     def sources(self) -> "list[tuple[SourceNode, int]]":
-        """The sources that feed it, each with the number of the input."""
-        return [(edge.origin, edge.input) for edge in self.edges if isinstance(edge.origin, SourceNode)]
+        """The sources that feed it, each with the number of the edge."""
+        return [(edge.origin, n) for n, edge in enumerate(self.edges) if isinstance(edge.origin, SourceNode)]
 
     @property
-    def upstream(self) -> "list[tuple[OperatorNode, Edge]]":
-        """The operators that feed it, each with the way from there."""
-        return [(edge.origin, edge) for edge in self.edges if isinstance(edge.origin, OperatorNode)]
+    def upstream(self) -> "list[tuple[OperatorNode, int]]":
+        """The operators that feed it, each with the number of the edge."""
+        return [(edge.origin, n) for n, edge in enumerate(self.edges) if isinstance(edge.origin, OperatorNode)]
+
+    @property
+    def timed(self) -> bool:
+        """Whether its records have event times."""
+        return any(edge.timed for edge in self.edges)
+
+    @property
+    def emits_event_time(self) -> bool:
+        """Whether the operator behind it wants to know the event times of its output."""
+        edges = self.downstream.edges if self.downstream is not None else ()
+        return self.timed and any(edge.origin is self and edge.strategy is None for edge in edges)
+
+    @property
+    def tells_partitions(self) -> bool:
+        """Whether records have to say whose event time theirs is."""
+        own = [edge.strategy for edge in self.edges if edge.strategy and edge.strategy.out_of_orderness is not None]
+        return bool(own) and (len(self.edges) > 1 or own[0].partition is not None)
+
+    @property
+    def out_of_orderness(self) -> int | None:
+        """How far its records may lie behind each other, if they are of one ordered stream."""
+        [edge, *others] = self.edges
+        return None if others or self.tells_partitions or edge.strategy is None else edge.strategy.out_of_orderness
 
 
 @dataclass(frozen=True)
 class Edge:
     """The way from a source or an operator's main output into an input of an operator.
 
-    `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame.
+    `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame. With a
+    `strategy` the records get event times and watermarks of their own.
     """
 
     origin: SourceNode | OperatorNode
     steps: tuple[Step, ...] = ()
     input: int = 1
+    strategy: WatermarkStrategy | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether the records have event times."""
+        return self.strategy is not None or (isinstance(self.origin, OperatorNode) and self.origin.timed)
 
 
-__all__ = ["Edge", "MapStep", "OperatorNode", "SelectStep", "SinkNode", "SourceNode", "Step", "WhereStep"]
+__all__ = ["Edge", "MapStep", "OperatorNode", "SelectStep", "SinkNode", "SourceNode", "Step", "TimeStep", "WhereStep"]

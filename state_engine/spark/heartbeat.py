@@ -10,9 +10,9 @@ class Heartbeat:
     Args:
         name: Of the thread.
         interval_ms: How often it looks.
-        is_alive: Whether the query still runs.
+        has_ended: Waits up to so many seconds for the end of the query, and says whether it has ended.
         beat: Runs an epoch if one is due.
-        at_end: Called once the query has ended, unless `stop` was called before.
+        at_end: Called once the query has ended by itself.
         failed: Is told what either of them raised; nothing is called after it.
     """
 
@@ -21,13 +21,13 @@ class Heartbeat:
         name: str,
         interval_ms: int,
         *,
-        is_alive: Callable[[], bool],
+        has_ended: Callable[[float], bool],
         beat: Callable[[], None],
         at_end: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._interval = interval_ms / 1000
-        self._is_alive = is_alive
+        self._has_ended = has_ended
         self._beat = beat
         self._at_end = at_end
         self._failed = failed
@@ -39,7 +39,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, after the epoch that it may be running. Idempotent."""
+        """Waits for the end of the thread, whose query was stopped; the epoch that it may be running ends first."""
         self._stopped.set()
         self.wait()
 
@@ -56,11 +56,10 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
-            while self._is_alive():
-                if self._stopped.wait(self._interval):
-                    return
+            while not self._has_ended(self._interval) and not self._stopped.is_set():
                 self._beat()
-            self._at_end()
+            if not self._stopped.is_set():
+                self._at_end()
         except BaseException as error:
             self._failed(error)
 

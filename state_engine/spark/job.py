@@ -217,6 +217,8 @@ class StreamJob:
             generated_uid=node.generated_uid,
             parameters=self.parameters,
             two_inputs=node.two_inputs,
+            emits_event_time=node.emits_event_time,
+            out_of_orderness=node.out_of_orderness,
         )
 
     def planned(self, specs: list[OperatorSpec]) -> list[PlannedOperator]:

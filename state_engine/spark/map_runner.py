@@ -1,7 +1,7 @@
 """`map` between operators: one function, record by record, that lets barriers pass."""
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from state_engine.api.types import StructType
 from state_engine.log.records import Ack, Barrier, Failure
-from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import reader, row_maker
 from state_engine.serialization.types import schema_of
@@ -25,12 +24,25 @@ class MapRunner:
 
     What the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`): a map has no ack of its
     own, so the failure is put into the ack of the subtask in front, which passes by in a barrier behind its records.
+
+    Args:
+        function: The author's.
+        input_: Columns of the records.
+        output: Columns of the rows that it makes of them.
+        ours: Columns of ours that stay, `CONTROL` last.
     """
 
-    def __init__(self, function: Callable[[Any], Any], input_: StructType, output: StructType) -> None:
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        input_: StructType,
+        output: StructType,
+        ours: Sequence[str] = (CONTROL,),
+    ) -> None:
         self._function = function
         self._input = input_
         self._output = output
+        self._ours = tuple(ours)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = [reader(t) for t in self._input.types]
@@ -88,9 +100,8 @@ class MapRunner:
         places = np.cumsum(records) - 1
         indices = pa.array(places, pa.int64(), mask=~records)
         columns = [column.take(indices) for column in mapped.columns]
-        ours = [n for n in batch.schema.names if n in (EVENT_TIME, CONTROL)]
-        schema = pa.schema([*schema_of(self._output), *(batch.schema.field(n) for n in ours)])
-        return pa.RecordBatch.from_arrays([*columns, *(batch.column(n) for n in ours)], schema=schema)
+        schema = pa.schema([*schema_of(self._output), *(batch.schema.field(n) for n in self._ours)])
+        return pa.RecordBatch.from_arrays([*columns, *(batch.column(n) for n in self._ours)], schema=schema)
 
 
 class _MapFailure(Exception):

@@ -1,11 +1,14 @@
 """From what feeds an operator to the columns of its exchange, as Spark SQL."""
 
 from collections.abc import Callable
+from functools import partial
 
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.two_inputs import INPUT
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
 from state_engine.spark.sources import SOURCE, Sources
+from state_engine.spark.wire import PARTITION
 
 
 def expressions(node: OperatorNode, input_: int, column: Callable[[int], str]) -> list[str]:
@@ -28,12 +31,14 @@ def expressions(node: OperatorNode, input_: int, column: Callable[[int], str]) -
 
 def from_batch(node: OperatorNode, sources: Sources) -> list[str]:
     """Returns an operator's columns made of a batch, by the source that each record is of."""
-    made = {
-        source.number: expressions(node, input_, lambda n, number=source.number: sources.column(number, n))  # type: ignore[misc]
-        for source, input_ in node.sources
-    }
+    made = {}
+    for source, n in node.sources:
+        number = source.number
+        own = expressions(node, node.edges[n].input, partial(sources.column, number))
+        time, partition = (sources.own_column(number, name) for name in (EVENT_TIME, PARTITION))
+        made[number] = [*own, *timing(node, n, time, partition)]
     chosen = []
-    for name, *ways in zip(node.input.names, *made.values(), strict=True):
+    for name, *ways in zip([*node.input.names, *timing_names(node)], *made.values(), strict=True):
         one = ways[0]
         if len(set(ways)) > 1:
             cases = (f"when {number} then {way}" for number, way in zip(made, ways, strict=True))
@@ -42,32 +47,58 @@ def from_batch(node: OperatorNode, sources: Sources) -> list[str]:
     return chosen
 
 
+def timing_names(node: OperatorNode) -> list[str]:
+    """Returns the names of the columns that carry event time into an operator."""
+    return [*([EVENT_TIME] if node.timed else []), *([PARTITION] if node.tells_partitions else [])]
+
+
+def timing(node: OperatorNode, number: int, time: str | None, partition: str | None) -> list[str]:
+    """Returns what these columns hold for the records of one edge.
+
+    Args:
+        node: The operator.
+        number: Of the edge.
+        time: The column that holds the records' event times, if there is one.
+        partition: The column that holds their partitions, if there is one.
+    """
+    strategy = node.edges[number].strategy
+    made = [time or "cast(null as bigint)"] if node.timed else []
+    if node.tells_partitions:
+        own = strategy is not None and strategy.out_of_orderness is not None
+        place = f"concat('{number}|', {partition})" if partition else f"'{number}|'"
+        made.append(place if own else "cast(null as string)")
+    return made
+
+
 def restriction(node: OperatorNode, sources: Sources) -> str | None:
     """Returns the condition for the records of a batch that an operator reads, None if it reads all."""
     numbers = [source.number for source, _ in node.sources]
     return None if sources.are_all(numbers) else f"{SOURCE} in ({', '.join(map(str, numbers))})"
 
 
-def from_upstream(node: OperatorNode, input_: int) -> list[str] | None:
-    """Returns an operator's columns made of another one's output; None where they are the same."""
-    if node.two_inputs is None:
+def from_upstream(node: OperatorNode, number: int) -> list[str] | None:
+    """Returns an operator's columns made of what comes by one edge; None where they are the same."""
+    edge, two = node.edges[number], node.two_inputs
+    if two is None and edge.timed == node.timed and not node.tells_partitions:
         return None
-    names = (node.two_inputs.first if input_ == 1 else node.two_inputs.second).names
-    made = expressions(node, input_, lambda n: quote_always(names[n]))
-    return [_as(one, name) for one, name in zip(made, node.input.names, strict=True)]
+    names = (node.input if two is None else two.first if edge.input == 1 else two.second).names
+    made = expressions(node, edge.input, lambda n: quote_always(names[n]))
+    partition = PARTITION if edge.strategy is not None and edge.strategy.partition is not None else None
+    made += timing(node, number, EVENT_TIME if edge.timed else None, partition)
+    return [_as(one, name) for one, name in zip(made, [*node.input.names, *timing_names(node)], strict=True)]
 
 
 def order_of(node: OperatorNode) -> list[str]:
-    """Returns what a subtask's records are sorted by.
+    """Returns what a subtask's records are sorted by: their event time, if they have any, then the author's order.
 
     With two inputs their order columns make one order; input 1 comes first among equals.
     """
-    two = node.two_inputs
+    two, time = node.two_inputs, [EVENT_TIME] if node.timed else []
     if two is None:
-        return [quote_always(name) for name in node.order_by]
+        return [*time, *map(quote_always, node.order_by)]
     if not node.order_by and not two.second_order:
-        return []
-    made = []
+        return [*time, INPUT] if time else []
+    made = time
     for n in range(max(len(node.order_by), len(two.second_order))):
         sides = ["null", "null"]
         if node.order_by:
@@ -83,4 +114,4 @@ def _as(expression: str, name: str) -> str:
     return expression if expression == quote_always(name) else f"{expression} as {quote_always(name)}"
 
 
-__all__ = ["expressions", "from_batch", "from_upstream", "order_of", "restriction"]
+__all__ = ["expressions", "from_batch", "from_upstream", "order_of", "restriction", "timing_names"]

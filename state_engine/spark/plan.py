@@ -9,19 +9,24 @@ Each operator has exactly one consumer in Spark, the exchange to the next one; o
 tasks. So nothing runs twice, and one action runs it all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 
+from state_engine.api.types import StructType, Types
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, Step, WhereStep
+from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
 from state_engine.spark.map_runner import MapRunner
+from state_engine.spark.names import quote_always
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.sources import Sources
 from state_engine.spark.task import TaskFunction
-from state_engine.spark.wire import CONTROL, CONTROL_DDL, IS_MARK
+from state_engine.spark.timing import assigning
+from state_engine.spark.wire import CONTROL, IS_MARK, OUR_DDL, PARTITION
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,10 @@ class EpochPlanner:
         for planned in self._operators:
             node = planned.node
             prepared = self._prepare(batch, planned, plans[node.uid])
-            arriving = [_apply_steps(outputs[upstream.uid], edge.steps) for upstream, edge in node.upstream]
+            arriving = [
+                _apply_steps(outputs[upstream.uid], node.edges[n].steps, timed=upstream.emits_event_time)
+                for upstream, n in node.upstream
+            ]
             outputs[node.uid] = prepared.route(batch, arriving)
         return outputs[self._operators[-1].node.uid]
 
@@ -70,18 +78,38 @@ class EpochPlanner:
         return self._prepared[key]
 
 
-def _apply_steps(stream: DataFrame, steps: Sequence[Step]) -> DataFrame:
-    """Applies what the author put between two operators; barriers pass untouched."""
+def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> DataFrame:
+    """Applies what the author put between two operators; barriers pass untouched, and event times stay.
+
+    Args:
+        stream: The output of an operator.
+        steps: The steps, in order.
+        timed: Whether the output has event times.
+    """
+    ours = [EVENT_TIME, CONTROL] if timed else [CONTROL]
     for step in steps:
         match step:
             case SelectStep(expressions):
-                stream = stream.selectExpr(*expressions, CONTROL)
+                stream = stream.selectExpr(*expressions, *ours)
             case WhereStep(condition):
                 stream = stream.where(f"{IS_MARK} or ({condition})")
             case MapStep():
-                ddl = f"{ddl_of(step.output)}, {CONTROL_DDL}"
-                stream = stream.mapInArrow(MapRunner(step.function, step.input, step.output), ddl)
+                stream = _mapped(stream, step.function, step.input, step.output, ours)
+            case TimeStep(records, strategy, columns):
+                if strategy.assigner is not None:
+                    with_time = StructType((*records.names, EVENT_TIME), (*records.types, Types.LONG()))
+                    stream = _mapped(stream, assigning(strategy.assigner), records, with_time, [CONTROL])
+                    columns = (*columns, EVENT_TIME)
+                stream = stream.selectExpr(*map(quote_always, records.names), *columns, CONTROL)
+                ours = [EVENT_TIME, *([PARTITION] if strategy.partition is not None else []), CONTROL]
     return stream
+
+
+def _mapped(
+    stream: DataFrame, function: Callable[[Any], Any], input_: StructType, output: StructType, ours: Sequence[str]
+) -> DataFrame:
+    kept = ", ".join(OUR_DDL[name] for name in ours)
+    return stream.mapInArrow(MapRunner(function, input_, output, ours), f"{ddl_of(output)}, {kept}")
 
 
 __all__ = ["EpochPlanner", "PlannedOperator"]

@@ -15,8 +15,9 @@ from pyspark.util import PythonEvalType
 
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph import OperatorNode
-from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction
+from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction, timing_names
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.sources import Sources
@@ -58,8 +59,10 @@ class Prepared:
         self._own = own
         self._sources = sources
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
-        columns = [*node.input.names, *([] if node.key else [GROUP]), CONTROL]
-        output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {CONTROL_DDL}"
+        self._ours = [*timing_names(node), CONTROL]
+        columns = [*node.input.names, *([] if node.key else [GROUP]), *self._ours]
+        time = f"{EVENT_TIME} bigint, " if node.emits_event_time else ""
+        output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {time}{CONTROL_DDL}"
         self._map = ArrowMap(session, function, output, columns)
 
     def route(self, batch: DataFrame, outputs: Sequence[DataFrame]) -> DataFrame:
@@ -97,12 +100,12 @@ class Prepared:
 
     @cached_property
     def _from_upstream(self) -> list[Any]:
-        made = [from_upstream(self._node, edge.input) for _, edge in self._node.upstream]
+        made = [from_upstream(self._node, n) for _, n in self._node.upstream]
         return [None if one is None else self._sequence([*one, CONTROL]) for one in made]
 
     @cached_property
     def _with_group(self) -> Any:
-        return self._sequence([*self._input, f"{self._group} as {GROUP}", CONTROL])
+        return self._sequence([*self._input, f"{self._group} as {GROUP}", *self._ours])
 
     @property
     def _input(self) -> list[str]:
@@ -118,6 +121,7 @@ class Prepared:
         ]
         return self._session.range(0, p, 1, 1).selectExpr(
             *nulls,
+            *(f"null as {name}" for name in self._ours[:-1]),
             f"{control_row(f'(id * {m} + {p - 1}) div {p}')} as {CONTROL}",
         )
 

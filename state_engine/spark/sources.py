@@ -66,6 +66,11 @@ class Sources:
         """Returns the column of a batch that holds a field of one source's records, as Spark SQL."""
         return quote_always(self._columns.names[self._places[number][index]])
 
+    def own_column(self, number: int, name: str) -> str | None:
+        """Returns a column of ours that one source's records have, as Spark SQL; None if they do not have it."""
+        names = self._structs[number].names
+        return self.column(number, names.index(name)) if name in names else None
+
     def are_all(self, numbers: Sequence[int]) -> bool:
         """Says whether these sources are all that the job has."""
         return len(numbers) == len(self.nodes)

@@ -16,6 +16,7 @@ from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
 from state_engine.savepoint import resolve_restore
+from state_engine.spark.graph import Edge, OperatorNode
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
 from state_engine.spark.sink_commits import SinkCommits
@@ -118,9 +119,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
                 parallelism=job.parallelism,
                 max_parallelism=spec.max_parallelism,
                 keys=spec.key,
-                edges=tuple(
-                    StreamEdge(upstream=getattr(edge.origin, "uid", None), input=edge.input) for edge in node.edges
-                ),
+                edges=tuple(map(_stream_edge, node.edges)),
                 schemas=tuple(s for s in states if s.uid == spec.uid),
             )
             for spec, node in zip(specs, job.operators, strict=True)
@@ -131,6 +130,15 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         restore=target,
         allow_non_restored_state=options.allow_non_restored_state,
         keep_output=options.keep_output,
+    )
+
+
+def _stream_edge(edge: Edge) -> StreamEdge:
+    return StreamEdge(
+        upstream=edge.origin.uid if isinstance(edge.origin, OperatorNode) else None,
+        input=edge.input,
+        out_of_orderness=edge.strategy.out_of_orderness if edge.strategy is not None else None,
+        idle_after=edge.strategy.idle_after if edge.strategy is not None else None,
     )
 
 

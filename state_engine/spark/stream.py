@@ -9,17 +9,30 @@ from pyspark.sql import DataFrame
 from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
+from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
+from state_engine.runtime.shared_columns import OWN
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.connected_streams import ConnectedStreams
-from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, SourceNode, Step, WhereStep
+from state_engine.spark.graph import (
+    Edge,
+    MapStep,
+    OperatorNode,
+    SelectStep,
+    SinkNode,
+    SourceNode,
+    Step,
+    TimeStep,
+    WhereStep,
+)
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.sinks import DiscardingSink, Sink
+from state_engine.spark.timing import timing_columns, with_event_time
 from state_engine.spark.upstream import check_upstream
 
 if TYPE_CHECKING:
@@ -61,8 +74,7 @@ class DataStream:
     def _step(self, edge: Edge, step: Step) -> Edge:
         source = edge.origin
         if isinstance(source, SourceNode) and isinstance(step, (SelectStep, WhereStep)):
-            df = source.df
-            changed = df.selectExpr(*step.expressions) if isinstance(step, SelectStep) else df.where(step.condition)
+            changed = _selected(source.df, step) if isinstance(step, SelectStep) else source.df.where(step.condition)
             check_upstream(changed)
             return replace(edge, origin=replace(source, df=changed))
         if self._output != MAIN or isinstance(source, SourceNode):
@@ -137,6 +149,38 @@ class DataStream:
     def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
         """Keeps the records for which a Python function says so, in an operator; prefer `where`, in Spark SQL."""
         return self.add_operator("process", FilterAdapter(function), self._columns, uid)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
+        """Gives the records event times, and the operators behind them watermarks (docs/event-time.md).
+
+        A strategy behind an operator takes the place of the event times and watermarks that it passes on.
+
+        Raises:
+            JobDefinitionError: This is no strategy, it says of no time, or Spark does not take its expressions.
+            UnsupportedTopologyError: Its expressions are not deterministic, or this is a side output.
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise JobDefinitionError(
+                f"assign_timestamps_and_watermarks() got {watermark_strategy!r}.",
+                action="Give WatermarkStrategy.for_bounded_out_of_orderness(...).with_timestamp_column(...).",
+            )
+        columns = tuple(timing_columns(self._frame(), watermark_strategy))
+        edges = []
+        for edge in self._edges:
+            origin = edge.origin
+            if isinstance(origin, SourceNode):
+                df = with_event_time(origin.df, self._columns, watermark_strategy, columns)
+                check_upstream(df)
+                timed = replace(edge, origin=replace(origin, df=df))
+            else:
+                timed = self._step(edge, TimeStep(self._columns, watermark_strategy, columns))
+            edges.append(replace(timed, strategy=watermark_strategy))
+        return DataStream(self._job, tuple(edges), self._columns)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether the records have event times."""
+        return any(edge.timed for edge in self._edges)
 
     def key_by(self, *columns: str, order_by: Sequence[str] = ()) -> KeyedStream:
         """Partitions the records by key.
@@ -308,6 +352,17 @@ class DataStream:
         name = self._job.claim_sink_uid(uid, place)
         operator.sinks.append(SinkNode(name, self._output, sink))
         return self
+
+
+def _selected(df: DataFrame, step: SelectStep) -> DataFrame:
+    """Returns what the expressions give, and the columns of ours, also where an expression is `*`."""
+    ours = [name for name in df.columns if name.startswith(OWN)]
+    kept = [f"{name} as {name}_kept" for name in ours]
+    changed = df.selectExpr(*step.expressions, *kept)
+    if not ours:
+        return changed
+    names = [name for name in changed.columns if not name.startswith(OWN)]
+    return changed.selectExpr(*map(quote_always, names), *(f"{name}_kept as {name}" for name in ours))
 
 
 def _check_distinct(edges: Sequence[Edge]) -> None:

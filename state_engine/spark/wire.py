@@ -12,11 +12,13 @@ import msgspec
 import pyarrow as pa
 
 from state_engine.log.records import Barrier
+from state_engine.runtime.emitted import EVENT_TIME
 
 GROUP = "__ls_group"
 CONTROL = "__ls_control"
 PARTITION = "__ls_partition"
 CONTROL_DDL = f"{CONTROL} binary"
+OUR_DDL = {EVENT_TIME: f"{EVENT_TIME} bigint", PARTITION: f"{PARTITION} string", CONTROL: CONTROL_DDL}
 PLAN_PROPERTY = "lakestate.epoch.plan"
 
 _DIGITS = 5
@@ -68,6 +70,7 @@ __all__ = [
     "GROUP",
     "GROUP_OF_MARK",
     "IS_MARK",
+    "OUR_DDL",
     "PARTITION",
     "PLAN_PROPERTY",
     "barrier_mark",

@@ -14,6 +14,7 @@ from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.timers import TimeDomain
+from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
 from state_engine.runtime.adapters import Adapter
@@ -44,6 +45,8 @@ class KeyedOneInputStreamOperatorTestHarness:
         side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
+        watermark_strategy: As of a job's one source: the watermark then follows the timestamps of the records, and
+            `process_watermark` is for its end only. Without it the watermark moves only by `process_watermark`.
 
     Raises:
         JobDefinitionError: What a job would refuse when it is built.
@@ -62,6 +65,7 @@ class KeyedOneInputStreamOperatorTestHarness:
         side_outputs: Sequence[OutputTag] = (),
         uid: str = "operator",
         parameters: dict[str, str] | None = None,
+        watermark_strategy: WatermarkStrategy | None = None,
     ) -> None:
         names = (key,) if isinstance(key, str) else tuple(key)
         _check_function(function, names)
@@ -78,6 +82,7 @@ class KeyedOneInputStreamOperatorTestHarness:
             side_outputs={tag.tag_id: side_output_columns(tag) for tag in side_outputs},
             max_parallelism=max_parallelism,
             parameters=parameters or {},
+            out_of_orderness=watermark_strategy.out_of_orderness if watermark_strategy is not None else None,
         )
         subtasks = _subtasks(subtask, parallelism)
         self._instances = OperatorInstances(spec, parallelism, subtasks)

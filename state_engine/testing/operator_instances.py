@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
@@ -19,6 +20,7 @@ from state_engine.errors import LakestateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import Failure, Manifest, OperatorEpoch, Span
 from state_engine.runtime.discovery import discover_states
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
@@ -101,6 +103,7 @@ class OperatorInstances:
             outputs = [outputs for operator, part in running for outputs in self._process(operator, part)]
             changes = [change for operator in self._running for change in self._freeze(operator)]
             self._seal(changes)
+            self._follow(parts)
         return outputs
 
     def close(self) -> None:
@@ -160,6 +163,14 @@ class OperatorInstances:
             backend.settle()
         for operator in self._running:
             self._attach(operator)
+
+    def _follow(self, parts: Sequence[pa.RecordBatch]) -> None:
+        """Moves the watermark behind the records, as the driver does for a source."""
+        behind = self._spec.out_of_orderness
+        timed = [part.column(EVENT_TIME) for part in parts if EVENT_TIME in part.schema.names]
+        times = [time for column in timed if (time := pc.max(column).as_py()) is not None]
+        if behind is not None and times:
+            self.watermark = max(self.watermark, max(times) - behind - 1)
 
     @contextlib.contextmanager
     def _dropped_on_failure(self) -> Iterator[None]:

@@ -1,0 +1,113 @@
+"""Event times of a stream: from a strategy to columns of ours, which travel behind the author's."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark_types
+
+from state_engine.api.types import StructType
+from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
+from state_engine.backends.time import NO_WATERMARK
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.serialization.convert import reader, row_maker
+from state_engine.spark.between import selected
+from state_engine.spark.names import quote_always
+from state_engine.spark.schemas import ddl_of
+from state_engine.spark.wire import PARTITION
+
+_MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
+    (spark_types.TimestampType, "unix_millis({})"),
+    (spark_types.TimestampNTZType, "timestampdiff(MILLISECOND, timestamp_ntz'1970-01-01 00:00:00', {})"),
+    (spark_types.DateType, "cast(unix_date({}) as bigint) * 86400000"),
+    (spark_types.IntegralType, "cast({} as bigint)"),
+]
+
+
+def timing_columns(frame: DataFrame, strategy: WatermarkStrategy) -> list[str]:
+    """Returns, as Spark SQL, the columns that a strategy adds to a stream, but for the time that an assigner gives.
+
+    Args:
+        frame: A frame of the stream's columns.
+        strategy: The strategy.
+
+    Raises:
+        JobDefinitionError: Spark does not take an expression, or it gives no time; the strategy says of no time.
+        UnsupportedTopologyError: An expression is not deterministic, or looks at several records.
+    """
+    columns = []
+    if strategy.timestamp is not None:
+        columns.append(f"{_milliseconds(frame, strategy.timestamp)} as {EVENT_TIME}")
+    elif strategy.assigner is None:
+        raise JobDefinitionError(
+            "assign_timestamps_and_watermarks() got a strategy without timestamps.",
+            action="Add .with_timestamp_column('<column>'), or .with_timestamp_assigner(...).",
+        )
+    if strategy.partition is not None:
+        selected(frame, strategy.partition)
+        columns.append(f"coalesce(cast(({strategy.partition}) as string), '') as {PARTITION}")
+    return columns
+
+
+def _milliseconds(frame: DataFrame, expression: str) -> str:
+    """Returns an event time in ms since the Unix epoch; a date is its midnight in UTC."""
+    kind = selected(frame, f"({expression}) as t").schema["t"].dataType
+    for type_, made in _MILLISECONDS:
+        if isinstance(kind, type_):
+            return made.format(f"({expression})")
+    raise JobDefinitionError(
+        f"with_timestamp_column({expression!r}) gives a {kind.simpleString()}.",
+        action="Give a timestamp, a date, or a whole number of milliseconds.",
+    )
+
+
+def with_event_time(
+    df: DataFrame, columns: StructType, strategy: WatermarkStrategy, timing: Sequence[str]
+) -> DataFrame:
+    """Returns a source's DataFrame with the strategy's columns behind its own.
+
+    Args:
+        df: The stream.
+        columns: Its columns, without those of ours.
+        strategy: The strategy.
+        timing: What `timing_columns` gave.
+    """
+    own = [quote_always(name) for name in columns.names]
+    timed = df.selectExpr(*own, *timing)
+    if strategy.assigner is None:
+        return timed
+    behind = [quote_always(name) for name in timed.columns[len(own) :]]
+    ddl = ", ".join([ddl_of(columns), *(f"{name} string" for name in behind), f"{EVENT_TIME} bigint"])
+    return timed.mapInArrow(AssignerRunner(strategy.assigner, columns), ddl)
+
+
+class AssignerRunner:
+    """What `mapInArrow` runs for a `TimestampAssigner`: adds a column of event times.
+
+    Args:
+        assigner: The author's.
+        columns: Columns of the records.
+    """
+
+    def __init__(self, assigner: TimestampAssigner, columns: StructType) -> None:
+        self._assigner = assigner
+        self._columns = columns
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        readers = [reader(t) for t in self._columns.types]
+        make = row_maker(self._columns)
+        time_of = self._assigner.extract_timestamp
+        for batch in batches:
+            columns = [read(batch.column(n)) for read, n in zip(readers, self._columns.names, strict=True)]
+            times = [time_of(row, NO_WATERMARK) for row in map(make, *columns)]
+            yield batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
+
+
+def assigning(assigner: TimestampAssigner) -> Callable[[Any], Any]:
+    """Returns the function of a map between operators that puts a record's event time behind its fields."""
+    return lambda row: (*row, assigner.extract_timestamp(row, NO_WATERMARK))
+
+
+__all__ = ["AssignerRunner", "assigning", "timing_columns", "with_event_time"]

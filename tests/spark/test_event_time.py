@@ -1,0 +1,313 @@
+"""Event time in real streams: watermarks, event-time timers, the end of the input."""
+
+import datetime
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import newest, run_all, wait_for, with_epochs
+
+from state_engine.api import (
+    Duration,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    ProcessFunction,
+    TimestampAssigner,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from state_engine.errors import EventTimeError, JobDefinitionError
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+GAP = 10
+END = (1 << 63) - 1
+EVENTS = "k string, v bigint, at bigint, p string"
+SESSIONS = "k string, closed bigint, of array<bigint>"
+
+Event = tuple[str, int, int | None, str]
+
+
+class Files:
+    """A folder of Parquet files of events, one file per epoch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.count = 0
+
+    def add(self, *events: Event) -> "Files":
+        schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64()), ("p", pa.string())])
+        rows = [dict(zip(schema.names, event, strict=True)) for event in events]
+        path = self.folder / f"part-{self.count:04d}.parquet"
+        hidden = path.with_name(f".{path.name}")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), hidden)
+        os.utime(hidden, (1_600_000_000 + self.count,) * 2)  # Spark reads the oldest first
+        hidden.rename(path)
+        self.count += 1
+        return self
+
+    def stream(self, spark: Any, per_epoch: int = 1) -> Any:
+        reader = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", per_epoch)
+        return reader.parquet(str(self.folder))
+
+
+class Sessions(KeyedProcessFunction):
+    """Sessions by hand: a timer `GAP` behind the newest record of a key closes its session."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.values = runtime_context.get_list_state(ListStateDescriptor("values", Types.LONG()))
+        self.closes = runtime_context.get_state(ValueStateDescriptor("closes", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        timers, at = ctx.timer_service(), ctx.timestamp()
+        assert at is not None
+        if (closes := self.closes.value()) is not None:
+            timers.delete_event_time_timer(closes)
+        timers.register_event_time_timer(at + GAP)
+        self.closes.update(at + GAP)
+        self.values.add(value.v)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield ctx.get_current_key(), timestamp, list(self.values)
+        self.values.clear()
+        self.closes.clear()
+
+
+class Seen(KeyedProcessFunction):
+    """What an operator behind another one sees of event time."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+        yield value.k, ctx.timestamp(), ctx.timer_service().current_watermark()
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield "timer", timestamp, ctx.timer_service().current_watermark()
+
+
+SEEN = "k string, at bigint, watermark bigint"
+
+
+def bounded(behind: int = 0, column: str = "at") -> WatermarkStrategy:
+    return WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(behind)).with_timestamp_column(column)
+
+
+def sessions_job(stream: Any, root: Path, name: str, strategy: Any = None, **options: Any) -> tuple[StreamJob, Any]:
+    job, sink = StreamJob(name, root=str(root), **{"parallelism": 2, **options}), MemorySink(name)
+    timed = job.from_stream(stream, bounded=True).assign_timestamps_and_watermarks(strategy or bounded())
+    timed.key_by("k", order_by=["v"]).process(Sessions(), SESSIONS, uid="sessions").sink_to(sink, uid="out")
+    return job, sink
+
+
+def rows(sink: MemorySink) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in sink.rows())
+
+
+EVENTS_IN_ORDER: list[Event] = [(f"k{n % 3}", n, 100 + n + (40 if n > 8 else 0), "p") for n in range(18)]
+
+
+def expected_sessions() -> list[tuple[Any, ...]]:
+    found: list[Any] = []
+    for key in ("k0", "k1", "k2"):
+        last, values = None, []
+        for _, v, at, _ in (event for event in EVENTS_IN_ORDER if event[0] == key):
+            assert at is not None
+            if last is not None and at - last >= GAP:
+                found.append((key, last + GAP, values))
+                values = []
+            last, values = at, [*values, v]
+        assert last is not None
+        found.append((key, last + GAP, values))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("per_file", [18, 5, 1])
+def test_results_do_not_depend_on_where_epochs_are_cut(spark, tmp_path: Path, per_file: int) -> None:
+    files = Files(tmp_path / "in")
+    for n in range(0, 18, per_file):
+        files.add(*EVENTS_IN_ORDER[n : n + per_file])
+    job, sink = sessions_job(files.stream(spark), tmp_path / "root", f"cut-{per_file}")
+    client = run_all(job)
+    assert rows(sink) == expected_sessions()
+    assert client.state == "FINISHED"
+    assert newest(tmp_path / "root", job.name).watermarks == {"sessions": END}
+    assert newest(tmp_path / "root", job.name).timers == {}
+
+
+def test_a_restart_goes_on_from_the_watermark(spark, tmp_path: Path, started) -> None:
+    files, root = Files(tmp_path / "in").add(("a", 1, 100, ""), ("b", 2, 103, "")), tmp_path / "root"
+
+    def start(**options: Any) -> tuple[Any, Any]:
+        job, sink = StreamJob("again", root=str(root), parallelism=2), MemorySink("again")
+        timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(bounded(2))
+        timed.key_by("k").process(Sessions(), SESSIONS, uid="sessions").sink_to(sink, uid="out")
+        return started(job.start(trigger_interval_ms=50, **options)), sink
+
+    client, _ = start()
+    with_epochs(client, 1).stop()
+    assert newest(root, "again").watermarks == {"sessions": 100}
+    files.add(("c", 3, 113, ""))
+    client, sink = start(parallelism=3)
+    with_epochs(client, 2)  # the records, then the timer that their watermark makes due
+    wait_for(lambda: rows(sink), "the session of a")
+    assert rows(sink) == [("a", 110, [1])]
+    assert newest(root, "again").watermarks == {"sessions": 110}
+    client.stop(drain=True)
+    assert rows(sink) == [("a", 110, [1]), ("b", 113, [2]), ("c", 123, [3])]
+    assert client.state == "CANCELED"
+
+
+def test_an_operator_behind_another_is_an_epoch_later(spark, tmp_path: Path) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("a", 2, 130, "")).add(("b", 3, 160, ""))
+    job = StreamJob("chain", root=str(tmp_path / "root"), parallelism=2, heartbeat_interval_ms=60_000)
+    sink = MemorySink("chain")
+    timed = job.from_stream(files.stream(spark), bounded=True).assign_timestamps_and_watermarks(bounded())
+    closed = timed.key_by("k").process(Sessions(), SESSIONS, uid="sessions")
+    closed.map(lambda row: (row.k, row.closed), "k string, closed bigint").where("closed > 0").key_by("k").process(
+        Seen(), SEEN, uid="seen"
+    ).sink_to(sink, uid="out")
+    client = run_all(job)
+    # The sessions of a close on the way to the records at 130 and 160, in epochs 2 and 3. `seen` stands where
+    # `sessions` stood an epoch before; its own timers fire in epochs 4 (at 129) and 5, the row of b comes in epoch 4.
+    records = [("a", 110, -END - 1), ("a", 140, 99), ("b", 170, 129)]
+    assert rows(sink) == [*records, ("timer", 110, 129), ("timer", 140, END), ("timer", 170, END)]
+    assert [e.kind for e in client.epochs] == ["epoch"] * 3 + ["idle"] * 2
+
+
+def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> None:
+    files = Files(tmp_path / "in")
+    files.add(("a", 1, 100, "x"), ("a", 2, 50, "y")).add(("a", 3, 300, "x")).add(("a", 4, 80, "y"))
+    job, sink = StreamJob("partitions", root=str(tmp_path / "root"), parallelism=2), MemorySink("partitions")
+    strategy = bounded().with_partition_column("p")
+    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
+    timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    run_all(job)
+    records = [row for row in rows(sink) if row[0] == "a"]
+    assert records == [("a", 50, -END - 1), ("a", 80, 49), ("a", 100, -END - 1), ("a", 300, 49)]
+    times = newest(tmp_path / "root", "partitions").event_times["seen"]
+    assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
+
+
+class Half(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return int(value.at) // 2
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        bounded(column="timestamp_millis(at)"),
+        bounded(column="to_timestamp_ntz(date_format(timestamp_millis(at), 'yyyy-MM-dd HH:mm:ss.SSS'))"),
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Half()),
+    ],
+    ids=["timestamp", "ntz", "assigner"],
+)
+def test_where_event_times_come_from(spark, tmp_path: Path, strategy: WatermarkStrategy) -> None:
+    at = int(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp() * 1000)
+    files = Files(tmp_path / "in").add(("a", 1, at, ""))
+    job, sink = StreamJob("times", root=str(tmp_path / "root")), MemorySink("times")
+    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
+    timed.select("*", "v + 1 as w").key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    run_all(job)
+    time = at // 2 if strategy.assigner else at
+    assert rows(sink) == [("a", time, time - 1)]
+
+
+class Pass(ProcessFunction):
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+        yield value.k, value.at
+
+
+@pytest.mark.parametrize("in_python", [True, False])
+def test_a_strategy_behind_an_operator(spark, tmp_path: Path, in_python: bool) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("b", 2, 200, ""))
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    strategy = strategy.with_timestamp_assigner(Half()) if in_python else strategy.with_timestamp_column("at div 2")
+    job, sink = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2), MemorySink("behind")
+    passed = job.from_stream(files.stream(spark)).process(Pass(), "k string, at bigint", uid="pass")
+    timed = passed.assign_timestamps_and_watermarks(strategy.with_partition_column("'one'"))
+    timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    run_all(job)
+    assert [row for row in rows(sink) if row[0] != "timer"] == [("a", 50, -END - 1), ("b", 100, 49)]
+    assert newest(tmp_path / "root", "behind").watermarks == {"seen": 99}
+
+
+def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path: Path) -> None:
+    fast = Files(tmp_path / "fast").add(("a", 1, 500, "")).add(("a", 2, 600, ""))
+    slow = Files(tmp_path / "slow").add(("b", 3, 100, "")).add(("b", 4, 120, ""))
+    job, sink = StreamJob("two", root=str(tmp_path / "root"), parallelism=2), MemorySink("two")
+    one = job.from_stream(fast.stream(spark), "fast", bounded=True).assign_timestamps_and_watermarks(bounded())
+    other = job.from_stream(slow.stream(spark), "slow", bounded=True).assign_timestamps_and_watermarks(bounded(10))
+    one.union(other).key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    run_all(job)
+    assert [row for row in rows(sink) if row[0] != "timer"] == [
+        ("a", 500, -END - 1),
+        ("a", 600, 89),
+        ("b", 100, -END - 1),
+        ("b", 120, 89),
+    ]
+    assert [at for k, at, _ in rows(sink) if k == "timer"] == [100, 120, 500, 600]
+
+
+def test_a_record_without_event_time_stops_the_job(spark, tmp_path: Path) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("b", 2, None, ""))
+    job, _ = sessions_job(files.stream(spark), tmp_path / "root", "null-time")
+    with pytest.raises(EventTimeError, match=r"no event time: \{'k': 'b', 'v': 2"):
+        run_all(job)
+    assert newest(tmp_path / "root", "null-time").epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (WatermarkStrategy.for_monotonous_timestamps(), "without timestamps"),
+        (bounded(column="k"), "gives a string"),
+        (bounded(column="nothing"), "nothing"),
+        (bounded().with_partition_column("nothing"), "nothing"),
+        ("at", "got 'at'"),
+    ],
+)
+def test_a_strategy_that_cannot_be_is_refused(spark, tmp_path: Path, strategy: Any, message: str) -> None:
+    stream = StreamJob("refused", root=str(tmp_path)).from_stream(Files(tmp_path / "in").stream(spark))
+    with pytest.raises(JobDefinitionError, match=message):
+        stream.assign_timestamps_and_watermarks(strategy)
+
+
+def test_a_bounded_input_has_to_be_read_to_its_end(spark, tmp_path: Path) -> None:
+    job, _ = sessions_job(Files(tmp_path / "in").stream(spark), tmp_path / "root", "unbounded")
+    with pytest.raises(JobDefinitionError, match="available_now"):
+        job.start()
+
+
+class Alternating(KeyedProcessFunction):
+    """Registers at the record's time, and again from the timer by processing time: a row without event time."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time())
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield ctx.get_current_key(), 1
+
+
+class Stamp(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        yield value.k, ctx.timestamp()
+
+
+def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Path, started) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 100, ""))
+    job, sink = StreamJob("no-time", root=str(tmp_path / "root"), parallelism=2), MemorySink("no-time")
+    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(bounded())
+    fired = timed.key_by("k").process(Alternating(), "k string, n bigint", uid="fire")
+    fired.key_by("k").process(Stamp(), "k string, at bigint", uid="stamp").sink_to(sink, uid="out")
+    client = started(job.start(trigger_interval_ms=50))
+    wait_for(lambda: rows(sink) or client.exception, "a row")
+    assert rows(sink) == [("a", None)]
