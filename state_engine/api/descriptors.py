@@ -67,10 +67,22 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Describes a `ValueState`."""
+    """Describes a `ValueState`.
 
-    def __init__(self, name: str, value_type_info: Any) -> None:
+    Args:
+        name: Name of the state.
+        value_type_info: Type of the value.
+        default_value: What `value()` returns for a key without a value, as in Flink's Java API (PyFlink has none).
+            It is not stored.
+    """
+
+    def __init__(self, name: str, value_type_info: Any, default_value: Any = None) -> None:
         super().__init__(name, value_type_info)
+        self.default_value = default_value
+
+    def get_default_value(self) -> Any:
+        """Returns the default value."""
+        return self.default_value
 
 
 class ListStateDescriptor(StateDescriptor):

@@ -31,6 +31,7 @@ from state_engine.backends.states import (
     heap_map_state,
     heap_value_state,
     reducer,
+    with_default,
 )
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
 from state_engine.backends.time import OperatorTime
@@ -113,7 +114,7 @@ class HeapKeyedStateBackend:
         if restored is not None and restored.schema_id != schema.schema_id:
             raise state_type_changed(restored, schema)
         table = self._loaded(_table(descriptor), schema)
-        made = self._states[descriptor.name] = self._facade(descriptor, table)
+        made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
         return made
 
     def timers(self, domain: TimeDomain) -> TimerTable:

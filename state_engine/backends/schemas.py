@@ -12,13 +12,15 @@ from state_engine.api.descriptors import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
+    ValueStateDescriptor,
 )
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import Types, is_hashable
-from state_engine.errors import DuplicateStateError, UnsupportedTypeError
+from state_engine.errors import DuplicateStateError, JobDefinitionError, UnsupportedTypeError
 from state_engine.log.records import StateSchema, StateShape, StateTtl
 from state_engine.serialization.column import Column
+from state_engine.serialization.convert import ValueTypeError, writer
 
 _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
     (ListStateDescriptor, "list"),
@@ -36,7 +38,10 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
 
     Raises:
         UnsupportedTypeError: A user key of map state that cannot be looked up.
+        JobDefinitionError: The default value of a value state is not of its type.
     """
+    if isinstance(descriptor, ValueStateDescriptor):
+        _check_default(uid, descriptor)
     shape: StateShape = next((s for kind, s in _SHAPES if isinstance(descriptor, kind)), "value")
     user_key = None
     if isinstance(descriptor, MapStateDescriptor):
@@ -56,6 +61,18 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
         value=descriptor.type_info.ddl(),
         ttl=ttl_of(descriptor.ttl_config),
     )
+
+
+def _check_default(uid: str, descriptor: ValueStateDescriptor) -> None:
+    if descriptor.default_value is None:
+        return
+    try:
+        writer(descriptor.type_info)([descriptor.default_value])
+    except ValueTypeError as error:
+        raise JobDefinitionError(
+            f"The default value of state {descriptor.name!r} of operator {uid!r} does not fit its type: {error}.",
+            action="Give a value of the declared type.",
+        ) from None
 
 
 def timer_schema(uid: str, key: Sequence[Column], domain: TimeDomain) -> StateSchema:

@@ -7,11 +7,13 @@ through `copy`; both are None for atoms, which are nearly all values, and those 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from state_engine.api.descriptors import ReducingStateDescriptor
+from state_engine.api.descriptors import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
 from state_engine.api.functions import ReduceFunction
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, MapDelta, MapTable
+from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.mutability import copier
 
 
 class _Bound:
@@ -290,6 +292,47 @@ class HeapRowKeyMapState(HeapMapState):
         super().remove(self._conform_key(key))
 
 
+class DefaultedValueState(ValueState[Any]):
+    """A value state that returns a default where there is no value; only what is updated is stored.
+
+    Args:
+        original: The state.
+        default: The default, as a load would give a value.
+        copy: Copies it if it can change.
+    """
+
+    __slots__ = ("_copy", "_default", "_original")
+
+    def __init__(self, original: Any, default: Any, copy: Callable[[Any], Any] | None) -> None:
+        self._original = original
+        self._default = default
+        self._copy = copy
+
+    def bind(self) -> None:
+        """Takes the table's current dicts."""
+        self._original.bind()
+
+    def value(self) -> Any:
+        value = self._original.value()
+        if value is not None:
+            return value
+        return self._default if self._copy is None else self._copy(self._default)
+
+    def update(self, value: Any) -> None:
+        self._original.update(value)
+
+    def clear(self) -> None:
+        self._original.clear()
+
+
+def with_default(descriptor: StateDescriptor, state: Any) -> Any:
+    """Returns the state, with the default value of its descriptor if it has one."""
+    if not isinstance(descriptor, ValueStateDescriptor) or descriptor.default_value is None:
+        return state
+    read, write = reader(descriptor.type_info), writer(descriptor.type_info)
+    return DefaultedValueState(state, read(write([descriptor.default_value]))[0], copier(descriptor.type_info))
+
+
 def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
     """Returns the function of two values that a state reduces with."""
     given = descriptor.get_reduce_function()
@@ -309,6 +352,7 @@ def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
 
 
 __all__ = [
+    "DefaultedValueState",
     "FoldedValue",
     "HeapAggregatingState",
     "HeapListState",
@@ -318,4 +362,5 @@ __all__ = [
     "heap_map_state",
     "heap_value_state",
     "reducer",
+    "with_default",
 ]

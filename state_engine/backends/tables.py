@@ -76,12 +76,12 @@ class HeapTable(ABC):
         self.rows = 0
         self.stamped = stamped
         self.grows_in_place = holds_atoms(value)
+        self._plain = plain_type(value)
         value = stamped_type(value) if stamped else value
         self.conform = conformer(value)
         self.copy = copier(value)
         self._read = reader(value)
         self._write = writer(value)
-        self._plain = plain_type(value)
 
     def forget(self) -> None:
         """Drops the overlay and whatever is pending."""
@@ -126,6 +126,12 @@ class HeapTable(ABC):
         """Whether the values are those that Arrow would give back, so that nobody has to read them back."""
         return plain is not None and set(map(type, values)) <= {plain, _NONE}
 
+    def _reads_alike(self, values: Iterable[Any]) -> bool:
+        """Whether Arrow would give back the values, stamped or not, as they are."""
+        if self.stamped:
+            values = [None if value is None else value[0] for value in values]
+        return self._is_plain(self._plain, values)
+
     def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
         """Removes all entries for which `belongs` is true (a reset of key groups)."""
         for entry in [e for e in self.base if belongs(e)]:
@@ -159,7 +165,7 @@ class ValueTable(HeapTable):
             return
         overlay, array = self._pending
         self._pending = None
-        if not self._is_plain(self._plain, overlay.values()):
+        if not self._reads_alike(overlay.values()):
             overlay = dict(zip(overlay, self._read(array), strict=True))
         self.base.update(overlay)
         if array.null_count:
@@ -221,7 +227,7 @@ class ListTable(HeapTable):
             ops.extend([Op.APPEND] * len(delta.appended))
             values.extend(delta.appended)
         array = self._written(self._write, values, entries)
-        self.overlay, self._pending = {}, (overlay, array, self._is_plain(self._plain, values))
+        self.overlay, self._pending = {}, (overlay, array, self._reads_alike(values))
         return self._log_rows(entries, np.array(ops, dtype=np.int8), array)
 
     def settle(self) -> None:
@@ -309,7 +315,7 @@ class MapTable(HeapTable):
                 values.append(None if deleted else value)
         keys_array = self._written(self._write_key, user_keys, entries)
         array = self._written(self._write, values, entries)
-        plain = self._is_plain(self._plain_key, user_keys) and self._is_plain(self._plain, values)
+        plain = self._is_plain(self._plain_key, user_keys) and self._reads_alike(values)
         self.overlay, self._pending = {}, (overlay, keys_array, array, plain)
         return self._log_rows(entries, np.array(ops, dtype=np.int8), array, keys_array)
 

@@ -28,8 +28,9 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.errors import JobDefinitionError
 from state_engine.testing.state_folding_suite import FoldingStateSuite
-from state_engine.testing.state_harness import At, same
+from state_engine.testing.state_harness import At, refused, same
 from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_ttl_change_suite import TtlCleanupSuite
 from state_engine.testing.state_ttl_suite import TtlExpirySuite
@@ -82,6 +83,32 @@ class ValueStateSuite(StateLogSuite):
         harness.state(COUNT).clear()
         harness.state(COUNT).update(5)
         harness.everywhere(COUNT, lambda at: same(at("a").value(), 5))
+
+    def test_value_has_its_default_until_the_first_update(self) -> None:
+        descriptor, harness = ValueStateDescriptor("v", "bigint", 7), self.harness()
+        harness.everywhere(descriptor, lambda at: same(at("a").value(), 7))
+        harness.state(descriptor).update(0)
+        harness.everywhere(descriptor, lambda at: same((at("a").value(), at("b").value()), (0, 7)))
+        harness.state(descriptor).clear()
+        harness.everywhere(descriptor, lambda at: same(at("a").value(), 7))
+        assert harness.backend.rows == 0, "a default is not stored"
+
+    def test_value_default_that_can_change_is_a_copy_and_reads_as_a_value(self) -> None:
+        given = ["pear"]
+        descriptor, harness = ValueStateDescriptor("v", Basket, ("ann", given)), self.harness()
+        state = harness.state(descriptor)
+        given.append("plum")
+
+        def spoil(at: At) -> None:
+            at("a").value().items.append("fig")
+            same(at("a").value(), Basket("ann", ["pear"]))
+
+        spoil(lambda *_: state)
+        harness.everywhere(ValueStateDescriptor("v", Basket, ("ann", ["pear"])), spoil)
+
+    def test_value_default_of_another_type_is_refused(self) -> None:
+        wrong = ValueStateDescriptor("v", "bigint", "seven")
+        refused(JobDefinitionError, "'seven'", lambda: self.harness().state(wrong))
 
     def test_value_falsy_values_are_values(self) -> None:
         for number, value in enumerate([0, "", False, b"", [], {}]):

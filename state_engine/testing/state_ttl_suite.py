@@ -1,16 +1,17 @@
 """When values with a time to live expire and who may read them: a part of `StateSuite`.
 
-Flink's `TtlStateTestBase` was the checklist; each of its tests is named where it is kept. `testMergeNamespaces` has
-nothing here to be kept by: namespaces are not merged. `state_ttl_log_suite.py` has what is logged and cleaned up.
+Flink's `TtlStateTestBase` was the checklist; each of its tests is named where it is kept. `testMergeNamespaces` is not a
+backend's here: windows that merge read and add. `state_ttl_log_suite.py` has what is logged,
+`state_ttl_change_suite.py` what is cleaned up.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from state_engine.api import StateDescriptor, StateTtlConfig
+from state_engine.api import StateDescriptor, StateTtlConfig, ValueStateDescriptor
 from state_engine.testing.state_harness import StateHarness
 from state_engine.testing.state_log_suite import StateLogSuite
-from state_engine.testing.state_ttl_cases import CASES, START, TTL, TtlCase, after, lives, sealed
+from state_engine.testing.state_ttl_cases import CASES, START, TTL, TtlCase, after, lives, sealed, with_ttl
 
 Place = Callable[[StateHarness, str, StateDescriptor], Any]
 """From a name to the state of the key, or namespace, of this name."""
@@ -43,6 +44,15 @@ class TtlExpirySuite(StateLogSuite):
         case.check(harness.state(descriptor), 1)
         harness.state(descriptor).update(None)
         case.check(harness.state(descriptor))
+
+    def test_ttl_an_expired_value_reads_as_the_default(self) -> None:
+        for restore in (False, True):
+            descriptor = with_ttl(ValueStateDescriptor("v", "bigint", 7), lives().build())
+            fresh = self.starting()
+            fresh.state(descriptor).update(1)
+            harness = sealed(fresh, restore)
+            assert after(harness, TTL - 1).state(descriptor).value() == 1
+            assert after(harness, TTL).state(descriptor).value() == 7
 
     def test_ttl_ends_at_the_millisecond(self) -> None:
         for case, restore, fresh in self.every():
