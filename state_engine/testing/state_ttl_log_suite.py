@@ -11,7 +11,7 @@ from state_engine.api import (
 from state_engine.backends.time import MAX_WATERMARK
 from state_engine.log.ops import Op
 from state_engine.testing.state_folding_suite import Adding, Collecting, Last, OneForAll
-from state_engine.testing.state_harness import StateHarness
+from state_engine.testing.state_harness import StateHarness, same
 from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_ttl_cases import CASES, START, TTL, after, count, lives, logged, routes, tags, with_ttl
 
@@ -184,6 +184,20 @@ class TtlStampSuite(StateLogSuite):
             for one in read:
                 one.append(3)
             harness.seal()
+
+    def test_ttl_values_of_a_later_epoch_are_what_a_load_gives(self) -> None:
+        harness, config = self.starting(), lives().build()
+        value = with_ttl(ValueStateDescriptor("v", "double"), config)
+        elements = with_ttl(ListStateDescriptor("l", "double"), config)
+        entries = with_ttl(MapStateDescriptor("m", "double", "double"), config)
+        harness.state(value).update(3)
+        harness.state(elements).add(3)
+        harness.state(entries).put(3, 3)
+        harness.seal()
+        for place in (harness, harness.reopened()):
+            found = [place.state(value).value(), *place.state(elements), *place.state(entries).values()]
+            for one in [*found, *place.state(entries).keys()]:
+                same(one, 3.0)
 
     def test_ttl_event_time_is_that_of_the_record_or_of_the_watermark(self) -> None:
         harness, config = self.starting(), lives().use_event_time().build()
