@@ -2,6 +2,13 @@
 
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 from state_engine.testing.operator_state import OperatorSubtaskState, repackage_state
+from state_engine.testing.two_input_harness import KeyedTwoInputStreamOperatorTestHarness
 from state_engine.testing.window_harness import windowed_harness
 
-__all__ = ["KeyedOneInputStreamOperatorTestHarness", "OperatorSubtaskState", "repackage_state", "windowed_harness"]
+__all__ = [
+    "KeyedOneInputStreamOperatorTestHarness",
+    "KeyedTwoInputStreamOperatorTestHarness",
+    "OperatorSubtaskState",
+    "repackage_state",
+    "windowed_harness",
+]

@@ -67,10 +67,7 @@ class RecordRouter:
         try:
             arrays = write_columns(records, self._spec.input, self._writers)
         except ValueTypeError as error:
-            where = f"field {error.path!r}: " if error.path else ""
-            raise TypeError(
-                f"The record {records[error.index]!r} is not {self._spec.input.ddl()}: {where}{error}."
-            ) from None
+            raise unfit(records, self._spec.input, error) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _in_turn(self, count: int) -> "np.ndarray[Any, Any]":
@@ -88,6 +85,12 @@ class RecordRouter:
             f"harness runs subtask {own} (key groups {first} to {last}).",
             action=f"Give the record to a harness with subtask={owner}, or leave out subtask=, so that all run here.",
         )
+
+
+def unfit(records: Sequence[Any], struct: StructType, error: ValueTypeError) -> TypeError:
+    """Returns the error for a record that does not fit its input."""
+    where = f"field {error.path!r}: " if error.path else ""
+    return TypeError(f"The record {records[error.index]!r} is not {struct.ddl()}: {where}{error}.")
 
 
 def _in_order(batch: pa.RecordBatch, timestamps: Sequence[int | None]) -> pa.RecordBatch:
@@ -133,4 +136,4 @@ class CollectedOutput:
         return list(zip(*columns, strict=True)) if struct.carrier is None else list(map(row_maker(struct), *columns))
 
 
-__all__ = ["CollectedOutput", "RecordRouter"]
+__all__ = ["CollectedOutput", "RecordRouter", "unfit"]
