@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lakestate.demo import demo
+from lakestate.explain import explain
 from lakestate.sql import sql
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -28,6 +29,7 @@ def main(
 
 app.command("demo")(demo)
 app.command("sql")(sql)
+app.command("explain")(explain)
 
 
 if __name__ == "__main__":

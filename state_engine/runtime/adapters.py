@@ -48,6 +48,11 @@ class Adapter(Function):
             )
         self.function = function
 
+    @property
+    def argument(self) -> str:
+        """What the author gave, for explanations."""
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
     def open(self, runtime_context: Any) -> None:
         if isinstance(self.function, Function):
             self.function.open(runtime_context)

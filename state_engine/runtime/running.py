@@ -48,6 +48,10 @@ class RunningAdapter(ReduceAdapter):
         self.state_name = f"{verb}_{re.sub('[^A-Za-z0-9_.-]', '_', self._name)}"[:128]
         super().__init__(_FieldReduction(verb, position, struct), struct)
 
+    @property
+    def argument(self) -> str:
+        return self._name
+
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         if self._field(value) is None:
             raise ValueError(

@@ -16,6 +16,7 @@ from state_engine.log.records import StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.spark.client import JobClient
+from state_engine.spark.dry import DryFrame
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode
 from state_engine.spark.plan import PlannedOperator
 from state_engine.spark.schemas import struct_of
@@ -118,14 +119,17 @@ class StreamJob:
             UnsupportedUpstreamError: The DataFrame holds Spark state or is not deterministic.
             UnsupportedTypeError: A column has a type that no function can take.
         """
-        check_upstream(df)
-        if replays:
-            check_replays(df)
+        stream: object = df
+        dry = stream.columns_type if isinstance(stream, DryFrame) else None
+        if dry is None:
+            check_upstream(df)
+            if replays:
+                check_replays(df)
         self.session = df.sparkSession
         source = SourceNode(df, name, len(self._names), replays, bounded)
         self._names.append(name)
         self._sources = None
-        return DataStream(self, (Edge(source),), struct_of(df.schema, f"stream {name!r}"))
+        return DataStream(self, (Edge(source),), dry or struct_of(df.schema, f"stream {name!r}"))
 
     # Called by streams while the author chains them ---------------------------------------------------------------
 

@@ -1,0 +1,119 @@
+"""`lakestate explain`: what a registered job is made of, without starting it, or Spark."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from lakestate.registry import load_job
+from state_engine.errors import LakestateError
+
+if TYPE_CHECKING:
+    from state_engine.spark.explain import InputPlan, JobExplanation, OperatorExplanation
+
+
+def explain(
+    job: Annotated[str, typer.Argument(help="Name of a registered job.")],
+    root: Annotated[str, typer.Option(help="The state root that the job would have; nothing is written.")] = "state",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Start a local session, for jobs that transform their DataFrames.")
+    ] = False,
+) -> None:
+    """Show operators, uids, states, exchanges and sinks of a job."""
+    try:
+        plan = _explained(job, root, _options(option or []), with_spark=spark)
+    except LakestateError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(plan)).decode())
+        return
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=1_000)  # whoever reads it there can scroll; nothing is cut off
+    console.print(_tree(plan))
+
+
+class _AnyOption(dict[str, str]):
+    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
+
+    def __missing__(self, name: str) -> str:
+        return f"<{name}>"
+
+
+def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool) -> "JobExplanation":
+    # Here and not above, so that the command line starts quickly.
+    from state_engine.spark.dry import DrySession
+    from state_engine.spark.explain import explain_job
+
+    factory = load_job(job)
+    if not with_spark:
+        return explain_job(factory(DrySession(), root, _AnyOption(options)))
+    from state_engine.spark import local_session
+
+    session = local_session(f"explain-{job}")
+    try:
+        return explain_job(factory(session, root, options))
+    finally:
+        session.stop()
+
+
+def _options(given: list[str]) -> dict[str, str]:
+    split = [one.partition("=") for one in given]
+    wrong = next((name for name, equals, _ in split if not equals or not name), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"{wrong!r} is not name=value", param_hint="--option")
+    return {name: value for name, _, value in split}
+
+
+def _tree(plan: "JobExplanation") -> Tree:
+    tree = Tree(Text(f"job {plan.job}", style="bold"))
+    tree.add(Text(f"parallelism {plan.parallelism}, max parallelism {plan.max_parallelism}, root {plan.root}"))
+    feeding = {way.upstream for operator in plan.operators for way in operator.inputs if not way.is_source}
+    for operator in plan.operators:
+        if operator.uid not in feeding:
+            _add_operator(tree, plan, operator)
+    return tree
+
+
+def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExplanation") -> None:
+    """Adds an operator, and below it what feeds it: the tree is read from the last operator to the sources."""
+    head = Text(f"{operator.uid}", style="bold cyan")
+    head.append(f"  {operator.function}, stage {operator.stage}, {operator.parallelism} subtasks", style="default")
+    if operator.generated_uid:
+        head.append("  generated uid: give one, or the state is lost to a job of another shape", style="yellow")
+    branch = parent.add(head)
+    for state in operator.states:
+        branch.add(Text(f"state {state.name}: {state.shape} of {state.type}"))
+    for sink in operator.sinks:
+        output = "" if sink.output == "main" else f" of side output {sink.output}"
+        branch.add(Text(f"sink {sink.uid}{output}: {sink.kind} {sink.table}".rstrip()))
+    unread = set(operator.side_outputs) - {sink.output for sink in operator.sinks}
+    for tag in sorted(unread):
+        branch.add(Text(f"side output {tag}, without a sink"))
+    for way in operator.inputs:
+        _add_input(branch, plan, way, several=len({one.input for one in operator.inputs}) > 1)
+
+
+def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", *, several: bool) -> None:
+    said = [f"input {way.input}" if several else "input", way.ship]
+    said += [f"ordered by {', '.join(way.order_by)}"] if way.order_by else []
+    said += [*way.steps, way.event_time] if way.event_time else way.steps
+    arm = branch.add(Text(f"{said[0]}: {', '.join(said[1:])}"))
+    if not way.is_source:
+        _add_operator(arm, plan, next(o for o in plan.operators if o.uid == way.upstream))
+        return
+    source = next(s for s in plan.sources if s.name == way.upstream)
+    bounded = ", bounded" if source.bounded else ""
+    time = f", event time {source.event_time}" if source.event_time else ""
+    arm.add(Text(f"source {source.name}: {source.kind}{bounded}{time}"))
+
+
+__all__ = ["explain"]

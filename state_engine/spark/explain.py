@@ -1,0 +1,206 @@
+"""What a job is made of, as data: for people who look before they start it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.outputs import MAIN
+from state_engine.spark.dry import DryFrame
+from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SourceNode, Step, TimeStep, WhereStep
+from state_engine.spark.schemas import ddl_of
+
+if TYPE_CHECKING:
+    from state_engine.spark.job import StreamJob
+
+
+class SourcePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream that feeds the job."""
+
+    name: str
+    kind: str
+    bounded: bool
+    event_time: str = ""
+
+
+class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One way into an operator.
+
+    `upstream` is the uid of an operator or the name of a source, `ship` how records find their subtask, as Flink's
+    plans say it: `HASH(k)`, or `REBALANCE` without key.
+    """
+
+    upstream: str
+    is_source: bool
+    input: int
+    ship: str
+    order_by: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    event_time: str = ""
+
+
+class StatePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that the function's `open()` asks for."""
+
+    name: str
+    kind: str
+    shape: str
+    type: str
+
+
+class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A sink on one output."""
+
+    uid: str
+    output: str
+    kind: str
+    table: str = ""
+
+
+class OperatorExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator: a task of its own behind an exchange."""
+
+    uid: str
+    generated_uid: bool
+    function: str
+    stage: int
+    parallelism: int
+    inputs: tuple[InputPlan, ...]
+    states: tuple[StatePlan, ...]
+    output: str
+    side_outputs: dict[str, str]
+    sinks: tuple[SinkPlan, ...]
+
+
+class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, operators upstream first."""
+
+    job: str
+    root: str
+    parallelism: int
+    max_parallelism: int
+    sources: tuple[SourcePlan, ...]
+    operators: tuple[OperatorExplanation, ...]
+
+
+def explain_job(job: "StreamJob") -> JobExplanation:
+    """Returns what a job is made of; nothing is read, written or started."""
+    origins = [edge.origin for node in job.operators for edge in node.edges]
+    sources = sorted((o for o in origins if isinstance(o, SourceNode)), key=lambda source: source.number)
+    timed = {
+        edge.origin.number: _event_time(edge)
+        for node in job.operators
+        for edge in node.edges
+        if isinstance(edge.origin, SourceNode)
+    }
+    return JobExplanation(
+        job=job.name,
+        root=job.root,
+        parallelism=job.parallelism,
+        max_parallelism=job.max_parallelism,
+        sources=tuple(
+            SourcePlan(name=s.name, kind=_kind(s), bounded=s.bounded, event_time=timed[s.number]) for s in sources
+        ),
+        operators=tuple(_operator(job, node) for node in job.operators),
+    )
+
+
+def _operator(job: "StreamJob", node: OperatorNode) -> OperatorExplanation:
+    return OperatorExplanation(
+        uid=node.uid,
+        generated_uid=node.generated_uid,
+        function=_function(node),
+        stage=_stage(node),
+        parallelism=min(job.parallelism, job.max_parallelism),
+        inputs=tuple(_input(node, edge) for edge in node.edges),
+        states=tuple(
+            StatePlan(
+                name=state.name,
+                kind=state.kind,
+                shape=state.shape,
+                type=f"{state.user_key} → {state.value}" if state.user_key is not None else state.value,
+            )
+            for state in node.states
+        ),
+        output=ddl_of(node.output),
+        side_outputs={tag: ddl_of(columns) for tag, columns in node.side_outputs.items()},
+        sinks=tuple(
+            SinkPlan(
+                uid=sink.uid,
+                output=sink.output,
+                kind=type(sink.sink).__name__,
+                table=str(getattr(sink.sink, "path", "")),
+            )
+            for sink in node.sinks
+        ),
+    )
+
+
+def _stage(node: OperatorNode) -> int:
+    """Returns how many exchanges lie in front of and at an operator: its place among the stages of an epoch."""
+    return 1 + max((_stage(upstream) for upstream, _ in node.upstream), default=0)
+
+
+def _input(node: OperatorNode, edge: Edge) -> InputPlan:
+    origin = edge.origin
+    is_source = isinstance(origin, SourceNode)
+    return InputPlan(
+        upstream=origin.name if isinstance(origin, SourceNode) else origin.uid,
+        is_source=is_source,
+        input=edge.input,
+        ship=f"HASH({', '.join(node.key)})" if node.key else "REBALANCE",
+        order_by=node.order_by,
+        steps=tuple(map(_step, edge.steps)),
+        event_time="" if is_source else _event_time(edge),
+    )
+
+
+def _event_time(edge: Edge) -> str:
+    strategy = edge.strategy
+    if strategy is None:
+        return ""
+    time = strategy.timestamp or type(strategy.assigner).__name__
+    behind = strategy.out_of_orderness
+    return f"{time}, no watermarks" if behind is None else f"{time}, watermark {behind} ms behind"
+
+
+def _step(step: Step) -> str:
+    match step:
+        case SelectStep(expressions):
+            return f"select({', '.join(expressions)})"
+        case WhereStep(condition):
+            return f"where({condition})"
+        case MapStep(function):
+            return f"map({getattr(function, '__qualname__', type(function).__name__)})"
+        case TimeStep():
+            return "assign_timestamps_and_watermarks"
+
+
+def _function(node: OperatorNode) -> str:
+    function = node.function
+    if isinstance(function, Adapter):
+        return f"{function.verb}({function.argument})"
+    return type(function).__name__
+
+
+def _kind(source: SourceNode) -> str:
+    df: object = source.df
+    return df.kind if isinstance(df, DryFrame) else "DataFrame"
+
+
+def sinks_of(operator: OperatorExplanation, output: str = MAIN) -> Sequence[SinkPlan]:
+    """Returns the sinks of one output of an operator."""
+    return [sink for sink in operator.sinks if sink.output == output]
+
+
+__all__ = [
+    "InputPlan",
+    "JobExplanation",
+    "OperatorExplanation",
+    "SinkPlan",
+    "SourcePlan",
+    "StatePlan",
+    "explain_job",
+    "sinks_of",
+]

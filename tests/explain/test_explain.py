@@ -1,0 +1,127 @@
+"""`lakestate explain`: what a job is made of, where no Spark can be started."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from lakestate.explain import explain
+from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.spark import DiscardingSink, MemorySink, StreamJob
+from state_engine.spark.dry import DrySession, NeedsSparkError
+from state_engine.spark.explain import explain_job
+
+NO_JAVA = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
+
+
+def lakestate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lakestate.cli", "explain", *arguments],
+        env=NO_JAVA,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_flights_without_java() -> None:
+    shown = lakestate("flights", "--root", "/tmp/x", "-o", "tables=out")
+    assert shown.returncode == 0, shown.stderr
+    lines = [line.strip("│├└─ ") for line in shown.stdout.splitlines()]
+    assert lines[:3] == [
+        "job flights",
+        "parallelism 2, max parallelism 128, root /tmp/x",
+        "carrier  Carriers, stage 2, 2 subtasks",
+    ]
+    assert "input: HASH(tailnum), ordered by event_time, carrier, flight, origin" in lines
+    assert "state routes: map of string → bigint" in lines
+    assert any(line.startswith("sink no_tailnum of side output no_tailnum: DeltaSink ") for line in lines)
+    assert lines[-1] == "source flights: parquet"
+    assert not Path("/tmp/x/flights").exists()
+
+
+def test_as_json() -> None:
+    shown = lakestate("flights", "--json")
+    plan = json.loads(shown.stdout)
+    assert [operator["uid"] for operator in plan["operators"]] == ["aircraft", "carrier"]
+    assert [operator["stage"] for operator in plan["operators"]] == [1, 2]
+    assert plan["operators"][1]["inputs"][0]["upstream"] == "aircraft"
+
+
+def test_what_does_not_exist_is_an_error() -> None:
+    shown = lakestate("nothing")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "No job is registered as 'nothing'" in shown.stderr
+
+
+def test_an_option_has_a_value() -> None:
+    app = Typer()
+    app.command()(explain)
+    result = CliRunner().invoke(app, ["flights", "-o", "input"])
+    assert result.exit_code == 2
+    assert "is not name=value" in result.output
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        return [(value.k, 1)]
+
+
+def test_several_streams_and_what_stands_between(recwarn: pytest.WarningsRecorder) -> None:
+    job, spark = StreamJob("mixed", root="/tmp/x", parallelism=3), DrySession()
+    reader = spark.readStream.format("json").option("a", 1).options(b=2)
+    one = job.from_stream(reader.schema("k string, v int").load("x"), "one", bounded=True)
+    two = job.from_stream(spark.readStream.schema("k string, v int").csv("y"), "two")
+    counted = one.union(two).key_by("k").process(Count(), "k string, n bigint", uid="count")
+    mapped = counted.map(lambda row: row, "k string, n bigint")
+    summed = mapped.key_by("k", order_by=["n"]).sum("n")
+    summed.sink_to(MemorySink("m"), uid="out").sink_to(DiscardingSink())
+    plan = explain_job(job)
+    assert [(source.name, source.kind, source.bounded) for source in plan.sources] == [
+        ("one", "json", True),
+        ("two", "csv", False),
+    ]
+    first, last = plan.operators
+    assert [(way.upstream, way.is_source, way.ship) for way in first.inputs] == [
+        ("one", True, "HASH(k)"),
+        ("two", True, "HASH(k)"),
+    ]
+    assert [(state.name, state.shape, state.type) for state in first.states] == [("count", "value", "bigint")]
+    assert last.function == "sum(n)"
+    assert last.generated_uid
+    assert (last.stage, last.parallelism) == (2, 3)
+    assert last.inputs[0].steps == (f"map({test_several_streams_and_what_stands_between.__name__}.<locals>.<lambda>)",)
+    assert last.inputs[0].order_by == ("n",)
+    assert [(sink.kind, sink.uid) for sink in last.sinks] == [
+        ("MemorySink", "out"),
+        ("DiscardingSink", f"{last.uid}.main.1"),
+    ]
+
+
+def dry_stream() -> Any:
+    return DrySession().readStream.schema("k string").parquet("p")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda spark: spark.read,
+        lambda spark: spark.readStream.table("t"),
+        lambda spark: spark.readStream.parquet("p"),
+        lambda _: dry_stream().withColumn("v", None),
+        lambda _: StreamJob("j", root="/tmp/x").from_stream(dry_stream()).select("k"),
+    ],
+)
+def test_what_only_spark_knows_is_said(use: Any) -> None:
+    with pytest.raises(NeedsSparkError, match="--spark"):
+        use(DrySession())
