@@ -1,4 +1,4 @@
-"""Streams behind `key_by`: Python functions with the state of each record's key, and running aggregations."""
+"""Streams behind `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from state_engine.api.functions import (
     MapFunction,
     ReduceFunction,
 )
+from state_engine.api.windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
 from state_engine.runtime.running import RunningAdapter, RunningVerb
+from state_engine.runtime.windows.stream import WindowedStream
 
 if TYPE_CHECKING:
     from state_engine.spark.connected_streams import ConnectedStreams
@@ -122,6 +124,24 @@ class KeyedStream:
         Fields as in `min`.
         """
         return self._run("max_by", field, uid)
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream[DataStream]":
+        """Puts the records of each key into windows; `reduce`, `aggregate`, `apply` or `process` makes rows of them.
+
+        Args:
+            window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
+        """
+        stream = self.stream
+        return WindowedStream(stream.columns, window_assigner, self._apply, has_event_time=stream.has_event_time)
+
+    def count_window(self, size: int, slide: int = 0) -> "WindowedStream[DataStream]":
+        """Puts every `size` records of a key into a window, which fires when it is full.
+
+        Args:
+            size: Records in a window.
+            slide: Records from the start of one window to that of the next; 0 for windows one after the other.
+        """
+        return self.window(CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size))
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
         columns = self.stream.columns

@@ -46,6 +46,7 @@ class WindowedStream(Generic[R]):
         columns: Of the records.
         assigner: Which windows a record is in.
         add: Makes an operator of an adapter, an output type and a uid.
+        has_event_time: Whether the records have event times.
     """
 
     def __init__(
@@ -53,9 +54,17 @@ class WindowedStream(Generic[R]):
         columns: StructType,
         assigner: WindowAssigner[Any, Any],
         add: Callable[[WindowAdapter, Any, str | None], R],
+        *,
+        has_event_time: bool = True,
     ) -> None:
         self._columns = columns
         self._assigner: WindowAssigner[Any, Any] = _checked(assigner, WindowAssigner, "window()")
+        if assigner.is_event_time() and not has_event_time:
+            raise JobDefinitionError(
+                f"window() got {type(assigner).__name__} on a stream without event time.",
+                action="Put assign_timestamps_and_watermarks(...) in front of key_by(), or take windows by "
+                "processing time.",
+            )
         self._add = add
         self._trigger: Trigger[Any, Any] | None = None
         self._evictor: Evictor | None = None

@@ -114,6 +114,20 @@ class TestState:
         with pytest.raises(DuplicateStateError, match=f"keeps a state '{name}' itself"):
             windowed(TUMBLING).process(Asks(), "k string")
 
+    @pytest.mark.parametrize("store", ["window_state", "global_state"])
+    def test_one_name_has_one_type(self, windowed: Any, store: str) -> None:
+        class Twice(ProcessWindowFunction[Any, Any, Any, Any]):
+            def process(self, key: Any, context: Any, elements: Any) -> Any:
+                states = getattr(context, store)()
+                states.get_state(ValueStateDescriptor("mine", Types.LONG()))
+                states.get_state(ValueStateDescriptor("mine", Types.STRING()))
+                raise AssertionError
+
+        with windowed(TUMBLING).process(Twice(), "k string") as run:
+            run.process_element(("a", 1), 1)
+            with pytest.raises(LakestateError, match="uses the state name 'mine'"):
+                run.process_watermark(9)
+
     def test_functions_that_fold_have_none(self, windowed: Any) -> None:
         class Asks(ReduceFunction):
             def open(self, runtime_context: Any) -> None:

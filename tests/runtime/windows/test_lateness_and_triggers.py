@@ -60,6 +60,16 @@ class TestLateness:
         assert run.extract_output_values() == [("a", "5-15", "1")]
         assert run.get_side_output(late) == [("a", 2)]
 
+    @pytest.mark.parametrize(("watermark", "is_late"), [(4, False), (5, True)])
+    def test_a_record_that_is_in_no_window_may_be_late(
+        self, shown: Any, late: Any, watermark: int, is_late: bool
+    ) -> None:
+        sampling = SlidingEventTimeWindows.of(ms(2), ms(10))
+        with shown(sampling, lambda s: s.side_output_late_data(late)) as run:
+            run.process_watermark(watermark)
+            run.process_element(("a", 1), 5)
+            assert run.get_side_output(late) == ([("a", 1)] if is_late else [])
+
     def test_a_window_fires_again_for_each_record_within_the_lateness(self, shown: Any, late: Any, empty: Any) -> None:
         with shown(TUMBLING, lambda s: s.allowed_lateness(5).side_output_late_data(late)) as run:
             run.process_element(("a", 1), 1)
@@ -134,6 +144,18 @@ class TestTriggers:
             run.process_element(("a", 2))
             run.set_processing_time(20)
             assert [seen for _, _, seen in run.extract_output_values()] == ["1", "1 2", "1 2"]
+            assert empty(run)
+
+    def test_a_timer_of_the_other_clock_does_not_end_a_window(self, shown: Any, empty: Any) -> None:
+        with shown(TUMBLING, lambda s: s.trigger(ContinuousProcessingTimeTrigger.of(ms(4)))) as run:
+            run.set_processing_time(8)
+            run.process_element(("a", 1), 1)
+            run.set_processing_time(9)  # the window's last millisecond, by the wrong clock
+            assert run.extract_output_values() == [("a", "0-10", "1")]
+            run.process_element(("a", 2), 2)
+            run.set_processing_time(10)
+            assert run.extract_output_values()[1:] == [("a", "0-10", "1 2")]
+            run.process_watermark(9)
             assert empty(run)
 
     def test_never(self, shown: Any, empty: Any) -> None:

@@ -172,6 +172,19 @@ class Tens(MergingWindowAssigner[Any, Any]):
         return True
 
 
+def test_assigners_are_given_windows_in_one_order_however_they_were_stored(merges: Merges) -> None:
+    given: list[Any] = []
+
+    class Notes(Tens):
+        def merge_windows(self, windows: Any, callback: Any) -> None:
+            given.append(list(windows))
+
+    stored = {"0/3": "0/3", "10/13": "10/13", "5/8": "5/8"}
+    for state in (PlainMap(stored), PlainMap(reversed(stored.items()))):
+        windows_of(state, Notes()).add_window(W(20, 23), merges)
+    assert given[0] == given[1]
+
+
 def test_an_assigner_that_merges_in_its_own_way(merges: Merges) -> None:
     windows = windows_of(assigner=Tens())
     assert windows.add_window(W(3, 4), merges) == W(0, 10)

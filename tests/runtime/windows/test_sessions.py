@@ -28,6 +28,7 @@ from state_engine.api.windows import (
     ProcessingTimeSessionWindows,
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
+    TimeWindow,
     TriggerResult,
 )
 from state_engine.errors import JobDefinitionError, UserFunctionError
@@ -258,6 +259,24 @@ class TestTriggers:
             run.process_watermark(END)
             assert empty(run)
         assert found[-1] == {"list": [1, 2, 5], "reducing": 5, "aggregating": ("total", 3, 8)}[kind]
+
+
+@pytest.mark.parametrize("clock", ["event", "processing"])
+def test_windows_cannot_be_merged_into_one_that_is_over(shown: Any, clock: str) -> None:
+    base: Any = EventTimeSessionWindows if clock == "event" else ProcessingTimeSessionWindows
+
+    class IntoThePast(base):  # type: ignore[misc]
+        def merge_windows(self, windows: Any, callback: Any) -> None:
+            if len(set(windows)) > 1:
+                callback.merge(windows, TimeWindow(0, 5))
+
+    with shown(IntoThePast(10)) as run:
+        run.process_watermark(6)
+        run.set_processing_time(6)
+        run.process_element(("a", 1), 7)
+        run.set_processing_time(7)
+        with pytest.raises(UserFunctionError, match=r"merged into TimeWindow\(start=0, end=5\), which is over at"):
+            run.process_element(("a", 2), 8)
 
 
 def test_windows_that_merge_have_no_state_of_their_own(windowed: Any) -> None:
