@@ -32,6 +32,7 @@ LakestateError
 │   ├── OutputTypeError
 │   ├── InconsistentAttemptsError
 │   ├── MissingAckError
+│   ├── LocalStateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
 ├── SinkError
@@ -184,6 +185,10 @@ class InconsistentAttemptsError(EpochError):
 
 class MissingAckError(EpochError):
     """A subtask sent no barrier."""
+
+
+class LocalStateError(EpochError):
+    """A worker's local database cannot be used; it is discarded, and the epoch runs again."""
 
 
 class StopRequestedError(EpochError):

@@ -113,7 +113,7 @@ class HeapKeyedStateBackend:
         restored = self._restored.get(descriptor.name)
         if restored is not None and restored.schema_id != schema.schema_id:
             raise state_type_changed(restored, schema)
-        table = self._loaded(_table(descriptor), schema)
+        table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
         return made
 
@@ -121,13 +121,19 @@ class HeapKeyedStateBackend:
         """Returns the timers of one clock, made (and loaded) on the first call."""
         known = self._tables.get(TIMERS[domain])
         if known is None:
-            known = self._loaded(TimerTable(), timer_schema(self.uid, self.codec.columns, domain))
+            known = self._loaded(self._new_timers(), timer_schema(self.uid, self.codec.columns, domain))
         assert isinstance(known, TimerTable)
         return known
 
     def has_timers(self, domain: TimeDomain) -> bool:
         """Says whether there may be timers of a clock, in this backend or in the log."""
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
+
+    def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
+        return _table(descriptor)
+
+    def _new_timers(self) -> TimerTable:
+        return TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         restored = self._restored.get(schema.name)
@@ -270,7 +276,7 @@ class HeapKeyedStateBackend:
     def _apply(self, table: HeapTable, rows: pa.Table) -> None:
         for piece in _between_resets(rows):
             if isinstance(piece, int):
-                table.drop_entries(partial(self._lies_in, piece))
+                self._drop_group(table, piece)
                 continue
             keys = self.codec.read([piece.column(c.name) for c in self.codec.columns])
             namespaces = piece.column(log.NAMESPACE)
@@ -280,6 +286,9 @@ class HeapKeyedStateBackend:
             if table.stamped:
                 values = join_stamps(values, piece.column(log.LAST_ACCESS))
             table.apply(entries, piece.column(log.OP).to_numpy(), values, user_keys)
+
+    def _drop_group(self, table: HeapTable, key_group: int) -> None:
+        table.drop_entries(partial(self._lies_in, key_group))
 
     def _lies_in(self, key_group: int, entry: Any) -> bool:
         return self.codec.key_group(entry.key if type(entry) is Namespaced else entry) == key_group

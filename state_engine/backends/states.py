@@ -246,7 +246,8 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         entry = self._context.entry
         delta = self._overlay.get(entry)
         if delta is None:
-            return dict(self._base.get(entry, ()))
+            inner = self._base.get(entry)
+            return {} if inner is None else inner.copy()
         written = delta.entries
         kept = {} if delta.cleared else {k: v for k, v in self._base.get(entry, {}).items() if k not in written}
         kept.update((k, v) for k, v in written.items() if v is not DELETED)
@@ -264,7 +265,8 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         return [value for _, value in self.items()]
 
     def is_empty(self) -> bool:
-        return not self._merged()
+        entry = self._context.entry
+        return not (self._merged() if entry in self._overlay else self._base.get(entry))
 
     def clear(self) -> None:
         delta = self._delta()

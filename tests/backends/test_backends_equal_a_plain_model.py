@@ -1,9 +1,9 @@
-"""Random epochs: a warm backend, a load from its log, a load from the folded log and plain dicts never differ."""
+"""Random epochs: warm backends, loads from their logs, loads from the folded logs and plain dicts never differ."""
 
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from state_engine.api import (
@@ -15,7 +15,6 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
-from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.log.fold import coalesce, fold
 from state_engine.log.ops import with_position
 from state_engine.testing.reference import ReferenceState
@@ -110,7 +109,7 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
     return shown
 
 
-def folded(harness: StateHarness, how: Any) -> StateHarness:
+def folded(make: Any, harness: StateHarness, how: Any) -> StateHarness:
     """Returns a fresh backend on a log of one epoch: the fold of all."""
     epoch = []
     for schema in harness.backend.schemas:
@@ -118,17 +117,17 @@ def folded(harness: StateHarness, how: Any) -> StateHarness:
         if tables:
             rows = how(schema, tables)
             epoch.append((schema, rows))
-    return StateHarness(HeapKeyedStateBackend, "k bigint", [epoch])
+    return StateHarness(make, "k bigint", [epoch])
 
 
 def order_of(harness: StateHarness) -> dict[Any, Any]:
     return {place: list(found) for place, found in contents(harness).items() if isinstance(found, dict)}
 
 
-@given(epochs)
-@settings(max_examples=80, deadline=None)
-def test_random_epochs(script: list[tuple[list[Any], str]]) -> None:
-    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+@given(script=epochs)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_epochs(make_backend: Any, script: list[tuple[list[Any], str]]) -> None:
+    harness = StateHarness(make_backend, "k bigint")
     sealed: dict[Any, Any] = {}
     for steps, end in script:
         model = {cell: value.copy() if isinstance(value, (list, dict)) else value for cell, value in sealed.items()}
@@ -143,17 +142,19 @@ def test_random_epochs(script: list[tuple[list[Any], str]]) -> None:
             harness.backend.freeze(0)
             harness.backend.forget()
         assert contents(harness) == expected(sealed)
-    for other in (harness.reopened(), folded(harness, fold), folded(harness, coalesce)):
+    for other in (harness.reopened(), folded(make_backend, harness, fold), folded(make_backend, harness, coalesce)):
         assert contents(other) == expected(sealed)
         assert order_of(other) == order_of(harness)
         statistics = {s.name: (s.rows, s.keys) for s in other.backend.statistics()}
         assert statistics == {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
 
 
-@given(epochs)
-@settings(max_examples=30, deadline=None)
-def test_the_log_means_the_same_to_the_naive_interpreter(script: list[tuple[list[Any], str]]) -> None:
-    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+@given(script=epochs)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_log_means_the_same_to_the_naive_interpreter(
+    make_backend: Any, script: list[tuple[list[Any], str]]
+) -> None:
+    harness = StateHarness(make_backend, "k bigint")
     for steps, _ in script:
         for call, key, space, arguments in steps:
             getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)

@@ -1,0 +1,7 @@
+"""Keyed state in RocksDB, on the disks of the workers."""
+
+from state_engine.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from state_engine.backends.rocksdb.database import LocalDatabase
+from state_engine.backends.rocksdb.options import Tuning, tuning_of
+
+__all__ = ["LocalDatabase", "RocksDBKeyedStateBackend", "Tuning", "tuning_of"]

@@ -1,0 +1,193 @@
+"""The RocksDB backend: the heap backend's tables and states over a database on the worker's disk.
+
+Life, epoch by epoch: `resume` takes the database and says which manifest it stands for; the caller settles or applies
+what the log has since, and `commit`s after each manifest; `attach` says where states are loaded from that the
+database lacks; records run; `release` lets other workers have the database. All that lies between two commits is
+in memory, and one write.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.api.descriptors import StateDescriptor
+from state_engine.backends.heap import HeapKeyedStateBackend, StateRows, TableT
+from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.rocksdb.bases import Base
+from state_engine.backends.rocksdb.cells import Cells, state_range
+from state_engine.backends.rocksdb.database import LocalDatabase
+from state_engine.backends.rocksdb.store import Changes, StateMeta
+from state_engine.backends.rocksdb.tables import rocks_table
+from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
+from state_engine.backends.tables import HeapTable
+from state_engine.backends.timers import TimerTable
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log.records import StateSchema
+
+_LOAD_ROWS = 50_000
+
+
+class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
+    """All keyed states of one operator for one key-group range, in a database.
+
+    Args:
+        uid: The operator.
+        codec: Its keys.
+        key_groups: The range that this backend owns.
+        context: The current key, shared with the operator.
+        database: Where the states lie.
+    """
+
+    def __init__(
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, database: LocalDatabase
+    ) -> None:
+        super().__init__(uid, codec, key_groups, context)
+        self.database = database
+        self._loads = True
+        self._lacking: set[str] = set()
+
+    # Life ----------------------------------------------------------------------------------------------------------
+
+    def resume(self) -> str | None:
+        """Takes the database; returns the token it stands for, None if it stands for nothing.
+
+        Raises:
+            LocalStateError: There is none and there can be none.
+        """
+        if self.database.acquire():
+            self.token = self.database.store.meta.token
+            self._loads = False
+            self._lacking = set()
+            for name, table in self._tables.items():
+                self._connect(table, self._schemas[name])
+        return self.token
+
+    def start(self, token: str) -> None:
+        """Begins with an empty database that stands for a manifest; what is there is discarded."""
+        self.database.discard()
+        store = self.database.store
+        store.meta.token = self.token = token
+        store.write(Changes())
+        self._lacking = set(self._tables)
+
+    def attach(self, restored: Iterable[StateSchema], load: StateRows) -> None:
+        super().attach(restored, load)
+        self._loads = True
+        for name in sorted(self._lacking):
+            self._load_table(self._tables[name], self._schemas[name])
+        self._lacking = set()
+
+    def commit(self, token: str) -> None:
+        """Writes all that was settled and applied, and what it stands for now, at once."""
+        store, changes = self.database.store, Changes()
+        there = {}
+        for name, table in self._tables.items():
+            if name not in self._lacking:
+                base = _base(table)
+                base.write(changes)
+                there[name] = self._meta(table, self._schemas[name])
+        # States that no function has asked for here were not caught up.
+        changes.ranges.extend(state_range(s.number) for name, s in store.meta.states.items() if name not in there)
+        store.meta.states = there
+        store.meta.token = token
+        store.write(changes)
+        self.token = token
+
+    def release(self) -> None:
+        """Lets other workers have the database."""
+        self.database.release()
+
+    def close(self) -> None:
+        """Closes the database."""
+        self.database.close()
+
+    @property
+    def rows_in_memory(self) -> int:
+        """Rows that count against the worker's memory: timers."""
+        return sum(table.rows for table in self._tables.values() if isinstance(table, TimerTable))
+
+    def prefetch(self, keys: list[Any]) -> None:
+        """Reads at once what records with these keys are likely to ask for."""
+        for table in self._tables.values():
+            _base(table).prefetch(keys)
+
+    # States --------------------------------------------------------------------------------------------------------
+
+    def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
+        return rocks_table(descriptor, self.database, self._cells)
+
+    def _new_timers(self) -> TimerTable:
+        return RocksTimerTable(TimerCopy(self.database, self._cells()))
+
+    def _cells(self) -> Cells:
+        return Cells(0, self.codec)
+
+    def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
+        self._tables[schema.name] = table
+        self._schemas[schema.name] = schema
+        self._connect(table, schema)
+        return table
+
+    def _connect(self, table: HeapTable, schema: StateSchema) -> None:
+        """Lets a table stand on what the database has of it, or has it loaded, now or with the next `attach`."""
+        found = self.database.store.meta.states.get(schema.name)
+        if found is not None and found.schema_id == schema.schema_id:
+            base = _base(table)
+            base.abandon()
+            base.cells.number = found.number
+            if isinstance(table, RocksTimerTable):
+                table.read_copy()
+            else:
+                table.rows = found.rows
+                base.live = found.keys
+        elif self._loads:
+            self._load_table(table, schema)
+        else:
+            self._lacking.add(schema.name)
+
+    def _load_table(self, table: HeapTable, schema: StateSchema) -> None:
+        """Loads a state from the log, piece by piece, under a number that is named when it is there as a whole."""
+        store, base = self.database.store, _base(table)
+        base.cells.number = store.begin_load(schema.name)
+        if isinstance(table, RocksTimerTable):
+            table.clear()
+        else:
+            base.abandon()
+            table.rows = base.live = 0
+        if schema.name in self._restored:
+            for rows in self._load(schema):
+                for start in range(0, rows.num_rows, _LOAD_ROWS):
+                    self._apply(table, rows.slice(start, _LOAD_ROWS))
+                    changes = Changes()
+                    base.write(changes)
+                    store.load(changes)
+        store.end_load(schema.name, self._meta(table, schema))
+
+    def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
+        return StateMeta(schema.schema_id, _base(table).cells.number, table.rows, len(table.base))
+
+    def settle(self) -> None:
+        for name in self._lacking:
+            self._tables[name].forget()  # they will be loaded as of a later manifest
+        super().settle()
+
+    def apply(self, name: str, rows: pa.Table) -> None:
+        if name not in self._lacking:
+            super().apply(name, rows)
+
+    def _drop_group(self, table: HeapTable, key_group: int) -> None:
+        if isinstance(table, RocksTimerTable):
+            table.drop_group(key_group, lambda entry: self._lies_in(key_group, entry))
+        else:
+            table.drop_group(key_group)  # type: ignore[attr-defined]
+
+
+def _base(table: HeapTable) -> Base | TimerCopy:
+    if isinstance(table, RocksTimerTable):
+        return table.timer_copy
+    base: Base = table.base  # type: ignore[assignment]
+    return base
+
+
+__all__ = ["RocksDBKeyedStateBackend"]

@@ -1,0 +1,268 @@
+"""What tables have in place of their dicts: mappings of entries over a database, with the writes that it lacks yet.
+
+Three layers: what was *read*, for the records at hand; what is *staged*, the sealed changes that the next `write` puts
+into the database; and the database. Numbers of keys and rows are exact after each change, so whoever changes an
+entry learns first whether it is there: of what the function read before, otherwise of the database.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from state_engine.backends.rocksdb.cells import Cells, group_of
+from state_engine.backends.rocksdb.store import Changes, Store
+from state_engine.backends.rocksdb.values import ValueCodec
+from state_engine.backends.tables import MISSING
+
+READ_AT_MOST = 50_000
+"""Entries that are remembered as read, where nobody says when a batch of records begins."""
+
+KNOWN_AT_MOST = 500_000
+"""Entries of which it is remembered, over the batches of an epoch, whether they are there."""
+
+
+class Opened(Protocol):
+    """Whoever holds the database open, and may open it anew."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+class Base(ABC):
+    """What the three shapes share.
+
+    Attributes:
+        live: Number of live entries.
+        staged: Changes that are not in the database yet, by entry.
+    """
+
+    def __init__(self, opened: Opened, cells: Cells) -> None:
+        self._opened = opened
+        self.cells = cells
+        self.live = 0
+        self.staged: dict[Any, Any] = {}
+        self._reset: set[int] = set()
+        self._misses = 0
+        self._reads_ahead = False
+
+    def __len__(self) -> int:
+        return self.live
+
+    @abstractmethod
+    def forget_reads(self) -> None:
+        """Drops what was read."""
+
+    @abstractmethod
+    def _read_many(self, entries: list[Any]) -> None:
+        """Reads what records of these entries will ask for."""
+
+    @abstractmethod
+    def _stage_cells(self, changes: Changes) -> None:
+        """Adds what is staged."""
+
+    @abstractmethod
+    def _drop(self, group: int, staged: list[Any]) -> None:
+        """Takes all entries of a key group out of the count, and the staged ones away."""
+
+    def prefetch(self, entries: list[Any]) -> None:
+        """Begins a batch of records: what the last one read is dropped, and what this one will read is read at once.
+
+        A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
+        """
+        self.forget_reads()
+        self._reads_ahead = self._reads_ahead or self._misses * 4 > len(entries)
+        self._misses = 0
+        if self._reads_ahead:
+            self._read_many(list(set(entries)))
+
+    def write(self, changes: Changes) -> None:
+        """Moves what is staged into a write."""
+        changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
+        self._stage_cells(changes)
+        self.staged = {}
+        self._reset = set()
+        self.forget_reads()
+
+    def drop_group(self, group: int) -> None:
+        """Removes all entries of a key group."""
+        self._drop(group, [entry for entry in self.staged if self.cells.group(entry) == group])
+        self._reset.add(group)
+        self.forget_reads()
+
+    def abandon(self) -> None:
+        """Drops what is staged: the database is to be read anew."""
+        self.staged = {}
+        self._reset = set()
+        self.forget_reads()
+
+    def _stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Reads cells, of key groups that were not reset since the last write."""
+        found = self._opened.store.get_many(keys)
+        if self._reset:
+            return [None if group_of(key) in self._reset else value for key, value in zip(keys, found, strict=True)]
+        return found
+
+    def _heads_of(self, group: int) -> Iterable[tuple[bytes, bytes]]:
+        if group not in self._reset:
+            for begin, end in self.cells.heads(group, group):
+                yield from self._opened.store.scan(begin, end)
+
+
+class ValueBase(Base):
+    """Entry to value; None stands for no value."""
+
+    def __init__(self, opened: Opened, cells: Cells, values: ValueCodec) -> None:
+        super().__init__(opened, cells)
+        self._values = values
+        self._read: dict[Any, Any] = {}
+        self._known: dict[Any, bool] = {}
+
+    def get(self, entry: Any, default: Any = None) -> Any:
+        """Returns the value of an entry."""
+        value = self._read.get(entry, MISSING)
+        if value is MISSING:
+            self._misses += 1
+            if len(self._read) >= READ_AT_MOST:
+                self._read = {}
+            self._read_many([entry])
+            value = self._read[entry]
+        return default if value is None else value
+
+    def forget_reads(self) -> None:
+        self._read = {}
+
+    def _read_many(self, entries: list[Any]) -> None:
+        if len(self._known) > KNOWN_AT_MOST:
+            self._known = {}
+        staged, read, known, decode = self.staged, self._read, self._known, self._values.decode
+        if staged:
+            for entry in entries:
+                if entry in staged:
+                    read[entry] = staged[entry]
+            entries = [entry for entry in entries if entry not in staged]
+        for entry, value in zip(entries, self._stored(self.cells.keys(entries)), strict=True):
+            read[entry] = None if value is None else decode(value)
+            known[entry] = value is not None
+
+    def update(self, entries: "Mapping[Any, Any] | Iterable[tuple[Any, Any]]") -> None:
+        """Stages values, None being a delete."""
+        changes = dict(entries)
+        self.live += sum(value is not None for value in changes.values()) - self._present(list(changes))
+        self.staged.update(changes)
+        self._read, self._known = {}, {}
+
+    def _present(self, entries: list[Any]) -> int:
+        """Returns how many of the entries have a value now."""
+        count, unknown = 0, []
+        for entry in entries:
+            if entry in self.staged:
+                count += self.staged[entry] is not None
+            elif entry in self._known:
+                count += self._known[entry]
+            else:
+                unknown.append(entry)
+        return count + sum(value is not None for value in self._stored(self.cells.keys(unknown)))
+
+    def __delitem__(self, entry: Any) -> None:
+        if self.staged.get(entry, MISSING) is not None:
+            self.update({entry: None})
+
+    def _drop(self, group: int, staged: list[Any]) -> None:
+        shadowed = {self.cells.key(entry) for entry in staged}
+        gone = sum(key not in shadowed for key, _ in self._heads_of(group))
+        for entry in staged:
+            gone += self.staged.pop(entry) is not None
+        self.live -= gone
+        self._known = {}
+
+    def _stage_cells(self, changes: Changes) -> None:
+        encode = self._values.encode
+        keys = self.cells.keys(list(self.staged))
+        for key, value in zip(keys, self.staged.values(), strict=True):
+            changes.cells[key] = None if value is None else encode(value)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._known = {}
+
+
+class Header:
+    """What is known of one list or map without reading it.
+
+    Attributes:
+        count: Its live rows.
+        end: The number of its next piece, or place.
+        stored: Whether the database has cells of it.
+    """
+
+    __slots__ = ("count", "end", "stored")
+
+    def __init__(self, count: int = 0, end: int = 0, stored: bool = False) -> None:
+        self.count = count
+        self.end = end
+        self.stored = stored
+
+
+class HeaderedBase(Base):
+    """Entry to many rows, with a header."""
+
+    def __init__(self, opened: Opened, cells: Cells) -> None:
+        super().__init__(opened, cells)
+        self._headers: dict[Any, Header] = {}
+
+    def header(self, entry: Any) -> Header:
+        """Returns the header of an entry, of one without rows where there is none."""
+        found = self._headers.get(entry)
+        if found is None:
+            self._misses += 1
+            if len(self._headers) >= READ_AT_MOST and not self.staged:
+                self._headers = {}
+            self.read_headers([entry])
+            found = self._headers[entry]
+        return found
+
+    def read_headers(self, entries: Iterable[Any]) -> None:
+        """Reads headers at once, of those that are not known."""
+        unknown = [entry for entry in dict.fromkeys(entries) if entry not in self._headers]
+        for entry, value in zip(unknown, self._stored(self.cells.keys(unknown)), strict=True):
+            if value is None:
+                self._headers[entry] = Header()
+            else:
+                count, end = (int.from_bytes(value[i : i + 8], "big") for i in (0, 8))
+                self._headers[entry] = Header(count, end, stored=True)
+
+    def count(self, entry: Any, header: Header, more: int) -> None:
+        """Takes rows into the counts."""
+        before, header.count = header.count, header.count + more
+        self.live += (header.count > 0) - (before > 0)
+
+    def forget_reads(self) -> None:
+        self._headers = {entry: h for entry, h in self._headers.items() if entry in self.staged} if self.staged else {}
+
+    def _drop(self, group: int, staged: list[Any]) -> None:
+        shadowed = {self.cells.key(entry) for entry in staged}
+        gone = sum(key not in shadowed for key, _ in self._heads_of(group))
+        for entry in staged:
+            gone += self._headers[entry].count > 0
+            del self.staged[entry]
+        self.live -= gone
+
+    def rows_of(self, group: int) -> int:
+        """Returns the live rows of a key group."""
+        own = [entry for entry in self.staged if self.cells.group(entry) == group]
+        shadowed = {self.cells.key(entry) for entry in own}
+        stored = (int.from_bytes(v[:8], "big") for k, v in self._heads_of(group) if k not in shadowed)
+        return sum(stored) + sum(self._headers[entry].count for entry in own)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._headers = {}
+
+    def _stage_header(self, changes: Changes, head: bytes, header: Header) -> None:
+        if header.count:
+            changes.cells[head] = header.count.to_bytes(8, "big") + header.end.to_bytes(8, "big")
+        elif header.stored:
+            changes.cells[head] = None
+
+
+__all__ = ["Base", "Header", "HeaderedBase", "Opened", "ValueBase"]

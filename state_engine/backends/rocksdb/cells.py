@@ -1,0 +1,119 @@
+"""Where the cells of one state lie in the database.
+
+```
+number of the state, 2 bytes | key group, 2 bytes | kind | key columns | 00, or 01 and the namespace | rest
+```
+
+all big endian and in the order-preserving spelling of `ordered.py`, so that a key group of a state is one range, and
+the entries of a map, or the pieces of a list, under one key and namespace are one prefix.
+
+| kind | rest | is |
+|---|---|---|
+| 00 | – | a value, or the header of a map or list: two numbers of 8 bytes |
+| 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
+| 01 | 8 bytes | a piece of a list: the elements that one epoch appended |
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from state_engine.api.type_hints import parse_ddl
+from state_engine.backends.keys import KeyCodec, Namespaced
+from state_engine.backends.rocksdb.ordered import decode_bytes, encode_bytes, ordered_codec
+
+_HEAD = struct.Struct(">HHB")
+_NUMBER = struct.Struct(">Q")
+_VOID = b"\x00"
+
+
+class Cells:
+    """Key bytes of one state.
+
+    Args:
+        number: The state's number in this database, from 1.
+        codec: The operator's keys.
+    """
+
+    def __init__(self, number: int, codec: KeyCodec) -> None:
+        self.number = number
+        self._codec = codec
+        codecs = [ordered_codec(parse_ddl(c.type)) for c in codec.columns]
+        self._encoders = [c.encode for c in codecs]
+        self._decoders = [c.decode for c in codecs]
+        self._single = self._encoders[0] if len(codecs) == 1 else None
+
+    def _body(self, entry: Any) -> bytes:
+        key, space = (entry.key, entry.namespace) if type(entry) is Namespaced else (entry, None)
+        if self._single is not None:
+            body = self._single(key)
+        else:
+            body = b"".join([encode(part) for encode, part in zip(self._encoders, key, strict=True)])
+        return body + _VOID if space is None else body + b"\x01" + encode_bytes(space.encode())
+
+    def group(self, entry: Any) -> int:
+        """Returns the key group of an entry."""
+        return self._codec.key_group(entry.key if type(entry) is Namespaced else entry)
+
+    def key(self, entry: Any) -> bytes:
+        """Returns the key of an entry's value or header."""
+        return _HEAD.pack(self.number, self.group(entry), 0) + self._body(entry)
+
+    def keys(self, entries: Sequence[Any]) -> list[bytes]:
+        """Returns the keys of many entries' values or headers."""
+        if len(entries) < 8:
+            return [self.key(entry) for entry in entries]
+        plain = [e.key if type(e) is Namespaced else e for e in entries]
+        groups = self._codec.key_groups(plain, self._codec.write(plain)).tolist()
+        heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups)}
+        return [heads[group] + self._body(entry) for group, entry in zip(groups, entries, strict=True)]
+
+    def entry(self, key: bytes) -> tuple[Any, int]:
+        """Returns the entry that a cell belongs to, and where in its key the rest begins."""
+        at, parts = _HEAD.size, []
+        for decode in self._decoders:
+            part, at = decode(key, at)
+            parts.append(part)
+        found = parts[0] if self._single is not None else tuple(parts)
+        if key[at] == 0:
+            return found, at + 1
+        space, at = decode_bytes(key, at + 1)
+        return Namespaced(found, space.decode()), at
+
+    def groups(self, first: int, last: int) -> tuple[bytes, bytes]:
+        """Returns begin and end of the cells of some key groups; the end is not among them."""
+        end = _HEAD.pack(self.number, last + 1, 0)[:4] if last < 0xFFFF else _HEAD.pack(self.number + 1, 0, 0)[:2]
+        return _HEAD.pack(self.number, first, 0)[:4], end
+
+    def heads(self, first: int, last: int) -> Iterable[tuple[bytes, bytes]]:
+        """Returns begin and end of the values or headers of each key group."""
+        for group in range(first, last + 1):
+            yield _HEAD.pack(self.number, group, 0), _HEAD.pack(self.number, group, 1)
+
+
+def group_of(key: bytes) -> int:
+    """Returns the key group that a key names."""
+    return key[2] << 8 | key[3]
+
+
+def inner_prefix(head: bytes) -> bytes:
+    """Returns what all entries of a map, or pieces of a list, begin with, of the key of its header."""
+    return head[:4] + b"\x01" + head[5:]
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """Returns the first key behind all that begin with a prefix which closes itself: nothing in them begins with FF."""
+    return prefix + b"\xff"
+
+
+def number_bytes(number: int) -> bytes:
+    """Returns a number as 8 bytes that sort."""
+    return _NUMBER.pack(number)
+
+
+def state_range(number: int) -> tuple[bytes, bytes]:
+    """Returns begin and end of all cells of a state."""
+    return number.to_bytes(2, "big"), (number + 1).to_bytes(2, "big")
+
+
+__all__ = ["Cells", "group_of", "inner_prefix", "number_bytes", "prefix_end", "state_range"]

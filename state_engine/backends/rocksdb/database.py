@@ -1,0 +1,231 @@
+"""Who may open a database: one worker at a time, which keeps it open until another one wants it.
+
+```
+<folder of a key-group range>/
+  0.lock     held (flock) by the owner; the kernel frees it when the owner dies
+  0.wanted   somebody waits for it
+  0/db       the database
+  1.…        a second one, made by somebody who waited in vain
+```
+
+Why owners hold and hand over, and do not close after each task: docs/adr/0010-rocksdb-owners.md.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+import time
+import weakref
+from pathlib import Path
+
+from state_engine.backends.rocksdb.options import Tuning
+from state_engine.backends.rocksdb.store import Store
+from state_engine.errors import LocalStateError
+
+WAIT_S = 2.0
+_LOOK_EVERY_S = 0.01
+
+
+class Slot:
+    """A place for one database, locked by this process.
+
+    Attributes:
+        folder: What the owner may fill and empty.
+        wanted: The file by which another process asks for it.
+    """
+
+    def __init__(self, lock: Path, descriptor: int) -> None:
+        self.folder = lock.with_suffix("")
+        self.wanted = lock.with_suffix(".wanted")
+        self._descriptor = descriptor
+        self.wanted.unlink(missing_ok=True)
+
+    def empty(self) -> None:
+        """Removes what is there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def unlock(self) -> None:
+        """Lets others have it."""
+        os.close(self._descriptor)
+
+
+def try_lock(lock: Path) -> Slot | None:
+    """Returns the slot of a lock file, or None while another owner holds it."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_ino == os.stat(lock).st_ino:
+                os.utime(descriptor)
+                return Slot(lock, descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except FileNotFoundError:
+            pass  # it was removed between the two calls
+        os.close(descriptor)
+
+
+def lock_files(folder: Path) -> list[Path]:
+    """Returns the lock files of a range, lowest number first."""
+    return sorted(folder.glob("*.lock"), key=lambda lock: int(lock.stem))
+
+
+def take_slot(folder: Path, wait_s: float = WAIT_S) -> Slot:
+    """Returns a slot of a range: one that is free, or is handed over in time, otherwise a new one."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        locks = lock_files(folder) or [folder / "0.lock"]
+        for lock in locks:
+            slot = try_lock(lock)
+            if slot is not None:
+                return slot
+        if time.monotonic() >= deadline:
+            break
+        locks[0].with_suffix(".wanted").touch()
+        time.sleep(_LOOK_EVERY_S)
+    number = int(locks[-1].stem)
+    while True:
+        number += 1
+        slot = try_lock(folder / f"{number}.lock")
+        if slot is not None:
+            return slot
+
+
+class LocalDatabase:
+    """The database of one key-group range, as one instance of an operator sees it.
+
+    Between `acquire` and `release` it is this instance's alone. Otherwise it stays open, and is closed as soon as
+    another process wants it.
+
+    Args:
+        folder: The folder of the range; made if it is missing.
+        tuning: Memory and options.
+        wait_s: How long to wait for an owner that is at work.
+    """
+
+    def __init__(self, folder: Path, tuning: Tuning, wait_s: float = WAIT_S) -> None:
+        self.folder = folder
+        self._tuning = tuning
+        self._wait_s = wait_s
+        self._guard = threading.Lock()
+        self._slot: Slot | None = None
+        self._store: Store | None = None
+        self._busy = False
+
+    @property
+    def store(self) -> Store:
+        """The open database.
+
+        Raises:
+            LocalStateError: There can be none: the folder cannot be written.
+        """
+        if self._store is None:
+            self.acquire()
+        assert self._store is not None
+        return self._store
+
+    def acquire(self) -> bool:
+        """Takes the database; True if others may have had it since the last time.
+
+        One that cannot be opened is replaced by an empty one.
+
+        Raises:
+            LocalStateError: There can be none: the folder cannot be written.
+        """
+        with self._guard:
+            self._busy = True
+            if self._store is not None:
+                return False
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._slot = take_slot(self.folder, self._wait_s)
+            except OSError as error:
+                raise LocalStateError(
+                    f"There can be no local state in {self.folder}: {error}",
+                    action="Let the workers write there, or give other folders with set_db_storage_paths().",
+                ) from error
+            try:
+                self._store = self._open(self._slot)
+            except LocalStateError:
+                self._slot.empty()
+                self._store = self._open(self._slot)
+            return True
+
+    def _open(self, slot: Slot) -> Store:
+        slot.folder.mkdir(exist_ok=True)
+        return Store(slot.folder / "db", self._tuning)
+
+    def release(self) -> None:
+        """Says that the task is over: from now on the database may be handed over."""
+        with self._guard:
+            self._busy = False
+        LANDLORD.watch(self)
+
+    def hand_over(self) -> bool:
+        """Closes the database if another process wants it and no task is at work on it; True if it is closed."""
+        with self._guard:
+            if self._slot is not None and not self._busy and self._slot.wanted.exists():
+                self._close()
+            return self._store is None
+
+    def discard(self) -> None:
+        """Takes an empty database in place of this one."""
+        with self._guard:
+            if self._slot is not None and self._store is not None:
+                self._store.close()
+                self._slot.empty()
+                self._store = self._open(self._slot)
+                return
+        self.acquire()
+
+    def close(self) -> None:
+        """Closes the database and lets others have it; a damaged one is removed first."""
+        with self._guard:
+            self._busy = False
+            self._close()
+
+    def _close(self) -> None:
+        store, slot, self._store, self._slot = self._store, self._slot, None, None
+        if store is not None:
+            store.close()
+        if slot is not None:
+            if store is None or store.damaged:
+                slot.empty()
+            slot.unlock()
+
+
+class _Landlord:
+    """Looks, in a thread of its own, whether somebody wants a database that lies idle in this process."""
+
+    def __init__(self) -> None:
+        self._idle: weakref.WeakSet[LocalDatabase] = weakref.WeakSet()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    def watch(self, database: LocalDatabase) -> None:
+        """Looks after a database until it is closed."""
+        self._idle.add(database)
+        self._wake.set()
+        if self._thread is None or not self._thread.is_alive():  # also in a process that was forked
+            self._thread = threading.Thread(target=self._look, name="lakestate-databases", daemon=True)
+            self._thread.start()
+
+    def _look(self) -> None:
+        while True:
+            if not self._idle:
+                self._wake.wait()
+            self._wake.clear()
+            time.sleep(_LOOK_EVERY_S)
+            for database in list(self._idle):
+                with contextlib.suppress(OSError):
+                    if database.hand_over():
+                        self._idle.discard(database)
+
+
+LANDLORD = _Landlord()
+
+
+__all__ = ["LANDLORD", "WAIT_S", "LocalDatabase", "Slot", "lock_files", "take_slot", "try_lock"]

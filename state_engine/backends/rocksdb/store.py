@@ -1,0 +1,227 @@
+"""One open database: the only place that speaks to RocksDB.
+
+All that one epoch changes goes in one write batch, together with the `Meta` that says which manifest the data stands
+for. A process that is killed at any instant leaves the batch, or nothing of it. A state that is being loaded is
+written in pieces under a number that `Meta` does not name yet; what is left of it is removed when the database is
+opened again.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions, SstFileWriter, WriteBatch
+
+from state_engine.backends.rocksdb.cells import state_range
+from state_engine.backends.rocksdb.options import Tuning, open_options
+from state_engine.errors import LocalStateError
+
+FORMAT_VERSION = 1
+_META = b"\x00\x00"
+_WORTH_A_FILE = 10_000
+
+
+class StateMeta(msgspec.Struct, array_like=True):
+    """One state that is there as a whole, as of the database's token."""
+
+    schema_id: str
+    number: int
+    rows: int
+    keys: int
+
+
+class Meta(msgspec.Struct):
+    """What the database stands for.
+
+    Attributes:
+        version: Format; a database of another one is discarded.
+        token: Hash of the manifest that all states in `states` stand for; None in a new database.
+        states: By name.
+        loading: Numbers under which an unfinished load may have left cells.
+        next_number: The next state's number.
+    """
+
+    version: int = FORMAT_VERSION
+    token: str | None = None
+    states: dict[str, StateMeta] = {}
+    loading: list[int] = []
+    next_number: int = 1
+
+
+class Changes:
+    """What one write does: ranges are deleted first, then keys put, or deleted where the value is None."""
+
+    __slots__ = ("cells", "ranges")
+
+    def __init__(self) -> None:
+        self.cells: dict[bytes, bytes | None] = {}
+        self.ranges: list[tuple[bytes, bytes]] = []
+
+
+class Store:
+    """An open database. Its owner holds the lock on its folder.
+
+    Args:
+        folder: The database's own folder; made if it is missing.
+        tuning: Memory and options.
+
+    Attributes:
+        meta: What the database stands for.
+        damaged: Something failed: it is not to be used again.
+
+    Raises:
+        LocalStateError: It cannot be opened: damaged, of another version, or the disk fails.
+    """
+
+    def __init__(self, folder: Path, tuning: Tuning) -> None:
+        self.folder = folder
+        self.damaged = False
+        self._tuning = tuning
+        self._files = 0
+        with self._refusing():
+            self._db = Rdict(str(folder), open_options(tuning))
+            found = self._db.get(_META)
+        try:
+            self.meta = Meta() if found is None else msgspec.msgpack.decode(found, type=Meta)
+        except msgspec.DecodeError as error:
+            self.close()
+            raise self._refused(error) from error
+        if self.meta.version != FORMAT_VERSION:
+            self.close()
+            raise self._refused(f"format version {self.meta.version} is not {FORMAT_VERSION}")
+        if self.meta.loading:
+            self._remove_unfinished()
+
+    def _remove_unfinished(self) -> None:
+        changes = Changes()
+        changes.ranges.extend(state_range(number) for number in self.meta.loading)
+        self.meta.loading = []
+        self.write(changes)
+
+    def close(self) -> None:
+        """Closes the database; what was written stays."""
+        with contextlib.suppress(Exception):
+            self._db.close()
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # rocksdict raises bare exceptions
+            raise self._refused(error) from error
+
+    def _refused(self, why: object) -> LocalStateError:
+        self.damaged = True
+        return LocalStateError(
+            f"The local state in {self.folder} cannot be used: {why}",
+            action="Nothing is lost: it is a cache, and the epoch runs again with state loaded from the log. If this "
+            "comes again, look at the disk's space and health, and at who else writes there.",
+        )
+
+    # Reading -------------------------------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """Returns a value."""
+        try:
+            found: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self._refused(error) from error
+        return found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Returns many values, in the order of the keys."""
+        if len(keys) < 2:
+            return [self.get(key) for key in keys]
+        order = sorted(range(len(keys)), key=keys.__getitem__)  # neighbours share blocks
+        with self._refusing():
+            found: Any = self._db.get([keys[i] for i in order])
+        values: list[bytes | None] = [None] * len(keys)
+        for position, value in zip(order, found, strict=True):
+            values[position] = value
+        return values
+
+    def scan(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the cells from `begin` up to, and without, `end`."""
+        with self._refusing():
+            options = ReadOptions()
+            options.set_iterate_upper_bound(end)
+            iterator: Any = self._db.iter(options)
+            iterator.seek(begin)
+        while True:
+            with self._refusing():
+                if not iterator.valid():
+                    iterator.status()  # a damaged block ends an iterator like the last key does
+                    return
+                cell = iterator.key(), iterator.value()
+                iterator.next()
+            yield cell
+
+    # Writing -------------------------------------------------------------------------------------------------------
+
+    def write(self, changes: Changes) -> None:
+        """Writes changes and `meta` in one batch."""
+        with self._refusing():
+            batch = self._batch(changes)
+            batch.put(_META, msgspec.msgpack.encode(self.meta))
+            self._db.write(batch)
+
+    def load(self, changes: Changes) -> None:
+        """Writes a piece of a state that `meta` does not name yet; as a sorted file where that is worth it."""
+        with self._refusing():
+            if changes.ranges or len(changes.cells) < _WORTH_A_FILE:
+                self._db.write(self._batch(changes))
+            else:
+                self._ingest(changes.cells)
+
+    @staticmethod
+    def _batch(changes: Changes) -> Any:
+        batch = WriteBatch(raw_mode=True)
+        for begin, end in changes.ranges:
+            batch.delete_range(begin, end)
+        for key, value in changes.cells.items():
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        return batch
+
+    def _ingest(self, cells: dict[bytes, bytes | None]) -> None:
+        self._files += 1
+        path = self.folder.with_name(f"load-{self._files}")
+        writer = SstFileWriter(options=open_options(self._tuning))
+        writer.open(str(path))
+        for key in sorted(cells):
+            value = cells[key]
+            if value is None:
+                del writer[key]
+            else:
+                writer[key] = value
+        writer.finish()
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        self._db.ingest_external_file([str(path)], options)
+
+    # States --------------------------------------------------------------------------------------------------------
+
+    def begin_load(self, name: str) -> int:
+        """Returns the number of a state that is now empty and to be loaded; an earlier one of that name goes."""
+        changes = Changes()
+        old = self.meta.states.pop(name, None)
+        if old is not None:
+            changes.ranges.append(state_range(old.number))
+        number = self.meta.next_number
+        self.meta.next_number += 1
+        self.meta.loading.append(number)
+        self.write(changes)
+        return number
+
+    def end_load(self, name: str, state: StateMeta) -> None:
+        """Names a state that was loaded: from now on it is there as of the token."""
+        self.meta.loading.remove(state.number)
+        self.meta.states[name] = state
+        self.write(Changes())
+
+
+__all__ = ["FORMAT_VERSION", "Changes", "Meta", "StateMeta", "Store"]

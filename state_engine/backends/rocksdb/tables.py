@@ -1,0 +1,126 @@
+"""The heap's tables over a database: they share overlay, freeze and the reading back of values.
+
+Only what would ask the database entry by entry is done otherwise: it is asked for all entries of an epoch at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from state_engine.api.types import TypeInformation
+from state_engine.backends.rocksdb.bases import Base, Opened, ValueBase
+from state_engine.backends.rocksdb.cells import Cells
+from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
+from state_engine.backends.rocksdb.ordered import ordered_codec
+from state_engine.backends.rocksdb.values import list_codec, value_codec
+from state_engine.backends.tables import DELETED, HeapTable, ListTable, MapTable, ValueTable
+from state_engine.log.ops import Op
+
+
+class RocksTable(Protocol):
+    """What the backend asks of a table beyond `HeapTable`."""
+
+    base: Any
+    rows: int
+
+    def drop_group(self, group: int) -> None: ...
+
+
+class RocksValueTable(ValueTable):
+    """Entry to value."""
+
+    def __init__(self, value: TypeInformation, base: ValueBase) -> None:
+        super().__init__(value)
+        self.base: Any = base
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        read = self._read(values)
+        if not (ops == Op.PUT).all():
+            read = [value if op == Op.PUT else None for op, value in zip(ops.tolist(), read, strict=True)]
+        self.base.update(zip(entries, read, strict=True))
+        self.rows = len(self.base)
+
+    def drop_group(self, group: int) -> None:
+        """Removes all entries of a key group."""
+        self.base.drop_group(group)
+        self.rows = len(self.base)
+
+
+class RocksListTable(ListTable):
+    """Entry to list."""
+
+    def __init__(self, value: TypeInformation, base: ListBase) -> None:
+        super().__init__(value)
+        self.base: Any = base
+
+    def settle(self) -> None:
+        if self._pending is not None:
+            self.base.read_headers(self._pending[0])
+        super().settle()
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        self.base.read_headers(entries)
+        super().apply(entries, ops, values, user_keys)
+
+    def _extend(self, entry: Any, appended: list[Any]) -> None:
+        if appended:
+            self.base.extend(entry, appended)
+            self.rows += len(appended)
+
+    def _remove(self, entry: Any) -> None:
+        self.rows -= self.base.remove(entry)
+
+    def drop_group(self, group: int) -> None:
+        """Removes all entries of a key group."""
+        self.rows -= self.base.rows_of(group)
+        self.base.drop_group(group)
+
+
+class RocksMapTable(MapTable):
+    """Entry to map."""
+
+    def __init__(self, user_key: TypeInformation, value: TypeInformation, base: MapBase) -> None:
+        super().__init__(user_key, value)
+        self.base: Any = base
+
+    def settle(self) -> None:
+        if self._pending is not None:
+            overlay = self._pending[0]
+            self.base.read_headers(overlay)
+            self.base.read_entries((e, k) for e, delta in overlay.items() if not delta.cleared for k in delta.entries)
+        super().settle()
+
+    def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
+        self.base.read_headers(entries)
+        read = self._read_key(user_keys)
+        self.base.read_entries(
+            (entry, key) for entry, op, key in zip(entries, ops.tolist(), read, strict=True) if op != Op.CLEAR
+        )
+        super().apply(entries, ops, values, user_keys)
+
+    def _put(self, entry: Any, user_key: Any, value: Any) -> None:
+        self.rows += self.base.put(entry, user_key, value)
+
+    def _remove(self, entry: Any) -> None:
+        self.rows -= self.base.remove(entry)
+
+    def drop_group(self, group: int) -> None:
+        """Removes all entries of a key group."""
+        self.rows -= self.base.rows_of(group)
+        self.base.drop_group(group)
+
+
+def rocks_table(descriptor: StateDescriptor, opened: Opened, make_cells: Callable[[], Cells]) -> HeapTable:
+    """Returns the table of a descriptor over its cells."""
+    value = descriptor.type_info
+    if isinstance(descriptor, ListStateDescriptor):
+        return RocksListTable(value, ListBase(opened, make_cells(), list_codec(value)))
+    if isinstance(descriptor, MapStateDescriptor):
+        keys = descriptor.key_type_info
+        return RocksMapTable(keys, value, MapBase(opened, make_cells(), ordered_codec(keys), value_codec(value)))
+    return RocksValueTable(value, ValueBase(opened, make_cells(), value_codec(value)))
+
+
+__all__ = ["DELETED", "Base", "RocksListTable", "RocksMapTable", "RocksTable", "RocksValueTable", "rocks_table"]

@@ -1,0 +1,127 @@
+"""Values as bytes: msgpack of plain data, by the declared type.
+
+Dates are ordinals, timestamps microseconds since 1970, decimals text, rows the list of their fields, maps a list of
+keys and values in turn (a key may be a row). What comes back is what a load from the log would give.
+"""
+
+import datetime
+import decimal
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from state_engine.api.row import InputRow
+from state_engine.api.types import AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.serialization.convert import as_tuple, row_maker
+
+Convert = Callable[[Any], Any]
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_AWARE = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NAIVE = datetime.datetime(1970, 1, 1)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class ValueCodec(NamedTuple):
+    """Values of one type to bytes and back; None is a value."""
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def value_codec(type_info: TypeInformation) -> ValueCodec:
+    """Returns the codec of a type."""
+    to_plain, from_plain = _nullable(_plain(type_info))
+    encode = _encode if to_plain is None else lambda value: _encode(to_plain(value))
+    decode = _decode if from_plain is None else lambda data: from_plain(_decode(data))
+    return ValueCodec(encode, decode)
+
+
+def list_codec(type_info: TypeInformation) -> ValueCodec:
+    """Returns the codec of lists of a type."""
+    return value_codec(ListType(type_info))
+
+
+_Pair = tuple[Convert | None, Convert | None]
+_AS_IT_IS: _Pair = (None, None)
+
+
+def _nullable(pair: _Pair) -> _Pair:
+    to_plain, from_plain = pair
+    if to_plain is None or from_plain is None:
+        return _AS_IT_IS
+    return (
+        lambda value: None if value is None else to_plain(value),
+        lambda value: None if value is None else from_plain(value),
+    )
+
+
+def _plain(type_info: TypeInformation) -> _Pair:
+    match type_info:
+        case AtomicType("date"):
+            return lambda value: value.toordinal(), datetime.date.fromordinal
+        case AtomicType("timestamp"):
+            return _timestamps(_AWARE)
+        case AtomicType("timestamp_ntz"):
+            return _timestamps(_NAIVE)
+        case DecimalType():
+            return str, decimal.Decimal
+        case ListType(element):
+            return _lists(_nullable(_plain(element)))
+        case MapType(key, value):
+            return _maps(_nullable(_plain(key)), _nullable(_plain(value)))
+        case StructType():
+            return _structs(type_info)
+    return _AS_IT_IS
+
+
+def _timestamps(epoch: datetime.datetime) -> _Pair:
+    return (
+        lambda value: (value - epoch) // _MICROSECOND,
+        lambda value: epoch + datetime.timedelta(microseconds=value),
+    )
+
+
+def _lists(element: _Pair) -> _Pair:
+    to_plain, from_plain = element
+    if to_plain is None or from_plain is None:
+        return _AS_IT_IS
+    return lambda value: list(map(to_plain, value)), lambda value: list(map(from_plain, value))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _maps(key: _Pair, value: _Pair) -> _Pair:
+    key_to, key_from = key[0] or _same, key[1] or _same
+    value_to, value_from = value[0] or _same, value[1] or _same
+
+    def to_plain(given: Any) -> list[Any]:
+        return [part for k, v in given.items() for part in (key_to(k), value_to(v))]
+
+    def from_plain(plain: list[Any]) -> dict[Any, Any]:
+        return dict(zip(map(key_from, plain[::2]), map(value_from, plain[1::2]), strict=True))
+
+    return to_plain, from_plain
+
+
+def _structs(struct: StructType) -> _Pair:
+    pairs = [_nullable(_plain(t)) for t in struct.types]
+    make = row_maker(struct)
+    to_plains, from_plains = [p[0] or _same for p in pairs], [p[1] or _same for p in pairs]
+    simple = all(p is _AS_IT_IS for p in pairs)
+
+    def to_plain(row: Any) -> Any:
+        values = row.as_tuple() if isinstance(row, InputRow) else as_tuple(row, struct)
+        return values if simple else [to(v) for to, v in zip(to_plains, values, strict=True)]
+
+    def from_plain(plain: list[Any]) -> Any:
+        return make(*(plain if simple else [of(v) for of, v in zip(from_plains, plain, strict=True)]))
+
+    return to_plain, from_plain
+
+
+__all__ = ["ValueCodec", "list_codec", "value_codec"]

@@ -1,0 +1,322 @@
+"""A database over many owners: it goes on from where it stands, and stands at one manifest or the next."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state_engine.api import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.api.timers import TimeDomain
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+from state_engine.testing.state_harness import StateHarness
+
+COUNT = ValueStateDescriptor("count", Types.LONG())
+TAGS = ListStateDescriptor("tags", Types.STRING())
+ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
+TOTAL = ReducingStateDescriptor("total", lambda a, b: a + b, Types.LONG())
+ALL: list[StateDescriptor] = [COUNT, TAGS, ROUTES, TOTAL]
+
+
+class Range:
+    """Instances over one folder, as workers make them, and the log that all of them share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: list[RocksDBKeyedStateBackend] = []
+        self.epochs: list[Any] = []
+        self.loads = 0
+
+    def instance(self) -> StateHarness:
+        """Returns an instance at the newest manifest, whatever it found in the folder."""
+        harness = StateHarness(self._make, "k bigint")
+        backend: Any = harness.backend
+        found = backend.resume()
+        harness.epochs = self.epochs
+        if found is None:
+            backend.start(f"t{len(self.epochs)}")
+            self.attach(harness)
+        else:
+            for descriptor in ALL:
+                backend.state(descriptor)
+            self.catch_up(harness, int(found[1:]))
+        return harness
+
+    def catch_up(self, harness: StateHarness, position: int) -> None:
+        """Applies the log from a position on."""
+        backend: Any = harness.backend
+        for number, epoch in enumerate(self.epochs[position:], position + 1):
+            for schema, rows in epoch:
+                backend.apply(schema.name, rows)
+            backend.commit(f"t{number}")
+        self.attach(harness)
+
+    def attach(self, harness: StateHarness) -> None:
+        schemas = {s.name: s for epoch in self.epochs for s, _ in epoch}
+
+        def load(schema: Any) -> Iterable[Any]:
+            self.loads += 1
+            return harness.tables(schema)
+
+        harness.backend.attach(list(schemas.values()), load)
+
+    def _make(self, *args: Any) -> RocksDBKeyedStateBackend:
+        self.made.append(RocksDBKeyedStateBackend(*args, LocalDatabase(self.folder, Tuning(), wait_s=5)))
+        return self.made[-1]
+
+    def seal(self, harness: StateHarness) -> None:
+        """Ends an epoch of an instance, which then knows that it was sealed."""
+        backend: Any = harness.backend
+        self.epochs.append(backend.freeze(0))
+        harness.epochs = self.epochs
+        backend.settle()
+        backend.commit(f"t{len(self.epochs)}")
+
+    def close(self) -> None:
+        for backend in self.made:
+            backend.close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Range]:
+    made = Range(tmp_path / "range")
+    yield made
+    made.close()
+
+
+def write(harness: StateHarness, number: int) -> None:
+    for key in range(number, number + 20):
+        harness.state(COUNT, key).update(number)
+        harness.state(TAGS, key).add_all([str(number), "x"])
+        harness.state(ROUTES, key).put_all({str(number % 3): number, "y": key})
+        harness.state(TOTAL, key).add(number)
+    for key in range(number, number + 3):
+        for descriptor in ALL:
+            harness.state(descriptor, key).clear()
+    harness.state(ROUTES, number + 5).remove("y")
+    harness.state(TAGS, number + 6).update(["new"])
+
+
+def contents(harness: StateHarness) -> dict[str, Any]:
+    keys = range(60)
+    found = {
+        "count": {k: harness.state(COUNT, k).value() for k in keys},
+        "tags": {k: list(harness.state(TAGS, k).get()) for k in keys},
+        "routes": {k: list(harness.state(ROUTES, k).items()) for k in keys},
+        "total": {k: harness.state(TOTAL, k).get() for k in keys},
+    }
+    return {**found, "sizes": sorted((s.name, s.rows, s.keys) for s in harness.backend.statistics())}
+
+
+def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Range) -> None:
+    for number in range(0, 30, 5):
+        harness = place.instance()
+        write(harness, number)
+        place.seal(harness)
+        expected = contents(harness)
+        place.made[-1].close()
+    assert place.loads == 0, "everything was found in the folder"
+    assert contents(place.instance()) == expected
+    elsewhere = Range(place.folder.with_name("elsewhere"))
+    elsewhere.epochs = place.epochs
+    assert contents(elsewhere.instance()) == expected, "a load from the log gives the same"
+    assert elsewhere.loads == 4
+    elsewhere.close()
+
+
+def test_a_database_that_is_behind_is_caught_up(place: Range) -> None:
+    first = place.instance()
+    write(first, 0)
+    place.seal(first)
+    place.made[-1].close()
+    elsewhere = Range(place.folder.with_name("elsewhere"))
+    elsewhere.epochs = place.epochs
+    other = elsewhere.instance()
+    for number in (3, 6):
+        write(other, number)
+        elsewhere.seal(other)
+    assert contents(place.instance()) == contents(other)
+    assert place.loads == 0
+    elsewhere.close()
+
+
+def test_what_was_not_committed_is_not_there(place: Range) -> None:
+    harness = place.instance()
+    write(harness, 0)
+    place.seal(harness)
+    expected = contents(harness)
+    write(harness, 5)
+    harness.backend.freeze(0)
+    harness.backend.settle()
+    assert contents(harness) != expected
+    place.made[-1].close()
+    assert contents(place.instance()) == expected
+
+
+def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Range) -> None:
+    harness = place.instance()
+    write(harness, 0)
+    place.seal(harness)
+    place.made[-1].close()
+    narrow = StateHarness(place._make, "k bigint")
+    backend: Any = narrow.backend
+    assert backend.resume() == "t1"
+    place.attach(narrow)
+    narrow.state(COUNT, 7).update(99)
+    place.seal(narrow)
+    backend.close()
+    later = place.instance()
+    assert place.loads == 3, "those that the other did not catch up"
+    assert later.state(COUNT, 7).value() == 99
+    assert list(later.state(TAGS, 7).get()) == ["0", "x"]
+
+
+def test_two_instances_take_turns_in_one_database(place: Range) -> None:
+    """As two workers of one host do: each hands it over when the other wants it, and catches up to nothing."""
+    one, other = place.instance(), None
+    for number in range(6):
+        harness = one if number % 2 == 0 else other
+        if harness is None:
+            harness = other = place.instance()
+        else:
+            backend: Any = harness.backend
+            place.catch_up(harness, int(backend.resume()[1:]))
+        write(harness, number)
+        place.seal(harness)
+        harness.backend.release()  # type: ignore[attr-defined]
+    assert other is not None
+    assert place.loads == 0
+    for harness in (one, other):
+        backend = harness.backend
+        place.catch_up(harness, int(backend.resume()[1:]))
+        found = contents(harness)
+        backend.release()
+    fresh = Range(place.folder.with_name("elsewhere"))
+    fresh.epochs = place.epochs
+    assert contents(fresh.instance()) == found
+    fresh.close()
+
+
+def test_an_epoch_that_failed_leaves_nothing(place: Range) -> None:
+    harness = place.instance()
+    write(harness, 0)
+    place.seal(harness)
+    expected = contents(harness)
+    write(harness, 5)
+    harness.backend.forget()
+    assert contents(harness) == expected
+
+
+def test_timers_are_in_the_database(place: Range) -> None:
+    harness = place.instance()
+    backend: Any = harness.backend
+    timers = backend.timers(TimeDomain.EVENT_TIME)
+    for key in range(5):
+        timers.register(key, 10 + key)
+    place.seal(harness)
+    timers.delete(3, 13)
+    timers.register(3, 30)
+    place.seal(harness)
+    timers.register(4, 40)  # of an epoch that is not sealed
+    backend.close()
+    later: Any = place.instance().backend
+    timers = later.timers(TimeDomain.EVENT_TIME)
+    assert place.loads == 0
+    assert timers.rows == 5
+    assert list(timers.due(100)) == [(10, 0), (11, 1), (12, 2), (14, 4), (30, 3)]
+
+
+def test_a_token_that_is_not_wanted_is_discarded_with_the_data(place: Range) -> None:
+    harness = place.instance()
+    write(harness, 0)
+    place.seal(harness)
+    place.made[-1].close()
+    fresh = StateHarness(place._make, "k bigint")
+    backend: Any = fresh.backend
+    assert backend.resume() == "t1"
+    backend.state(COUNT)
+    backend.start("other")
+    fresh.backend.attach([], lambda _: ())
+    assert [fresh.state(COUNT, key).value() for key in range(20)] == [None] * 20
+    assert fresh.backend.rows == 0
+    backend.close()
+    assert RocksDBKeyedStateBackend("u", fresh.codec, backend.key_groups, fresh.context, backend.database).resume() == (
+        "other"
+    )
+
+
+WRITER = """
+    import sys
+    from pathlib import Path
+    from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor
+    from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+    from state_engine.testing.state_harness import StateHarness
+
+    harness = StateHarness(
+        lambda *args: RocksDBKeyedStateBackend(*args, LocalDatabase(Path(sys.argv[1]), Tuning())), "k bigint"
+    )
+    count = ValueStateDescriptor("count", Types.LONG())
+    tags = ListStateDescriptor("tags", Types.LONG())
+    routes = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
+    backend = harness.backend
+    epoch = int(backend.resume() or 0)
+    harness.backend.attach([], lambda _: ())
+    print("ready", flush=True)
+    while True:
+        epoch += 1
+        for key in range(50):
+            harness.state(count, key).update(epoch)
+            harness.state(tags, key).add(epoch)
+            harness.state(routes, key).put(epoch % 7, epoch)
+        backend.freeze(0)
+        backend.settle()
+        backend.commit(str(epoch))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(place: Range) -> None:
+    tags = ListStateDescriptor("tags", Types.LONG())
+    routes = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
+    seen = 0
+    for delay in (0.01, 0.13, 0.05, 0.21, 0.02):
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(WRITER), str(place.folder)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        harness = StateHarness(place._make, "k bigint")
+        backend: Any = harness.backend
+        epoch = int(backend.resume() or 0)
+        harness.backend.attach([], lambda _: ())
+        assert epoch >= seen
+        seen = epoch
+        for key in range(50):
+            assert (harness.state(COUNT, key).value() or 0) == epoch
+            assert list(harness.state(tags, key).get()) == list(range(1, epoch + 1))
+            assert dict(harness.state(routes, key).items()) == {n % 7: n for n in range(1, epoch + 1)}
+        if epoch:
+            assert {s.name: s.rows for s in backend.statistics()} == {
+                "count": 50,
+                "tags": 50 * epoch,
+                "routes": 50 * min(7, epoch),
+            }
+        backend.close()
+    assert seen > 3, "too slow a machine to tell anything"
