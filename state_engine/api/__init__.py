@@ -42,6 +42,7 @@ from state_engine.api.state import (
     State,
     ValueState,
 )
+from state_engine.api.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend, PredefinedOptions
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
@@ -57,9 +58,11 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "Duration",
+    "EmbeddedRocksDBStateBackend",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "HashMapStateBackend",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
@@ -70,6 +73,7 @@ __all__ = [
     "MapStateDescriptor",
     "MergingState",
     "OutputTag",
+    "PredefinedOptions",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",

@@ -4,7 +4,7 @@ It is a cache: it stands for one manifest (its token), is caught up by log rows,
 The token is invalid (None) while the cache is being changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.timers import TimeDomain
+from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
 from state_engine.backends.stamps import join_stamps
@@ -45,7 +46,6 @@ from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
 
-StateRows = Callable[[StateSchema], Iterable[pa.Table]]
 TableT = TypeVar("TableT", bound=HeapTable)
 
 
@@ -83,6 +83,27 @@ class HeapKeyedStateBackend:
         self._restored: dict[str, StateSchema] = {}
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
+
+    def resume(self) -> str | None:
+        """Returns the token."""
+        return self.token
+
+    def start(self, token: str) -> None:
+        """Begins with nothing that stands for a manifest. An instance is started once."""
+        self.token = token
+
+    def commit(self, token: str) -> None:
+        """Says which manifest the base stands for."""
+        self.token = token
+
+    def release(self) -> None:
+        """Does nothing: no other worker can reach this memory."""
+
+    def close(self) -> None:
+        """Does nothing: whoever lets go of the instance frees its memory."""
+
+    def prefetch(self, keys: list[Any]) -> None:
+        """Does nothing: everything is at hand."""
 
     def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
         """Says where states that no function has asked for yet can be loaded from, as of the token.
@@ -136,14 +157,19 @@ class HeapKeyedStateBackend:
         return TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
+        for rows in self._log_of(schema, table):
+            self._apply(table, rows)
+        self._tables[schema.name] = table
+        self._schemas[schema.name] = schema
+        return table
+
+    def _log_of(self, schema: StateSchema, table: HeapTable) -> Iterator[pa.Table]:
+        """Yields the rows that a load of a state applies."""
         restored = self._restored.get(schema.name)
         if restored is not None:
             known = carry_ttl(restored, schema, ALL)
             for rows in self._load(known):
-                self._apply(table, forget_unknown(rows, known.unknown_until) if table.stamped else rows)
-        self._tables[schema.name] = table
-        self._schemas[schema.name] = schema
-        return table
+                yield forget_unknown(rows, known.unknown_until) if table.stamped else rows
 
     def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         config, ttl = descriptor.ttl_config, self._schemas[descriptor.name].ttl
@@ -151,7 +177,7 @@ class HeapKeyedStateBackend:
             return self._plain_facade(descriptor, table)
         strategies = config.get_cleanup_strategies()
         if strategies.in_full_snapshot():
-            table.drop_stamps(TtlRules(ttl, self._sealed).expired)
+            self._drop_stamps(table, descriptor.name, TtlRules(ttl, self._sealed))
         rules, accessed = TtlRules(ttl, self.time), None
         incremental = strategies.get_incremental_cleanup_strategy()
         if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
@@ -161,6 +187,9 @@ class HeapKeyedStateBackend:
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
         original = FoldedValue(table, self.context) if folds else self._plain_facade(descriptor, table)
         return ttl_state(descriptor, original, rules, accessed)
+
+    def _drop_stamps(self, table: HeapTable, name: str, rules: TtlRules) -> None:
+        table.drop_stamps(rules.expired)
 
     def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
@@ -190,6 +219,11 @@ class HeapKeyedStateBackend:
     def rows(self) -> int:
         """Live rows over all states."""
         return sum(table.rows for table in self._tables.values())
+
+    @property
+    def rows_in_memory(self) -> int:
+        """Rows that count against the worker's memory: all."""
+        return self.rows
 
     def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
         """Turns the overlay of the epoch into change sets, sorted by key group, and keeps it pending.
@@ -257,6 +291,7 @@ class HeapKeyedStateBackend:
 
     def settle(self) -> None:
         """Moves the pending changes into the base: the manifest that names them is sealed."""
+        self.token = None
         for table in self._tables.values():
             table.settle()
         self._bind()
@@ -269,6 +304,7 @@ class HeapKeyedStateBackend:
 
     def apply(self, name: str, rows: pa.Table) -> None:
         """Applies log rows of one state, in order. A state that nobody asked for is loaded when somebody does."""
+        self.token = None
         table = self._tables.get(name)
         if table is not None:
             self._apply(table, rows)

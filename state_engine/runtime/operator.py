@@ -10,9 +10,10 @@ import pyarrow as pa
 from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
-from state_engine.errors import LakestateError
+from state_engine.errors import LakestateError, LocalStateError
 from state_engine.key_groups import range_of
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
@@ -35,19 +36,22 @@ class Operator:
         spec: The operator; its function belongs to this instance alone.
         subtask: Its number.
         parallelism: The operator's parallelism.
+        make_backend: Makes its keyed state backend.
     """
 
-    def __init__(self, spec: OperatorSpec, subtask: int, parallelism: int) -> None:
+    def __init__(
+        self, spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
+    ) -> None:
         self.spec = spec
         self.subtask = subtask
         self.parallelism = parallelism
         self.context = KeyContext()
         self.time = OperatorTime()
-        self.backend: HeapKeyedStateBackend | None = None
+        self.backend: KeyedStateBackend | None = None
         if spec.key:
             codec = KeyCodec(spec.key, spec.max_parallelism)
             key_groups = range_of(subtask, parallelism, spec.max_parallelism)
-            self.backend = HeapKeyedStateBackend(spec.uid, codec, key_groups, self.context, self.time)
+            self.backend = make_backend(spec.uid, codec, key_groups, self.context, self.time)
         timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,
@@ -129,7 +133,10 @@ class Operator:
         arrays = batch.columns
         columns = [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
         emitted = self._emitted()
-        keys = self._keys(columns) if self.backend is not None else None
+        keys = None
+        if self.backend is not None:
+            keys = self._keys(columns)
+            self.backend.prefetch(keys)
         if len(arrays) > len(columns):
             self._timed_loop(keys, arrays[-1].to_pylist(), columns, emitted)
         elif keys is not None:
@@ -226,8 +233,8 @@ class Operator:
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
 
-    def _failed(self, error: Exception, what: str, key: Any = None, record: Any = None) -> OperatorFailure:
-        if isinstance(error, OperatorFailure):
+    def _failed(self, error: Exception, what: str, key: Any = None, record: Any = None) -> Exception:
+        if isinstance(error, (OperatorFailure, LocalStateError)):  # the second is no fault of the author's
             return error
         shown = repr(key) if record is not None and self.spec.key else ""
         return user_failure(self.spec.uid, self.subtask, error, what, shown, record)

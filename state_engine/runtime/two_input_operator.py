@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.types import StructType
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keyed import MakeBackend
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import Emitted
 from state_engine.runtime.operator import Operator
@@ -24,10 +26,18 @@ class TwoInputOperator(Operator):
         two: Its inputs.
         subtask: Its number.
         parallelism: The operator's parallelism.
+        make_backend: Makes its keyed state backend.
     """
 
-    def __init__(self, spec: OperatorSpec, two: TwoInputs, subtask: int, parallelism: int) -> None:
-        super().__init__(spec, subtask, parallelism)
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        two: TwoInputs,
+        subtask: int,
+        parallelism: int,
+        make_backend: MakeBackend = HeapKeyedStateBackend,
+    ) -> None:
+        super().__init__(spec, subtask, parallelism, make_backend)
         self._tag = spec.input.names.index(INPUT)
         self._rows = ((1, _Rows(two.first, range(len(two.first.names)))), (2, _Rows(two.second, two.places)))
         of_adapter = self.function.verb if isinstance(self.function, CoAdapter) else None
@@ -37,7 +47,9 @@ class TwoInputOperator(Operator):
         arrays = batch.columns
         keys: Iterable[Any] = repeat(None)
         if self.backend is not None:
-            keys = self._keys({n: self._read_columns[n](arrays[n]) for n in self._key_positions})
+            found = self._keys({n: self._read_columns[n](arrays[n]) for n in self._key_positions})
+            self.backend.prefetch(found)
+            keys = found
         tags: Any = arrays[self._tag]
         times: Iterable[int | None] = arrays[-1].to_pylist() if len(arrays) > len(self._read_columns) else repeat(None)
         first, second = (rows.of(batch.filter(pc.equal(tags, pa.scalar(n, tags.type)))) for n, rows in self._rows)
@@ -94,10 +106,14 @@ class _Rows:
         return map(self._make_row, *columns)
 
 
-def operator_of(spec: OperatorSpec, subtask: int, parallelism: int) -> Operator:
+def operator_of(
+    spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
+) -> Operator:
     """Returns an instance of an operator, with one input or two."""
     two = spec.two_inputs
-    return Operator(spec, subtask, parallelism) if two is None else TwoInputOperator(spec, two, subtask, parallelism)
+    if two is None:
+        return Operator(spec, subtask, parallelism, make_backend)
+    return TwoInputOperator(spec, two, subtask, parallelism, make_backend)
 
 
 __all__ = ["TwoInputOperator", "operator_of"]

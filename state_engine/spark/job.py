@@ -9,6 +9,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from state_engine.api.descriptors import check_name
+from state_engine.api.state_backend import StateBackend, state_backend_of
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.log.paths import SPARK
@@ -48,7 +49,9 @@ class StreamJob:
         strict: Operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
         cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
-            whatever their true size.
+            whatever their true size. State in RocksDB does not count.
+        state_backend: Where workers keep keyed state: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
+            `EmbeddedRocksDBStateBackend`. It may be another one with each start.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
             `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
             newest.
@@ -71,6 +74,7 @@ class StreamJob:
         strict: bool = False,
         codec: str = "zstd",
         cache_bytes: int = 2 << 30,
+        state_backend: StateBackend | str = "heap",
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
@@ -90,6 +94,7 @@ class StreamJob:
         self.parameters = dict(parameters or {})
         self.codec = codec
         self.cache_bytes = cache_bytes
+        self.state_backend = state_backend_of(state_backend)
         own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []
@@ -231,7 +236,7 @@ class StreamJob:
         for node, spec in zip(self.operators, specs, strict=True):
             stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
             downstream = node.downstream.uid if node.downstream else None
-            task = TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes)
+            task = TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes, self.state_backend)
             packed.append(PlannedOperator(node, TaskFunction(*pack(task))))
         return packed
 

@@ -93,9 +93,17 @@ class Subtask:
         self._records_in = 0
         self._records_out = 0
         self._failure: Failure | None = None
+        self._held: Cached | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs the operator over the batches; yields its records for the next operator, then the barriers."""
+        try:
+            yield from self._run(batches)
+        finally:
+            if self._held is not None:
+                self._held.release()
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         iterator = iter(batches)
         first = next((b for b in iterator if b.num_rows), None)
         if first is None:
@@ -134,6 +142,7 @@ class Subtask:
         """E3."""
         try:
             cached = WORKER.acquire(self._payload, self._digest, self._plan, subtask, self._spec.cache_bytes)
+            self._held = cached
             watermark = self._plan.watermarks.get(self._uid)
             cached.operator.begin(self._plan.processing_time, watermark, self._plan.retry)
         except OperatorFailure as error:

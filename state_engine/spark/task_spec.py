@@ -1,10 +1,11 @@
 """What every task of an operator is sent: constant for the life of the query, so that a worker keeps what it made."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark import cloudpickle
 
+from state_engine.api.state_backend import HashMapStateBackend, StateBackend
 from state_engine.runtime.spec import OperatorSpec
 
 
@@ -34,6 +35,7 @@ class TaskSpec:
         downstream: Uid of the operator that takes its main output, if any.
         codec: Codec of change files.
         cache_bytes: How much state a worker may keep, over all ranges; an estimate by its number of rows.
+        state_backend: Where a worker keeps keyed state.
     """
 
     operator: OperatorSpec
@@ -41,6 +43,7 @@ class TaskSpec:
     downstream: str | None = None
     codec: str = "zstd"
     cache_bytes: int = 2 << 30
+    state_backend: StateBackend = field(default_factory=HashMapStateBackend)
 
 
 def pack(spec: TaskSpec) -> tuple[bytes, str]:

@@ -10,10 +10,12 @@ import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 import pyarrow as pa
 
+from state_engine.backends.choose import backend_maker
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import DamagedManifestError
@@ -30,7 +32,10 @@ from state_engine.storage.state_reader import Segment, history_of, read_base, re
 
 _BYTES_PER_ROW = 220  # measured: a dict entry with a boxed key and a row of three numbers
 _FREEZE_EVERY = 200_000
+_INSTANCES = 64  # each may hold a database open
 _STEPS = 64  # further behind, a load from the base is the shorter way
+
+AnyT = TypeVar("AnyT")
 
 
 @dataclass
@@ -47,6 +52,11 @@ class Cached:
     token: str | None = None
     pending: str | None = None
     frozen_rows: int = field(default=0, repr=False)
+
+    def release(self) -> None:
+        """Says that the task is over: other workers may have what they share with this one."""
+        if self.operator.backend is not None:
+            self.operator.backend.release()
 
 
 class WorkerCache:
@@ -73,15 +83,25 @@ class WorkerCache:
         own = next(o for o in plan.operators if o.uid == uid)
         key = (plan.root, plan.job, plan.generation, own.uid, own.parallelism, subtask, digest)
         cached = self._entries.pop(key, None)
-        if cached is not None and not _catch_up(cached, plan, own, subtask):
+        if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask)):
             self.drop(cached)
             cached = None
         if cached is None:
-            cached = Cached(operator_of(unpack(payload).operator, subtask, own.parallelism))
-            _load(cached, plan)
+            spec = unpack(payload)
+            maker = backend_maker(spec.state_backend, plan.root, plan.job, plan.generation)
+            cached = Cached(operator_of(spec.operator, subtask, own.parallelism, maker))
+            self._try(cached, partial(_begin, cached, plan, own, subtask))
         self._entries[key] = cached
         self._evict(cache_bytes)
         return cached
+
+    def _try(self, cached: Cached, work: Callable[[], AnyT]) -> AnyT:
+        """Does something with an instance, which is closed if that fails."""
+        try:
+            return work()
+        except BaseException:
+            self.drop(cached)
+            raise
 
     def discard(self, cached: Cached) -> None:
         """Forgets an instance whose epoch failed."""
@@ -94,12 +114,16 @@ class WorkerCache:
         """Closes an instance; what its `close` raises is of no consequence."""
         with contextlib.suppress(Exception):
             cached.operator.close()
+        with contextlib.suppress(Exception):
+            if cached.operator.backend is not None:
+                cached.operator.backend.close()
 
     def _evict(self, cache_bytes: int) -> None:
         def size() -> int:
-            return sum(c.operator.backend.rows for c in self._entries.values() if c.operator.backend) * _BYTES_PER_ROW
+            backends = [c.operator.backend for c in self._entries.values() if c.operator.backend]
+            return sum(b.rows_in_memory for b in backends) * _BYTES_PER_ROW
 
-        while len(self._entries) > 1 and size() > cache_bytes:
+        while len(self._entries) > 1 and (size() > cache_bytes or len(self._entries) > _INSTANCES):
             _, oldest = self._entries.popitem(last=False)
             self.drop(oldest)
 
@@ -132,16 +156,29 @@ def _predecessor(plan: EpochPlan) -> StoredManifest | None:
     return found
 
 
+def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> None:
+    """Opens a new instance, on what an earlier one left behind where that can be caught up."""
+    backend = cached.operator.backend
+    found = backend.resume() if backend is not None else None
+    if found is not None and _steps_since(found, plan) is not None:
+        cached.operator.open()
+        _catch_up(cached, plan, own, subtask)
+        return
+    if backend is not None:
+        backend.start(plan.predecessor)
+    _attach(cached, plan)
+    cached.operator.open()
+    cached.token = plan.predecessor
+
+
 def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
     """Brings an instance to the predecessor manifest; False when its token is no ancestor."""
-    head = _predecessor(plan)
-    if cached.token is None or head is None:
-        return cached.token == plan.predecessor and cached.pending is None
-    steps = _steps_since(cached.token, head, plan)
+    backend = cached.operator.backend
+    token = cached.token if backend is None else backend.resume()
+    cached.token = None
+    steps = None if token is None else _steps_since(token, plan)
     if steps is None:
         return False
-    backend, token = cached.operator.backend, cached.token
-    cached.token = None
     if backend is not None:
         if not steps:
             backend.forget()
@@ -152,17 +189,21 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) 
             else:
                 backend.forget()
                 _apply_step(cached.operator, step, plan)
+            backend.commit(step.hash)
             cached.pending = None
-    _attach(cached, plan, head)
+    _attach(cached, plan)
     cached.pending = None
-    cached.token = head.hash if steps else token
+    cached.token = plan.predecessor
     return True
 
 
-def _steps_since(token: str, head: StoredManifest, plan: EpochPlan) -> list[StoredManifest] | None:
-    """Manifests after the one that `token` names, oldest first; None if it is not within reach."""
-    if head.hash == token:
+def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
+    """Manifests after the one that `token` names, up to the predecessor; None if it is not within reach."""
+    head = _predecessor(plan)
+    if token == plan.predecessor:
         return []
+    if head is None:
+        return None
     log, steps, current = log_of(plan.root, plan.job), [head], head
     while len(steps) <= _STEPS and current.manifest.predecessor != token:
         place = predecessor_of(current.manifest)
@@ -193,12 +234,14 @@ def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan) -> No
             backend.apply(schema.name, rows)
 
 
-def _attach(cached: Cached, plan: EpochPlan, head: StoredManifest | None) -> None:
-    backend = cached.operator.backend
+def _attach(cached: Cached, plan: EpochPlan) -> None:
+    backend, head = cached.operator.backend, _predecessor(plan)
     if backend is not None and head is not None:
         manifest = head.manifest
         sealed = OperatorTime(manifest.processing_time, manifest.watermarks.get(backend.uid, NO_WATERMARK))
         backend.attach(manifest.schemas, _loader(plan, head, backend.key_groups), sealed)
+    elif backend is not None:
+        backend.attach((), lambda _: ())
 
 
 def _loader(
@@ -218,22 +261,15 @@ def _segments(plan: EpochPlan, head: StoredManifest) -> list[Segment]:
     return history_of(base, plan.job, manifests, lambda job: storage_of(plan.root, job))
 
 
-def _load(cached: Cached, plan: EpochPlan) -> None:
-    head = _predecessor(plan)
-    _attach(cached, plan, head)
-    cached.operator.open()
-    cached.token = plan.predecessor
-
-
 def settle_memory(cached: Cached) -> None:
     """Keeps the collection that Spark runs after each task from walking the state.
 
     One million keys cost it up to 142 ms; frozen objects cost nothing.
     """
     backend = cached.operator.backend
-    if backend is not None and backend.rows > cached.frozen_rows + _FREEZE_EVERY:
+    if backend is not None and backend.rows_in_memory > cached.frozen_rows + _FREEZE_EVERY:
         gc.freeze()
-        cached.frozen_rows = backend.rows
+        cached.frozen_rows = backend.rows_in_memory
 
 
 __all__ = ["WORKER", "Cached", "WorkerCache", "log_of", "settle_memory", "storage_of"]

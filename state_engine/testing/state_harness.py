@@ -1,11 +1,12 @@
 """A keyed state backend between epochs, with its log in plain sight: what the state suite drives."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from state_engine.api.descriptors import StateDescriptor
+from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
 from state_engine.backends.schemas import state_schema
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
@@ -14,7 +15,7 @@ from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.log.fold import fold
 from state_engine.log.ops import with_position
-from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.log.records import StateSchema
 from state_engine.log.state_ttl import drop_expired
 from state_engine.serialization.types import ddl_to_arrow, parse_columns
 
@@ -24,31 +25,6 @@ ALL_KEY_GROUPS = KeyGroupRange(0, MAX_PARALLELISM - 1)
 At = Callable[..., Any]
 ErrorT = TypeVar("ErrorT", bound=Exception)
 Epoch = list[tuple[StateSchema, pa.Table]]
-
-
-class KeyedBackend(Protocol):
-    """What the runtime asks of a keyed state backend; the docstrings are those of `HeapKeyedStateBackend`."""
-
-    @property
-    def schemas(self) -> tuple[StateSchema, ...]: ...
-    @property
-    def rows(self) -> int: ...
-    def attach(
-        self,
-        restored: Iterable[StateSchema],
-        load: Callable[[StateSchema], Iterable[pa.Table]],
-        sealed: OperatorTime | None = None,
-        /,
-    ) -> None: ...
-    def state(self, descriptor: StateDescriptor, /) -> Any: ...
-    def statistics(self) -> tuple[StateStatistics, ...]: ...
-    def freeze(self, processing_time: int, /) -> Epoch: ...
-    def settle(self) -> None: ...
-    def forget(self) -> None: ...
-    def apply(self, name: str, rows: pa.Table, /) -> None: ...
-
-
-MakeBackend = Callable[[str, KeyCodec, KeyGroupRange, KeyContext, OperatorTime], KeyedBackend]
 
 
 class StateHarness:
@@ -184,4 +160,14 @@ def same(found: Any, expected: Any) -> None:
     assert type(found) is type(expected), f"{type(found)} is not {type(expected)}"
 
 
-__all__ = ["MAX_PARALLELISM", "UID", "At", "Epoch", "KeyedBackend", "MakeBackend", "StateHarness", "refused", "same"]
+__all__ = [
+    "MAX_PARALLELISM",
+    "UID",
+    "At",
+    "Epoch",
+    "KeyedStateBackend",
+    "MakeBackend",
+    "StateHarness",
+    "refused",
+    "same",
+]

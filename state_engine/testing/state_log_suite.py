@@ -12,13 +12,14 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import OperatorTime
 from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError, UnsupportedTypeError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op
-from state_engine.testing.state_harness import ALL_KEY_GROUPS, MAX_PARALLELISM, KeyedBackend, StateHarness, refused
+from state_engine.testing.state_harness import ALL_KEY_GROUPS, MAX_PARALLELISM, StateHarness, refused
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.STRING())
@@ -31,7 +32,7 @@ class StateLogSuite(ABC):
     @abstractmethod
     def make_backend(
         self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
-    ) -> KeyedBackend:
+    ) -> KeyedStateBackend:
         """Returns an empty backend."""
 
     def harness(self, key: str = "k string", key_groups: KeyGroupRange = ALL_KEY_GROUPS) -> StateHarness:

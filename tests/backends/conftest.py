@@ -1,5 +1,7 @@
 """Backends to try, each behind a function that makes an empty one."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -19,8 +21,18 @@ class WrittenEachEpoch(RocksDBKeyedStateBackend):
         self.commit("sealed")
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where the machine has one: databases sync their files, and a slow disk makes slow tests."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(params=["heap", "rocksdb", "rocksdb-written"])
-def make_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+def make_backend(request: pytest.FixtureRequest, disk: Path) -> Iterator[Any]:
     numbers, opened = count(), []
 
     def make(*args: Any) -> Any:
@@ -28,7 +40,7 @@ def make_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any
             return HeapKeyedStateBackend(*args)
         while len(opened) > 3:
             opened.pop(0).close()
-        opened.append(LocalDatabase(tmp_path / str(next(numbers)), Tuning()))
+        opened.append(LocalDatabase(disk / str(next(numbers)), Tuning()))
         return (RocksDBKeyedStateBackend if request.param == "rocksdb" else WrittenEachEpoch)(*args, opened[-1])
 
     yield make

@@ -73,11 +73,11 @@ class Owner:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Any]:
+def own(disk: Path) -> Iterator[Any]:
     made: list[Any] = []
 
     def make(wait_s: float = 10) -> LocalDatabase:
-        made.append(LocalDatabase(tmp_path / "range", Tuning(), wait_s))
+        made.append(LocalDatabase(disk / "range", Tuning(), wait_s))
         return made[-1]
 
     yield make
@@ -86,8 +86,8 @@ def own(tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[Owner]:
-    owner = Owner(tmp_path / "range")
+def other(disk: Path) -> Iterator[Owner]:
+    owner = Owner(disk / "range")
     yield owner
     owner.kill()
 
@@ -119,7 +119,7 @@ def test_it_stays_open_for_its_owner(own: Any) -> None:
     assert database.store is store
 
 
-def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, tmp_path: Path) -> None:
+def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, disk: Path) -> None:
     assert other.do("acquire") == "True None"
     other.do("write a")
     other.do("release")
@@ -133,7 +133,7 @@ def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, tm
     other.do("release")
     assert mine.acquire(), "somebody else had it in between"
     assert mine.store.meta.token == "c"
-    assert len(lock_files(tmp_path / "range")) == 1, "nobody needed a second database"
+    assert len(lock_files(disk / "range")) == 1, "nobody needed a second database"
 
 
 def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, other: Owner) -> None:
@@ -147,14 +147,14 @@ def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, othe
     assert mine.store.get(b"\x00\x01b") is None
 
 
-def test_a_killed_owner_loses_it_at_once(own: Any, other: Owner, tmp_path: Path) -> None:
+def test_a_killed_owner_loses_it_at_once(own: Any, other: Owner, disk: Path) -> None:
     other.do("acquire")
     other.do("write a")
     other.kill()
     mine = own(wait_s=0)
     assert mine.acquire()
     assert mine.store.meta.token == "a"
-    assert len(lock_files(tmp_path / "range")) == 1
+    assert len(lock_files(disk / "range")) == 1
 
 
 def test_a_stopped_owner_is_not_waited_for_longer_than_agreed(own: Any, other: Owner) -> None:
@@ -175,11 +175,11 @@ def test_two_instances_in_one_process_do_not_share(own: Any) -> None:
     assert first.store.folder != second.store.folder
 
 
-def test_many_who_want_it_at_once_never_share(tmp_path: Path) -> None:
+def test_many_who_want_it_at_once_never_share(disk: Path) -> None:
     slots: list[Any] = []
 
     def take() -> None:
-        slots.append(take_slot(tmp_path, 0))
+        slots.append(take_slot(disk, 0))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -191,26 +191,26 @@ def test_many_who_want_it_at_once_never_share(tmp_path: Path) -> None:
         slot.unlock()
 
 
-def test_a_lock_file_that_was_removed_locks_nothing(tmp_path: Path) -> None:
-    first = try_lock(tmp_path / "0.lock")
+def test_a_lock_file_that_was_removed_locks_nothing(disk: Path) -> None:
+    first = try_lock(disk / "0.lock")
     assert first is not None
-    assert try_lock(tmp_path / "0.lock") is None
-    (tmp_path / "0.lock").unlink()
-    second = try_lock(tmp_path / "0.lock")
+    assert try_lock(disk / "0.lock") is None
+    (disk / "0.lock").unlink()
+    second = try_lock(disk / "0.lock")
     assert second is not None
     first.unlock()
-    assert try_lock(tmp_path / "0.lock") is None, "the file that is there is locked still"
+    assert try_lock(disk / "0.lock") is None, "the file that is there is locked still"
     second.unlock()
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
-def test_a_database_that_cannot_be_opened_is_replaced(own: Any, tmp_path: Path, name: str) -> None:
+def test_a_database_that_cannot_be_opened_is_replaced(own: Any, disk: Path, name: str) -> None:
     first = own()
     for number in range(3):
         first.acquire()
         write(first, f"t{number}")
         first.close()  # opening it again makes a file of the log
-    files = list((tmp_path / "range/0/db").glob(name))
+    files = list((disk / "range/0/db").glob(name))
     assert files
     for file in files:
         file.unlink()
@@ -231,7 +231,7 @@ def test_a_database_of_another_format_is_replaced(own: Any) -> None:
     assert second.store.meta == Meta()
 
 
-def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own: Any, tmp_path: Path) -> None:
+def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own: Any, disk: Path) -> None:
     first = own()
     first.acquire()
     changes = Changes()
@@ -240,7 +240,7 @@ def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own:
     first.store.load(changes)
     first.store.write(Changes())
     first.close()
-    for file in (tmp_path / "range/0/db").glob("*.sst"):
+    for file in (disk / "range/0/db").glob("*.sst"):
         data = bytearray(file.read_bytes())
         if len(data) > 100_000:  # the one with the cells
             data[20_000:30_000] = bytes(10_000)
@@ -258,13 +258,13 @@ def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own:
     assert third.store.meta.token is None
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_by_name(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+def test_a_folder_that_cannot_be_made_is_an_error_by_name(disk: Path) -> None:
+    (disk / "file").touch()
     with pytest.raises(LocalStateError, match="set_db_storage_paths"):
-        LocalDatabase(tmp_path / "file" / "range", Tuning()).acquire()
+        LocalDatabase(disk / "file" / "range", Tuning()).acquire()
 
 
-def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, tmp_path: Path) -> None:
+def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, disk: Path) -> None:
     database = own()
     database.acquire()
     store = database.store
@@ -275,6 +275,6 @@ def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, tmp_
     changes = Changes()
     changes.cells = {b"\x00\x01%05d" % n: None for n in range(19_000)}
     store.load(changes)
-    assert sum(1 for _ in (tmp_path / "range/0/db").glob("*.sst")) >= 3
+    assert sum(1 for _ in (disk / "range/0/db").glob("*.sst")) >= 3
     assert list(store.scan(b"\x00\x01", b"\x00\x02")) == [(b"\x00\x01%05d" % n, b"2") for n in range(19_000, 20_000)]
-    assert [p.name for p in (tmp_path / "range/0").iterdir()] == ["db"], "files were moved, not copied"
+    assert [p.name for p in (disk / "range/0").iterdir()] == ["db"], "files were moved, not copied"

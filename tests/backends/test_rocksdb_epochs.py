@@ -90,8 +90,8 @@ class Range:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Range]:
-    made = Range(tmp_path / "range")
+def place(disk: Path) -> Iterator[Range]:
+    made = Range(disk / "range")
     yield made
     made.close()
 
@@ -252,9 +252,8 @@ def test_a_token_that_is_not_wanted_is_discarded_with_the_data(place: Range) -> 
     assert [fresh.state(COUNT, key).value() for key in range(20)] == [None] * 20
     assert fresh.backend.rows == 0
     backend.close()
-    assert RocksDBKeyedStateBackend("u", fresh.codec, backend.key_groups, fresh.context, backend.database).resume() == (
-        "other"
-    )
+    again: Any = StateHarness(place._make, "k bigint").backend
+    assert again.resume() == "other"
 
 
 WRITER = """

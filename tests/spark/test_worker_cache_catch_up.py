@@ -1,12 +1,19 @@
 """What a worker keeps between epochs: it ends up at the predecessor manifest, whichever way it gets there. No JVM."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.api import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedProcessFunction,
+    Types,
+    ValueStateDescriptor,
+)
 from state_engine.api.output_tag import columns_type
 from state_engine.backends.schemas import state_schema
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
@@ -40,15 +47,23 @@ class Tell(KeyedProcessFunction):
         return [(value.k, self.count.value())]
 
 
+class Job(JobBuilder):
+    """A job's log, the backend that its workers use, and the workers."""
+
+    state_backend: Any
+    workers: "list[Worker]"
+
+
 class Worker:
     """One worker process, played: it holds a cache and does what a task does with it."""
 
-    def __init__(self, job: JobBuilder) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
+        self.job.workers.append(self)
         self.cache = WorkerCache()
         columns = columns_type("k string, v bigint", "input")
         spec = OperatorSpec("count", "keyed_process", Tell(), columns, KEY, (), columns, max_parallelism=MAX)
-        self.payload, self.digest = pack(TaskSpec(spec))
+        self.payload, self.digest = pack(TaskSpec(spec, state_backend=job.state_backend))
 
     def acquire(
         self, head: StoredManifest, subtask: int = 0, parallelism: int = 1, cache_bytes: int = 1 << 30
@@ -84,6 +99,7 @@ class Worker:
         assert cached.operator.backend is not None
         cached.operator.backend.freeze(self.job.now_ms)
         cached.pending = attempt
+        cached.release()
 
     def states(self, head: StoredManifest, subtask: int = 0, parallelism: int = 1) -> dict[str, int]:
         """What the worker believes to be the state at `head`; its overlay is then forgotten."""
@@ -93,17 +109,32 @@ class Worker:
         found = self.process(cached, dict.fromkeys(mine))
         assert cached.operator.backend is not None
         cached.operator.backend.forget()
+        cached.release()
         return found
 
+    def end(self) -> None:
+        """Lets go of everything, as the end of the process would."""
+        for cached in self.cache._entries.values():
+            self.cache.drop(cached)
 
-@pytest.fixture
-def job(tmp_path: Path) -> JobBuilder:
-    made = JobBuilder(str(tmp_path / "root"), "cached", [SCHEMA], parallelism=1, max_parallelism=MAX)
+
+@pytest.fixture(params=["heap", "rocksdb"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Job]:
+    made = Job(str(tmp_path / "root"), "cached", [SCHEMA], parallelism=1, max_parallelism=MAX)
     made.epoch({("count", "count"): [put(k, 0) for k in KEYS[:5]]})
-    return made
+    made.workers, made.state_backend = [], HashMapStateBackend()
+    if request.param == "rocksdb":
+        made.state_backend = EmbeddedRocksDBStateBackend()
+        made.state_backend.set_db_storage_paths(str(tmp_path / "disk"))
+    yield made
+    for worker in made.workers:
+        worker.end()
 
 
-def sealed(job: JobBuilder, values: dict[str, int]) -> StoredManifest:
+ON_DISK = pytest.mark.parametrize("job", ["rocksdb"], indirect=True)
+
+
+def sealed(job: Job, values: dict[str, int]) -> StoredManifest:
     return job.epoch({("count", "count"): [put(k, v) for k, v in values.items()]})
 
 
@@ -111,22 +142,22 @@ def attempt_of(head: StoredManifest) -> str:
     return head.manifest.operators["count"].acks[0].attempt
 
 
-def expected(job: JobBuilder, at: StoredManifest | None = None) -> dict[str, int]:
+def expected(job: Job, at: StoredManifest | None = None) -> dict[str, int]:
     return {entry[0][0]: value for entry, value in job.rows("count", "count", at).items()}
 
 
-def remove_change_files(job: JobBuilder, head: StoredManifest) -> None:
+def remove_change_files(job: Job, head: StoredManifest) -> None:
     folder = Path(job.root) / job.job / changes_folder(head.manifest.generation)
     for file in folder.glob(f"e{head.manifest.epoch:010d}-*"):
         file.unlink()
 
 
-def test_a_first_use_loads_from_the_log(job: JobBuilder) -> None:
+def test_a_first_use_loads_from_the_log(job: Job) -> None:
     sealed(job, {"k1": 7, "k9": 9})
     assert Worker(job).states(job.head) == expected(job)
 
 
-def test_the_own_attempt_is_settled_without_reading_it(job: JobBuilder) -> None:
+def test_the_own_attempt_is_settled_without_reading_it(job: Job) -> None:
     worker = Worker(job)
     cached = worker.acquire(job.head)
     head = sealed(job, {"k1": 11, "k7": 70})
@@ -136,7 +167,7 @@ def test_the_own_attempt_is_settled_without_reading_it(job: JobBuilder) -> None:
     assert worker.acquire(head) is cached
 
 
-def test_the_attempt_of_another_worker_is_applied_in_its_place(job: JobBuilder) -> None:
+def test_the_attempt_of_another_worker_is_applied_in_its_place(job: Job) -> None:
     worker = Worker(job)
     cached = worker.acquire(job.head)
     head = sealed(job, {"k1": 11, "k7": 70})
@@ -145,19 +176,19 @@ def test_the_attempt_of_another_worker_is_applied_in_its_place(job: JobBuilder) 
     assert worker.acquire(head) is cached
 
 
-def test_an_attempt_that_was_not_sealed_is_forgotten_when_the_epoch_runs_again(job: JobBuilder) -> None:
+def test_an_attempt_that_was_not_sealed_is_forgotten_when_the_epoch_runs_again(job: Job) -> None:
     worker, head = Worker(job), job.head
     worker.attempt(worker.acquire(head), {"k1": 666, "k8": 666}, "f" * 32)
     assert worker.states(head) == expected(job)
 
 
-def test_an_overlay_that_was_never_frozen_is_forgotten(job: JobBuilder) -> None:
+def test_an_overlay_that_was_never_frozen_is_forgotten(job: Job) -> None:
     worker = Worker(job)
     worker.process(worker.acquire(job.head), {"k1": 666})
     assert worker.states(job.head) == expected(job)
 
 
-def test_several_epochs_behind(job: JobBuilder) -> None:
+def test_several_epochs_behind(job: Job) -> None:
     worker = Worker(job)
     cached = worker.acquire(job.head)
     first = sealed(job, {"k1": 1})
@@ -168,7 +199,7 @@ def test_several_epochs_behind(job: JobBuilder) -> None:
     assert worker.acquire(job.head) is cached
 
 
-def test_far_behind_it_loads_anew(job: JobBuilder) -> None:
+def test_far_behind_it_loads_anew(job: Job) -> None:
     worker = Worker(job)
     worker.acquire(job.head)
     for n in range(70):
@@ -176,7 +207,7 @@ def test_far_behind_it_loads_anew(job: JobBuilder) -> None:
     assert worker.states(job.head) == expected(job)
 
 
-def test_another_generation_never_sees_what_the_old_one_became(job: JobBuilder) -> None:
+def test_another_generation_never_sees_what_the_old_one_became(job: Job) -> None:
     worker, target = Worker(job), job.head
     cached = worker.acquire(target)
     head = sealed(job, {"k1": 666})
@@ -188,7 +219,7 @@ def test_another_generation_never_sees_what_the_old_one_became(job: JobBuilder) 
     assert worker.states(sealed(job, {"k2": 2})) == expected(job)
 
 
-def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: JobBuilder) -> None:
+def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: Job) -> None:
     """A zombie driver plans on an epoch that this worker has left behind."""
     worker, before = Worker(job), job.head
     head = sealed(job, {"k1": 5})
@@ -197,7 +228,7 @@ def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: JobBuilder)
     assert worker.states(head) == expected(job)
 
 
-def test_subtasks_of_one_worker_do_not_mix(job: JobBuilder) -> None:
+def test_subtasks_of_one_worker_do_not_mix(job: Job) -> None:
     worker = Worker(job)
     for n in range(4):
         for subtask in range(3):
@@ -207,7 +238,7 @@ def test_subtasks_of_one_worker_do_not_mix(job: JobBuilder) -> None:
         sealed(job, {f"k{n}": n, f"k{n + 9}": n})
 
 
-def test_another_parallelism_takes_other_ranges(job: JobBuilder) -> None:
+def test_another_parallelism_takes_other_ranges(job: Job) -> None:
     worker = Worker(job)
     assert worker.states(job.head) == expected(job)
     head = job.epoch({("count", "count"): [put("k3", 33)]}, parallelism=3)
@@ -218,15 +249,16 @@ def test_another_parallelism_takes_other_ranges(job: JobBuilder) -> None:
     assert worker.states(head) == expected(job)
 
 
-def test_the_least_used_goes_when_there_is_no_room(job: JobBuilder) -> None:
+def test_the_least_used_goes_when_there_is_no_room(job: Job) -> None:
     worker = Worker(job)
     for subtask in range(3):
         worker.acquire(job.head, subtask, 3, cache_bytes=1)
-    assert len(worker.cache._entries) == 1
+    if isinstance(job.state_backend, HashMapStateBackend):
+        assert len(worker.cache._entries) == 1
     assert worker.states(job.head, 2, 3).items() <= expected(job).items()
 
 
-def test_a_discarded_instance_is_loaded_anew(job: JobBuilder) -> None:
+def test_a_discarded_instance_is_loaded_anew(job: Job) -> None:
     worker = Worker(job)
     cached = worker.acquire(job.head)
     worker.process(cached, {"k1": 666})
@@ -235,7 +267,7 @@ def test_a_discarded_instance_is_loaded_anew(job: JobBuilder) -> None:
     assert worker.states(job.head) == expected(job)
 
 
-def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: JobBuilder) -> None:
+def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: Job) -> None:
     worker = Worker(job)
     worker.acquire(job.head)
     first = sealed(job, {"k1": 1})
@@ -251,8 +283,67 @@ def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: JobBuild
     assert worker.states(first) == expected(job, first)
 
 
-def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: JobBuilder) -> None:
+def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: Job) -> None:
     worker, head = Worker(job), job.head
     worker.acquire(head)
     with pytest.raises(DamagedManifestError, match="planned"):
         worker.acquire(head._replace(hash="0" * 64))
+
+
+def test_another_worker_goes_on_where_the_last_one_stopped_if_they_share_a_disk(job: Job) -> None:
+    first, second = Worker(job), Worker(job)
+    assert first.states(job.head) == expected(job)
+    for n in range(1, 9):
+        worker = first if n % 2 else second
+        before = job.head
+        head = sealed(job, {"k1": n, f"k{n}": n})
+        worker.attempt(worker.acquire(before), {"k1": n, f"k{n}": n}, attempt_of(head))
+        assert worker.states(head) == expected(job)
+    if isinstance(job.state_backend, EmbeddedRocksDBStateBackend):
+        remove_change_files(job, job.head)  # and the database needs none of them
+        third = Worker(job)
+        assert third.states(job.head) == expected(job)
+
+
+def test_an_attempt_that_was_sealed_is_settled_once_if_another_worker_applied_it(job: Job) -> None:
+    first, second = Worker(job), Worker(job)
+    before = job.head
+    head = sealed(job, {"k1": 11})
+    first.attempt(first.acquire(before), {"k1": 11}, attempt_of(head))
+    assert second.states(head) == expected(job)
+    assert first.states(head) == expected(job)
+    third = sealed(job, {"k2": 12})
+    assert first.states(third) == second.states(third) == expected(job)
+
+
+@ON_DISK
+def test_a_worker_that_was_killed_leaves_a_database_to_go_on_with(job: Job) -> None:
+    first = Worker(job)
+    assert first.states(job.head) == expected(job)
+    first.acquire(job.head)
+    first.end()
+    head = sealed(job, {"k3": 3})
+    assert Worker(job).states(head) == expected(job)
+
+
+@ON_DISK
+def test_a_database_that_was_damaged_between_epochs_is_loaded_anew(job: Job, tmp_path: Path) -> None:
+    first = Worker(job)
+    assert first.states(job.head) == expected(job)
+    first.end()
+    for file in (tmp_path / "disk").glob("**/CURRENT"):
+        file.write_text("garbage")
+    assert Worker(job).states(job.head) == expected(job)
+
+
+def test_the_first_epoch_of_all_may_be_tried_again(job: Job) -> None:
+    made = Job(job.root, "young", [SCHEMA], parallelism=1, max_parallelism=MAX)
+    made.workers, made.state_backend = job.workers, job.state_backend
+    first, second = Worker(made), Worker(made)
+    start = job.head._replace(hash="")
+    for worker in (first, second, first):
+        cached = worker.acquire(start)
+        assert worker.process(cached, {"k1": None, "k2": 5}) == {"k2": 5}
+        cached.operator.backend.freeze(0)
+        cached.pending = "f" * 32
+        cached.release()

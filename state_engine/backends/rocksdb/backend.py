@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.descriptors import StateDescriptor
-from state_engine.backends.heap import HeapKeyedStateBackend, StateRows, TableT
+from state_engine.backends.heap import HeapKeyedStateBackend, TableT, state_type_changed
+from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.rocksdb.bases import Base
 from state_engine.backends.rocksdb.cells import Cells, state_range
@@ -21,7 +22,9 @@ from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
 from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
 from state_engine.backends.tables import HeapTable
+from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
+from state_engine.backends.ttl import TtlRules
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.records import StateSchema
 
@@ -36,16 +39,27 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         codec: Its keys.
         key_groups: The range that this backend owns.
         context: The current key, shared with the operator.
+        time: The operator's clocks, for states with a time to live.
         database: Where the states lie.
     """
 
+    cleans_incrementally = False  # as in Flink: going through the keys in turn would read the disk all day
+
     def __init__(
-        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, database: LocalDatabase
+        self,
+        uid: str,
+        codec: KeyCodec,
+        key_groups: KeyGroupRange,
+        context: KeyContext,
+        time: OperatorTime,
+        database: LocalDatabase,
     ) -> None:
-        super().__init__(uid, codec, key_groups, context)
+        super().__init__(uid, codec, key_groups, context, time)
         self.database = database
         self._loads = True
         self._lacking: set[str] = set()
+        self._found_unknown: dict[str, int | None] = {}
+        self._fresh: set[str] = set()
 
     # Life ----------------------------------------------------------------------------------------------------------
 
@@ -58,7 +72,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         if self.database.acquire():
             self.token = self.database.store.meta.token
             self._loads = False
-            self._lacking = set()
+            self._lacking, self._found_unknown = set(), {}
             for name, table in self._tables.items():
                 self._connect(table, self._schemas[name])
         return self.token
@@ -71,10 +85,17 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         store.write(Changes())
         self._lacking = set(self._tables)
 
-    def attach(self, restored: Iterable[StateSchema], load: StateRows) -> None:
-        super().attach(restored, load)
+    def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
+        super().attach(restored, load, sealed)
         self._loads = True
+        for name, until in self._found_unknown.items():
+            if until != self._unknown_until(name):  # somebody changed the time to live, and changed it back
+                self._lacking.add(name)
+        self._found_unknown = {}
         for name in sorted(self._lacking):
+            known = self._restored.get(name)
+            if known is not None and known.schema_id != self._schemas[name].schema_id:
+                raise state_type_changed(known, self._schemas[name])
             self._load_table(self._tables[name], self._schemas[name])
         self._lacking = set()
 
@@ -132,7 +153,8 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def _connect(self, table: HeapTable, schema: StateSchema) -> None:
         """Lets a table stand on what the database has of it, or has it loaded, now or with the next `attach`."""
         found = self.database.store.meta.states.get(schema.name)
-        if found is not None and found.schema_id == schema.schema_id:
+        if found is not None and (found.schema_id, found.ttl) == (schema.schema_id, schema.ttl):
+            self._found_unknown[schema.name] = found.unknown_until
             base = _base(table)
             base.abandon()
             base.cells.number = found.number
@@ -155,17 +177,31 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         else:
             base.abandon()
             table.rows = base.live = 0
-        if schema.name in self._restored:
-            for rows in self._load(schema):
-                for start in range(0, rows.num_rows, _LOAD_ROWS):
-                    self._apply(table, rows.slice(start, _LOAD_ROWS))
-                    changes = Changes()
-                    base.write(changes)
-                    store.load(changes)
+        for rows in self._log_of(schema, table):
+            for start in range(0, rows.num_rows, _LOAD_ROWS):
+                self._apply(table, rows.slice(start, _LOAD_ROWS))
+                changes = Changes()
+                base.write(changes)
+                store.load(changes)
+        self._fresh.add(schema.name)
         store.end_load(schema.name, self._meta(table, schema))
 
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
-        return StateMeta(schema.schema_id, _base(table).cells.number, table.rows, len(table.base))
+        number, unknown_until = _base(table).cells.number, self._unknown_until(schema.name)
+        return StateMeta(schema.schema_id, number, table.rows, len(table.base), schema.ttl, unknown_until)
+
+    def _unknown_until(self, name: str) -> int | None:
+        restored = self._restored.get(name)
+        return None if restored is None else restored.unknown_until
+
+    def _drop_stamps(self, table: HeapTable, name: str, rules: TtlRules) -> None:
+        """What the database had already stays until it is read or overwritten: it costs a walk over all of it."""
+        if name in self._fresh:
+            super()._drop_stamps(table, name, rules)
+
+    def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
+        self.database.store.check()  # a function may have caught the error and gone on with less than there is
+        return super().freeze(processing_time)
 
     def settle(self) -> None:
         for name in self._lacking:

@@ -6,7 +6,7 @@ entry learns first whether it is there: of what the function read before, otherw
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from state_engine.backends.rocksdb.cells import Cells, group_of
@@ -101,6 +101,22 @@ class Base(ABC):
         if self._reset:
             return [None if group_of(key) in self._reset else value for key, value in zip(keys, found, strict=True)]
         return found
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yields all entries with their content, those of the database first; what is staged on the way is not seen."""
+        staged = list(self.staged)
+        for group in range(self.cells.max_parallelism):
+            for key, _ in self._heads_of(group):
+                entry = self.cells.entry(key)[0]
+                if entry not in self.staged and (found := self.get(entry)) is not None:
+                    yield entry, found
+        for entry in staged:
+            if (found := self.get(entry)) is not None:
+                yield entry, found
+
+    @abstractmethod
+    def get(self, entry: Any, default: Any = None) -> Any:
+        """Returns what an entry has, or the default where it has nothing."""
 
     def _heads_of(self, group: int) -> Iterable[tuple[bytes, bytes]]:
         if group not in self._reset:
@@ -215,8 +231,8 @@ class HeaderedBase(Base):
         found = self._headers.get(entry)
         if found is None:
             self._misses += 1
-            if len(self._headers) >= READ_AT_MOST and not self.staged:
-                self._headers = {}
+            if len(self._headers) >= READ_AT_MOST + 2 * len(self.staged):
+                self.forget_reads()
             self.read_headers([entry])
             found = self._headers[entry]
         return found

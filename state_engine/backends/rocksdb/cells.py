@@ -37,6 +37,7 @@ class Cells:
 
     def __init__(self, number: int, codec: KeyCodec) -> None:
         self.number = number
+        self.max_parallelism = codec.max_parallelism
         self._codec = codec
         codecs = [ordered_codec(parse_ddl(c.type)) for c in codec.columns]
         self._encoders = [c.encode for c in codecs]

@@ -17,6 +17,7 @@ from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions, SstFileWrit
 from state_engine.backends.rocksdb.cells import state_range
 from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
+from state_engine.log.records import StateTtl
 
 FORMAT_VERSION = 1
 _META = b"\x00\x00"
@@ -30,6 +31,8 @@ class StateMeta(msgspec.Struct, array_like=True):
     number: int
     rows: int
     keys: int
+    ttl: StateTtl | None = None
+    unknown_until: int | None = None
 
 
 class Meta(msgspec.Struct):
@@ -99,6 +102,11 @@ class Store:
         changes.ranges.extend(state_range(number) for number in self.meta.loading)
         self.meta.loading = []
         self.write(changes)
+
+    def check(self) -> None:
+        """Raises LocalStateError if anything failed since the database was opened."""
+        if self.damaged:
+            raise self._refused("it failed before")
 
     def close(self) -> None:
         """Closes the database; what was written stays."""

@@ -15,6 +15,7 @@ from state_engine.backends.rocksdb.cells import Cells
 from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
 from state_engine.backends.rocksdb.ordered import ordered_codec
 from state_engine.backends.rocksdb.values import list_codec, value_codec
+from state_engine.backends.stamps import stamped_type
 from state_engine.backends.tables import DELETED, HeapTable, ListTable, MapTable, ValueTable
 from state_engine.log.ops import Op
 
@@ -31,8 +32,8 @@ class RocksTable(Protocol):
 class RocksValueTable(ValueTable):
     """Entry to value."""
 
-    def __init__(self, value: TypeInformation, base: ValueBase) -> None:
-        super().__init__(value)
+    def __init__(self, value: TypeInformation, stamped: bool, base: ValueBase) -> None:
+        super().__init__(value, stamped)
         self.base: Any = base
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
@@ -51,8 +52,8 @@ class RocksValueTable(ValueTable):
 class RocksListTable(ListTable):
     """Entry to list."""
 
-    def __init__(self, value: TypeInformation, base: ListBase) -> None:
-        super().__init__(value)
+    def __init__(self, value: TypeInformation, stamped: bool, base: ListBase) -> None:
+        super().__init__(value, stamped)
         self.base: Any = base
 
     def settle(self) -> None:
@@ -63,6 +64,13 @@ class RocksListTable(ListTable):
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
         self.base.read_headers(entries)
         super().apply(entries, ops, values, user_keys)
+
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for entry, elements in self.base.items():
+            kept = [element for element in elements if not expired(element[1])]
+            if len(kept) < len(elements):
+                self._remove(entry)
+                self._extend(entry, kept)
 
     def _extend(self, entry: Any, appended: list[Any]) -> None:
         if appended:
@@ -81,8 +89,8 @@ class RocksListTable(ListTable):
 class RocksMapTable(MapTable):
     """Entry to map."""
 
-    def __init__(self, user_key: TypeInformation, value: TypeInformation, base: MapBase) -> None:
-        super().__init__(user_key, value)
+    def __init__(self, user_key: TypeInformation, value: TypeInformation, stamped: bool, base: MapBase) -> None:
+        super().__init__(user_key, value, stamped)
         self.base: Any = base
 
     def settle(self) -> None:
@@ -100,6 +108,12 @@ class RocksMapTable(MapTable):
         )
         super().apply(entries, ops, values, user_keys)
 
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for entry, inner in self.base.items():
+            for user_key, stamped in inner.items():
+                if expired(stamped[1]):
+                    self._put(entry, user_key, DELETED)
+
     def _put(self, entry: Any, user_key: Any, value: Any) -> None:
         self.rows += self.base.put(entry, user_key, value)
 
@@ -114,13 +128,15 @@ class RocksMapTable(MapTable):
 
 def rocks_table(descriptor: StateDescriptor, opened: Opened, make_cells: Callable[[], Cells]) -> HeapTable:
     """Returns the table of a descriptor over its cells."""
-    value = descriptor.type_info
+    value, stamped, cells = descriptor.type_info, descriptor.ttl_config is not None, make_cells()
+    stored = stamped_type(value) if stamped else value
     if isinstance(descriptor, ListStateDescriptor):
-        return RocksListTable(value, ListBase(opened, make_cells(), list_codec(value)))
+        return RocksListTable(value, stamped, ListBase(opened, cells, list_codec(stored)))
     if isinstance(descriptor, MapStateDescriptor):
         keys = descriptor.key_type_info
-        return RocksMapTable(keys, value, MapBase(opened, make_cells(), ordered_codec(keys), value_codec(value)))
-    return RocksValueTable(value, ValueBase(opened, make_cells(), value_codec(value)))
+        base = MapBase(opened, cells, ordered_codec(keys), value_codec(stored))
+        return RocksMapTable(keys, value, stamped, base)
+    return RocksValueTable(value, stamped, ValueBase(opened, cells, value_codec(stored)))
 
 
 __all__ = ["DELETED", "Base", "RocksListTable", "RocksMapTable", "RocksTable", "RocksValueTable", "rocks_table"]
