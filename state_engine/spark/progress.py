@@ -15,7 +15,7 @@ EPOCHS_PER_COUNT = 50
 
 
 class EpochSummary(NamedTuple):
-    """One sealed epoch, for progress: its number, records read by the first operator, and seconds from plan to E8."""
+    """One sealed epoch, for progress: its number, what the operators that sources feed have read, seconds until E8."""
 
     epoch: int
     kind: str

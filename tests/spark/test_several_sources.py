@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from support import COUNTS, Count, Folders, Input, Totals, by_n, counted, newest, run_all, state_of
 
 from state_engine.errors import (
@@ -159,6 +161,47 @@ def test_one_folder_read_twice_is_two_sources(spark, tmp_path: Path) -> None:
     source.add_many(2)
     run_all(job())
     assert sorted(row["n"] for row in MemorySink("twice").rows()) == expected()
+
+
+def test_sources_of_several_kinds(spark, tmp_path: Path) -> None:
+    root, folders, table = tmp_path / "root", Folders(tmp_path, 2), str(tmp_path / "table")
+    written: list[int] = []
+
+    def add_to_table() -> None:
+        rows = [{"n": 100_000 + len(written) + i, "k": f"k{i % 5}"} for i in range(10)]
+        write_deltalake(table, pa.Table.from_pylist(rows), mode="append")
+        written.extend(row["n"] for row in rows)
+
+    def job(**options: Any) -> StreamJob:
+        job = StreamJob("kinds", root=str(root), **{"parallelism": 2, **options})
+        files = job.from_stream(folders.inputs[0].stream(spark)).select("n", "k")
+        delta = job.from_stream(spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(table))
+        others = job.from_stream(folders.inputs[1].stream(spark)).select("n", "k")
+        counts = files.union(delta, others).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
+        counts.sink_to(MemorySink("kinds"), uid="out")
+        return job
+
+    def check() -> None:
+        expected = sorted([*(row.n for row in folders.all), *written])
+        assert sorted(row["n"] for row in MemorySink("kinds").rows()) == expected
+        assert sum(state_of(root, "kinds", "count", "count").values()) == len(expected)
+
+    folders.add(2, 1)
+    add_to_table()
+    run_all(job())
+    kinds = [fingerprint.kind.lower() for fingerprint in newest(root, "kinds").fingerprints]
+    assert [next(kind for kind in ("delta", "parquet") if kind in found) for found in kinds] == [
+        "parquet",
+        "delta",
+        "parquet",
+    ]
+    check()
+    add_to_table()
+    folders.add(1, 2)
+    run_all(job(), parallelism=3)
+    check()
+    run_all(job(), restore="epoch:1/2")
+    check()
 
 
 @pytest.mark.parametrize("change", ["added", "removed", "exchanged"])
