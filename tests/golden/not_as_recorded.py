@@ -1,0 +1,54 @@
+"""What is not replayed as it was recorded: two tables, each in one place.
+
+A feature that lands is switched on by deleting its line in `NOT_YET`: its scenarios fail strictly until then, and
+would fail the suite once they pass.
+"""
+
+from typing import Any, NamedTuple
+
+NOT_YET = {
+    "broadcast state": "broadcast() and the two broadcast process functions",
+}
+"""Features that scenarios need and this project does not have yet; a scenario names what it needs in `needs`."""
+
+
+class Different(NamedTuple):
+    """A scenario that gives something else here, on purpose.
+
+    Attributes:
+        reason: Why; docs/pyflink.md says it to authors.
+        rows: What the steps of these numbers give here instead.
+    """
+
+    reason: str
+    rows: dict[int, list[list[Any]]]
+
+
+DIFFERENT = {
+    "event_timers.an_element_without_timestamp": Different(
+        "timestamp() of a record without event time is None, as PyFlink documents it; PyFlink gives -2^63",
+        {
+            0: [["a", "element at None, watermark -9223372036854775808"]],
+            2: [["a", "element at None, watermark 10"]],
+        },
+    ),
+    "event_timers.registered_in_the_past_with_elements": Different(
+        "due timers fire at the start of an epoch, before its records, whether the watermark rose or not",
+        {
+            2: [
+                ["a", "timer 10 at 10, EVENT_TIME, watermark 50, note None"],
+                ["a", "element at 59, watermark 50"],
+            ],
+            3: [],
+        },
+    ),
+    "session_windows.reduce": Different(
+        "PyFlink keeps one part of a reduced value when sessions merge; Flink's Java API keeps them all, and so do we",
+        {8: [["a", "[1, 40) [4712]"]]},
+    ),
+    "session_windows.aggregate": Different(
+        "PyFlink keeps one part of an accumulator when sessions merge; Flink's Java API keeps them all, and so do we",
+        {8: [["a", "[1, 40) ['68/5'], watermark 9223372036854775807"]]},
+    ),
+}
+"""By `group.scenario`."""

@@ -1,0 +1,238 @@
+"""Runs a scenario over the harness of this project, and gives what each step brought."""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from scenario import Element, EndOfInput, ProcessingTime, Scenario, Step, Watermark
+
+from state_engine.api import KeyedProcessFunction, ProcessFunction
+from state_engine.api.output_tag import columns_type
+from state_engine.api.windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
+from state_engine.runtime.running import RunningAdapter
+from state_engine.testing import KeyedOneInputStreamOperatorTestHarness, KeyedTwoInputStreamOperatorTestHarness
+from state_engine.testing.window_harness import windowed_harness
+
+END = 2**63 - 1
+Harness = KeyedOneInputStreamOperatorTestHarness | KeyedTwoInputStreamOperatorTestHarness
+Found = dict[str, list[Any]]  # rows by output; the main output is called "rows"
+
+
+class NotReplayedYet(Exception):
+    """The harness has nothing yet that runs this verb."""
+
+
+def scenarios_of(group: str) -> list[Scenario]:
+    """Returns the scenarios of a module.
+
+    Raises:
+        ImportError: The module uses a name that this project does not have.
+    """
+    scenarios: list[Scenario] = importlib.import_module(f"scenarios.{group}").SCENARIOS
+    return scenarios
+
+
+def scenario_of(group: str, name: str) -> Scenario:
+    """Returns a scenario of a module.
+
+    Raises:
+        ImportError: The module uses a name that this project does not have.
+    """
+    (found,) = (scenario for scenario in scenarios_of(group) if scenario.name == name)
+    return found
+
+
+def each_step(scenario: Scenario) -> list[list[Step]]:
+    """Every step by itself: each record is an epoch."""
+    return [[step] for step in scenario.steps]
+
+
+def records_together(scenario: Scenario) -> list[list[Step]]:
+    """Records that follow each other are one epoch, as long as that keeps their order: an epoch has them by time."""
+    parts: list[list[Step]] = [[scenario.steps[0]]]
+    for before, step in pairwise(scenario.steps):
+        if isinstance(before, Element) and isinstance(step, Element) and (before.at or 0) <= (step.at or 0):
+            parts[-1].append(step)
+        else:
+            parts.append([step])
+    return parts
+
+
+def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: bool = False) -> list[Found]:
+    """Runs the parts of a script; returns what each brought.
+
+    Args:
+        scenario: What runs.
+        parts: Steps that make one call each.
+        restarts: Whether a new harness goes on from a snapshot behind every part.
+    """
+    harness, found = make_harness(scenario), []
+    watermarks: dict[int, Step] = {}
+    for part in parts:
+        do(harness, part)
+        watermarks |= {step.input: step for step in part if isinstance(step, Watermark)}
+        if isinstance(part[-1], EndOfInput):
+            watermarks.clear()
+        found.append(outputs(harness, scenario))
+        harness.clear_output()
+        if restarts:
+            snapshot = harness.snapshot()
+            harness.close()
+            harness = make_harness(scenario)
+            harness.initialize_state(snapshot)
+            if isinstance(harness, KeyedTwoInputStreamOperatorTestHarness):
+                for step in watermarks.values():  # a snapshot has that of the operator; inputs begin with their own
+                    do(harness, [step])
+    harness.close()
+    return found
+
+
+def do(harness: Harness, part: Sequence[Step]) -> None:
+    """Does the steps of one part."""
+    two = isinstance(harness, KeyedTwoInputStreamOperatorTestHarness)
+    match part[0]:
+        case Element():
+            elements = [step for step in part if isinstance(step, Element)]
+            times = [step.at for step in elements]
+            records = [(step.input, step.row) if two else step.row for step in elements]
+            harness.process_elements(records, None if all(time is None for time in times) else times)
+        case Watermark(ms, number):
+            move = getattr(harness, f"process_watermark{number}") if two else harness.process_watermark
+            move(ms)
+        case ProcessingTime(ms):
+            harness.set_processing_time(ms)
+        case EndOfInput():
+            move = harness.process_both_watermarks if two else harness.process_watermark
+            move(END)
+
+
+def outputs(harness: Harness, scenario: Scenario) -> Found:
+    """Returns the rows of all outputs as lists, as the files have them."""
+    found = {"rows": harness.extract_output_values()}
+    found |= {tag.tag_id: harness.get_side_output(tag) for tag in scenario.side_outputs}
+    return {name: [list(row) for row in rows] for name, rows in found.items()}
+
+
+# The operator -------------------------------------------------------------------------------------------------------
+
+
+def make_harness(scenario: Scenario) -> Harness:
+    """Returns a harness around what the scenario's verb stands for.
+
+    Raises:
+        NotReplayedYet: There is none.
+    """
+    if scenario.operation.verb in ("window", "count_window"):
+        return _windowed(scenario)
+    if scenario.operation.verb.startswith("co_"):
+        return KeyedTwoInputStreamOperatorTestHarness(
+            scenario.operation.make(),
+            scenario.key or (),
+            scenario.key or (),
+            scenario.input,
+            scenario.input2 or scenario.input,
+            scenario.output,
+            side_outputs=scenario.side_outputs,
+        )
+    return KeyedOneInputStreamOperatorTestHarness(
+        _function(scenario),
+        scenario.key or (),
+        scenario.input,
+        scenario.output,
+        side_outputs=scenario.side_outputs,
+    )
+
+
+def _windowed(scenario: Scenario) -> KeyedOneInputStreamOperatorTestHarness:
+    operation = scenario.operation
+    assigner = operation.make()
+    if operation.verb == "count_window":
+        made = CountTumblingWindowAssigner if len(assigner) == 1 else CountSlidingWindowAssigner
+        assigner = made.of(*assigner)
+    assert scenario.key is not None
+    stream = windowed_harness(assigner, scenario.key, scenario.input, side_outputs=scenario.side_outputs)
+    if "trigger" in operation.options:
+        stream.trigger(operation.option("trigger"))
+    if "allowed_lateness" in operation.options:
+        stream.allowed_lateness(operation.option("allowed_lateness"))
+    if "late" in operation.options:
+        stream.side_output_late_data(operation.options["late"])
+    function = operation.option("function")
+    match operation.option("how"):
+        case "process":
+            return stream.process(function, scenario.output)
+        case "apply":
+            return stream.apply(function, scenario.output)
+        case "reduce":
+            return stream.reduce(operation.option("fold"), function, scenario.output)
+        case _:
+            accumulator = operation.option("accumulator")
+            return stream.aggregate(operation.option("fold"), function, accumulator, scenario.output)
+
+
+def _function(scenario: Scenario) -> Any:
+    operation = scenario.operation
+    if operation.verb == "process":
+        return operation.make()
+    columns = columns_type(scenario.input, "the input")
+    adapters: dict[str, Callable[[], Adapter]] = {
+        "map": lambda: MapAdapter(operation.make()),
+        "flat_map": lambda: FlatMapAdapter(operation.make()),
+        "filter": lambda: FilterAdapter(operation.make()),
+        "reduce": lambda: ReduceAdapter(operation.make(), columns),
+        "sum": lambda: RunningAdapter("sum", operation.make(), columns),
+        "min": lambda: RunningAdapter("min", operation.make(), columns),
+        "max": lambda: RunningAdapter("max", operation.make(), columns),
+        "min_by": lambda: RunningAdapter("min_by", operation.make(), columns),
+        "max_by": lambda: RunningAdapter("max_by", operation.make(), columns),
+    }
+    if operation.verb not in adapters:
+        raise NotReplayedYet(operation.verb)
+    adapter = adapters[operation.verb]()
+    return Plain(adapter) if scenario.key is None else Keyed(adapter)
+
+
+class _Delegates:
+    """What a stream does with an adapter, as a function that the harness takes."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    def open(self, runtime_context: Any) -> None:
+        self._adapter.open(runtime_context)
+
+    def close(self) -> None:
+        self._adapter.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        return self._adapter.process_element(value, ctx)
+
+
+class Keyed(_Delegates, KeyedProcessFunction):
+    pass
+
+
+class Plain(_Delegates, ProcessFunction):
+    pass
+
+
+# What was recorded --------------------------------------------------------------------------------------------------
+
+
+def recorded_outputs(steps: Sequence[dict[str, Any]], tags: Iterable[str]) -> Iterator[Found]:
+    """Yields what each recorded step brought; the timestamps of rows are left out (README.md says why)."""
+    for step in steps:
+        side = step.get("side", {})
+        rows = {"rows": step["rows"]} | {tag: side.get(tag, []) for tag in tags}
+        yield {name: [row for row, _ in found] for name, found in rows.items()}
+
+
+def joined(found: Iterable[Found]) -> Found:
+    """Returns the outputs of several steps as those of one."""
+    whole: Found = {}
+    for one in found:
+        for name, rows in one.items():
+            whole.setdefault(name, []).extend(rows)
+    return whole

@@ -1,0 +1,102 @@
+"""What PyFlink 2.3 did, this project does: scenarios recorded from it, replayed over the harness."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from golden_file import by_key, groups, load, step_to_json
+from not_as_recorded import DIFFERENT, NOT_YET
+from replay import (
+    Found,
+    NotReplayedYet,
+    each_step,
+    joined,
+    recorded_outputs,
+    records_together,
+    replay,
+    scenario_of,
+    scenarios_of,
+)
+from scenario import Scenario
+
+GROUPS = groups()
+RECORDED = {group: load(group) for group in GROUPS}
+SCRIPT = ("mode", "key", "input", "input2", "output", "needs")
+SCENARIOS = [(group, name) for group in GROUPS for name in RECORDED[group]]
+
+
+def missing(group: str, name: str) -> list[str]:
+    return [NOT_YET[feature] for feature in RECORDED[group][name]["needs"] if feature in NOT_YET]
+
+
+def marked(group: str, name: str) -> Any:
+    absent = missing(group, name)
+    mark = pytest.mark.xfail(reason=f"not yet: {', '.join(absent)}", strict=True, raises=(ImportError, NotReplayedYet))
+    return pytest.param(group, name, marks=[mark] if absent else [], id=f"{group}.{name}")
+
+
+every_scenario = pytest.mark.parametrize(("group", "name"), [marked(*one) for one in SCENARIOS])
+
+
+@every_scenario
+@pytest.mark.parametrize("parts", [each_step, records_together])
+def test_gives_what_flink_gave(group: str, name: str, parts: Callable[[Scenario], Any]) -> None:
+    scenario = scenario_of(group, name)
+    assert_recorded(group, scenario, parts(scenario), restarts=False)
+
+
+@every_scenario
+def test_gives_the_same_with_a_restart_after_every_step(group: str, name: str) -> None:
+    scenario = scenario_of(group, name)
+    assert_recorded(group, scenario, each_step(scenario), restarts=True)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_scripts_are_those_that_were_recorded(group: str) -> None:
+    """What was changed has to be recorded again: scripts/record_flink_scenarios.py."""
+    try:
+        scenarios = scenarios_of(group)
+    except ImportError:
+        if not any(missing(group, name) for name in RECORDED[group]):
+            raise
+        pytest.skip("its names are not there yet")
+    assert {scenario.name: script_of(scenario) for scenario in scenarios} == {
+        name: {field: value for field, value in recorded.items() if field in SCRIPT} | {"steps": steps_of(recorded)}
+        for name, recorded in RECORDED[group].items()
+    }
+
+
+def script_of(scenario: Scenario) -> dict[str, Any]:
+    steps = [step_to_json(step) for step in scenario.steps]
+    found = {field: getattr(scenario, field) for field in SCRIPT} | {"needs": list(scenario.needs), "steps": steps}
+    return {field: value for field, value in found.items() if field != "input2" or value is not None}
+
+
+def steps_of(recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step["step"] for step in recorded["steps"]]
+
+
+def test_the_tables_name_what_there_is() -> None:
+    needed = {feature for group in GROUPS for recorded in RECORDED[group].values() for feature in recorded["needs"]}
+    assert set(NOT_YET) <= needed, "NOT_YET names a feature that no scenario needs"
+    assert set(DIFFERENT) <= {f"{group}.{name}" for group, name in SCENARIOS}
+
+
+def assert_recorded(group: str, scenario: Scenario, parts: list[list[Any]], *, restarts: bool) -> None:
+    found = replay(scenario, parts, restarts=restarts)
+    tags = [tag.tag_id for tag in scenario.side_outputs]
+    expected = list(recorded_outputs(RECORDED[group][scenario.name]["steps"], tags))
+    if f"{group}.{scenario.name}" in DIFFERENT:
+        for number, rows in DIFFERENT[f"{group}.{scenario.name}"].rows.items():
+            assert rows != expected[number]["rows"], "no longer different"
+            expected[number]["rows"] = rows
+    begin = 0
+    for part, outputs in zip(parts, found, strict=True):
+        wanted = joined(expected[begin : begin + len(part)])
+        assert comparable(outputs, scenario) == comparable(wanted, scenario), f"step {begin}: {part}"
+        begin += len(part)
+
+
+def comparable(outputs: Found, scenario: Scenario) -> Found:
+    """Between keys there is no order."""
+    return {name: by_key(rows) if scenario.key else rows for name, rows in outputs.items()}
