@@ -9,6 +9,7 @@ from state_engine.api.co_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
+from state_engine.api.codecs import TypeCodec, register_type_codec
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -88,10 +89,12 @@ __all__ = [
     "TimeDomain",
     "TimerService",
     "TimestampAssigner",
+    "TypeCodec",
     "TypeInformation",
     "Types",
     "ValueState",
     "ValueStateDescriptor",
     "WatermarkStrategy",
     "WindowFunction",
+    "register_type_codec",
 ]

@@ -9,6 +9,7 @@ import types
 import typing
 from typing import Any
 
+from state_engine.api.codecs import TypeCodec, codec_type, registered
 from state_engine.api.types import ATOMS, AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.errors import UnsupportedTypeError
 
@@ -42,7 +43,7 @@ def type_information(hint: Any) -> TypeInformation:
     """Returns the type information that `hint` spells.
 
     Args:
-        hint: A `TypeInformation`, a Spark DDL type, a Python type hint, or a dataclass.
+        hint: A `TypeInformation`, a Spark DDL type, a Python type hint, a dataclass, a codec, or a class that has one.
 
     Raises:
         UnsupportedTypeError: Values of this type could not be restored from typed columns.
@@ -53,6 +54,10 @@ def type_information(hint: Any) -> TypeInformation:
         return parse_ddl(hint)
     if hint in _HINTS if isinstance(hint, type) else False:
         return _HINTS[hint]
+    if isinstance(hint, TypeCodec):
+        return codec_type(hint)
+    if (by_codec := registered(hint)) is not None:
+        return by_codec
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _dataclass(hint)
     return _generic(hint)

@@ -111,6 +111,22 @@ class StructType(TypeInformation):
         return "struct<" + ",".join(f"{quote(n)}:{t.ddl()}" for n, t in zip(self.names, self.types, strict=True)) + ">"
 
 
+@dataclass(frozen=True)
+class CodecType(TypeInformation):
+    """Values of a class of the author's, by a codec (`api.codecs.TypeCodec`): its version and what it made of them."""
+
+    stored: TypeInformation
+    codec: Any
+
+    @property
+    def columns(self) -> StructType:
+        """Returns the struct that is stored."""
+        return StructType(("codec_version", "value"), (AtomicType("int"), self.stored), carrier=tuple)
+
+    def ddl(self) -> str:
+        return self.columns.ddl()
+
+
 def is_hashable(type_info: TypeInformation) -> bool:
     """Says whether values of this type can be keys of a dict: user keys of map state, keys of a map value."""
     match type_info:
@@ -236,6 +252,7 @@ def _all(hints: Sequence[Any]) -> tuple[TypeInformation, ...]:
 
 __all__ = [
     "AtomicType",
+    "CodecType",
     "DecimalType",
     "ListType",
     "MapType",

@@ -20,7 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.row import InputRow, row_class
-from state_engine.api.types import INTEGERS, AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.api.types import (
+    INTEGERS,
+    AtomicType,
+    CodecType,
+    DecimalType,
+    ListType,
+    MapType,
+    StructType,
+    TypeInformation,
+)
+from state_engine.errors import UnsupportedVersionError
 from state_engine.serialization.types import to_arrow
 
 Reader = Callable[[Any], list[Any]]
@@ -79,6 +89,8 @@ def reader(type_info: TypeInformation) -> Reader:
             return _map_reader(reader(key), reader(value))
         case StructType():
             return _struct_reader(type_info)
+        case CodecType():
+            return _codec_reader(type_info)
     return _read_others
 
 
@@ -198,6 +210,8 @@ def writer(type_info: TypeInformation) -> Writer:
             return _map_writer(arrow, writer(key), writer(value), type_info.ddl())
         case StructType():
             return _struct_writer(type_info, arrow)
+        case CodecType():
+            return _codec_writer(type_info)
     raise AssertionError(type_info)
 
 
@@ -403,6 +417,38 @@ def _struct_writer(struct: StructType, arrow: Any) -> Writer:
             values = [empty if v is None else v for v in values]
         arrays = write_columns(values, struct, writers)
         return pa.StructArray.from_arrays(arrays, fields=list(arrow), mask=missing)
+
+    return write
+
+
+def _codec_reader(type_info: CodecType) -> Reader:
+    read_pairs, codec = reader(type_info.columns), type_info.codec
+
+    def read(array: Any) -> list[Any]:
+        pairs = read_pairs(array)
+        newest = max((pair[0] for pair in pairs if pair is not None), default=0)
+        if newest > codec.version:
+            raise UnsupportedVersionError(
+                f"Values were stored by version {newest} of {type(codec).__name__}; this code has {codec.version}.",
+                action="Start the newer code, or restore an epoch from before it.",
+            )
+        return [None if pair is None else codec.decode(pair[1], pair[0]) for pair in pairs]
+
+    return read
+
+
+def _codec_writer(type_info: CodecType) -> Writer:
+    write_pairs, codec, declared = writer(type_info.columns), type_info.codec, type_info.ddl()
+
+    def write(values: Sequence[Any]) -> Any:
+        pairs: list[Any] = []
+        for index, value in enumerate(values):
+            try:
+                pairs.append(None if value is None else (codec.version, codec.encode(value)))
+            except Exception as error:
+                why = f": {type(codec).__name__}.encode() raised {type(error).__name__}: {error}"
+                raise ValueTypeError(index, value, declared, why=why) from error
+        return write_pairs(pairs)
 
     return write
 

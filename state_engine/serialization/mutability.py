@@ -15,6 +15,7 @@ from state_engine.api.row import row_class
 from state_engine.api.types import (
     INTEGERS,
     AtomicType,
+    CodecType,
     DecimalType,
     ListType,
     MapType,
@@ -81,7 +82,24 @@ def conformer(type_info: TypeInformation) -> Conform | None:
             return _map_conformer(conformer(key), conformer(value))
         case StructType():
             return _struct_conformer(type_info)
+        case CodecType():
+            return _codec_conformer(type_info)
     return None
+
+
+def _codec_conformer(type_info: CodecType) -> Conform:
+    codec, conform_stored = type_info.codec, conformer(type_info.stored)
+
+    def conform_by_codec(value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            stored = codec.encode(value)
+        except Exception:
+            return copy.deepcopy(value)
+        return codec.decode(stored if conform_stored is None else conform_stored(stored), codec.version)
+
+    return conform_by_codec
 
 
 def _conform_binary(value: Any) -> Any:

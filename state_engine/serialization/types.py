@@ -5,7 +5,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from state_engine.api.type_hints import parse_columns_ddl, parse_ddl
-from state_engine.api.types import AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.errors import UnsupportedTypeError
 from state_engine.serialization.column import Column
 
@@ -41,6 +41,8 @@ def to_arrow(type_info: TypeInformation) -> pa.DataType:
             return pa.list_(pa.field("element", to_arrow(element)))
         case MapType(key, value):
             return pa.map_(to_arrow(key), to_arrow(value))
+        case CodecType():
+            return to_arrow(type_info.columns)
         case StructType(names, types):
             return pa.struct([pa.field(n, to_arrow(t)) for n, t in zip(names, types, strict=True)])
     raise UnsupportedTypeError(f"{type_info!r} has no Arrow form.", action="Use one of Types.*.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pyspark import cloudpickle
 
+from state_engine.api.codecs import register_type_codec, registered_codecs
 from state_engine.api.state_backend import HashMapStateBackend, StateBackend
 from state_engine.runtime.spec import OperatorSpec
 
@@ -47,14 +48,17 @@ class TaskSpec:
 
 
 def pack(spec: TaskSpec) -> tuple[bytes, str]:
-    """Returns a spec as bytes for the workers, and their digest."""
-    data: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]
+    """Returns a spec as bytes for the workers, with the codecs that are registered here, and their digest."""
+    data: bytes = cloudpickle.dumps((spec, registered_codecs()))  # type: ignore[no-untyped-call]
     return data, hashlib.sha256(data).hexdigest()
 
 
 def unpack(data: bytes) -> TaskSpec:
     """Returns a new copy of the spec, with a function of its own."""
-    spec: TaskSpec = cloudpickle.loads(data)
+    spec: TaskSpec
+    spec, codecs = cloudpickle.loads(data)
+    for kind, codec in codecs.items():
+        register_type_codec(kind, codec)
     return spec
 
 

@@ -25,6 +25,7 @@ from state_engine.api import (
     ListStateDescriptor,
     MapStateDescriptor,
     Row,
+    TypeCodec,
     Types,
     ValueStateDescriptor,
 )
@@ -39,6 +40,28 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.STRING())
 _SINGLE = float(np.float32(0.1))
 ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
+
+
+class Pair:
+    """A class that is no dataclass, and can change."""
+
+    def __init__(self, left: int, right: str) -> None:
+        self.left = left
+        self.right = right
+
+
+class PairCodec(TypeCodec[Pair]):
+    """Stores a `Pair` as a row."""
+
+    version = 3
+    stored_type = "struct<left:bigint,right:string>"
+
+    def encode(self, value: Pair) -> Any:
+        return value.left, value.right
+
+    def decode(self, stored: Any, version: int) -> Pair:
+        assert version == self.version
+        return Pair(stored.left, stored.right)
 
 
 @dataclass
@@ -142,6 +165,14 @@ class ValueStateSuite(StateLogSuite):
             harness.state(COUNT, key).update(len(repr(key)))
         harness.everywhere(COUNT, lambda at: same(at((None, 1)).value(), len("(None, 1)")))
         harness.everywhere(COUNT, lambda at: same(at((None, None)).value(), len("(None, None)")))
+
+    def test_value_of_a_codec(self) -> None:
+        descriptor, harness = ValueStateDescriptor("v", PairCodec()), self.harness()
+        pair = Pair(1, "x")
+        harness.state(descriptor).update(pair)
+        pair.right = "y"
+        harness.everywhere(descriptor, lambda at: same((at("a").value().left, at("a").value().right), (1, "x")))
+        harness.everywhere(descriptor, lambda at: same(at("b").value(), None))
 
     def test_value_that_was_put_can_change_without_changing_the_state(self) -> None:
         descriptor, harness = ValueStateDescriptor("v", Basket), self.harness()

@@ -1,7 +1,8 @@
 """Values as bytes: msgpack of plain data, by the declared type.
 
 Dates are ordinals, timestamps microseconds since 1970, decimals text, rows the list of their fields, maps a list of
-keys and values in turn (a key may be a row). What comes back is what a load from the log would give.
+keys and values in turn (a key may be a row), values of a codec its version and what it made of them. What comes back is
+what a load from the log would give.
 """
 
 import datetime
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from state_engine.api.row import InputRow
-from state_engine.api.types import AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.serialization.convert import as_tuple, row_maker
 
 Convert = Callable[[Any], Any]
@@ -74,7 +75,18 @@ def _plain(type_info: TypeInformation) -> _Pair:
             return _maps(_nullable(_plain(key)), _nullable(_plain(value)))
         case StructType():
             return _structs(type_info)
+        case CodecType():
+            return _coded(type_info)
     return _AS_IT_IS
+
+
+def _coded(type_info: CodecType) -> _Pair:
+    codec, (to_plain, from_plain) = type_info.codec, _nullable(_plain(type_info.stored))
+    to_plain, from_plain = to_plain or _same, from_plain or _same
+    return (
+        lambda value: (codec.version, to_plain(codec.encode(value))),
+        lambda plain: codec.decode(from_plain(plain[1]), plain[0]),
+    )
 
 
 def _timestamps(epoch: datetime.datetime) -> _Pair:
