@@ -111,8 +111,8 @@ class HeapKeyedStateBackend:
         Args:
             restored: Schemas that the log knows.
             load: Gives the log rows of one state for this backend's key groups, oldest first, with their positions.
-            sealed: Processing time and watermark of the manifest that the token names. A load drops what had expired
-                then, where its time to live asks for that; nothing without it.
+            sealed: Processing time and watermark (`settled_time`) of the manifest that the token names. A load drops
+                what had expired then, where its time to live asks for that; nothing without it.
         """
         self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
         self._load = load

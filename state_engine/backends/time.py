@@ -1,5 +1,7 @@
 """Time as an operator sees it: set by the runtime, read by timers, states with a time to live, and functions."""
 
+from state_engine.api.timers import TimeDomain
+
 NO_WATERMARK = -(1 << 63)
 MAX_WATERMARK = (1 << 63) - 1
 
@@ -13,7 +15,7 @@ class OperatorTime:
             on within an epoch.
         late_below: The watermark with which the epoch began. A record with a time at or below it is late.
         timestamp: Event time of the record or timer at hand, None without one.
-        firing: Whether a timer is at hand: the watermark is then the event time of what it does to states.
+        firing: The clock of the timer at hand, None without one.
     """
 
     __slots__ = ("firing", "late_below", "processing_time", "timestamp", "watermark")
@@ -23,14 +25,14 @@ class OperatorTime:
         self.watermark = watermark
         self.late_below = watermark
         self.timestamp: int | None = None
-        self.firing = False
+        self.firing: TimeDomain | None = None
 
     def begin(self, processing_time: int, watermark: int) -> None:
         """Starts an epoch."""
         self.processing_time = processing_time
         self.watermark = self.late_below = watermark
         self.timestamp = None
-        self.firing = False
+        self.firing = None
 
 
 __all__ = ["MAX_WATERMARK", "NO_WATERMARK", "OperatorTime"]

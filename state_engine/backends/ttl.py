@@ -16,6 +16,7 @@ from state_engine.api.descriptors import (
     StateDescriptor,
 )
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, reducer
 from state_engine.backends.time import MAX_WATERMARK, NO_WATERMARK, OperatorTime
@@ -40,23 +41,25 @@ class TtlRules:
         self.returns_expired = ttl.returns_expired
 
     def now(self) -> int | None:
-        """The time by which values expire; None while there is no watermark.
+        """The time by which values expire; None where there is none.
 
-        The end of the input is no time: what its last timers read expires by the times of these timers.
+        In an event-time timer it is the timer's own: how far the watermark has jumped over it depends on how the input
+        is cut. The end of the input is no time.
         """
         time = self._time
         if not self._event:
             return time.processing_time
-        if time.watermark == MAX_WATERMARK:
-            return time.timestamp if time.firing else None
-        return None if time.watermark == NO_WATERMARK else time.watermark
+        if time.firing is TimeDomain.EVENT_TIME:
+            return time.timestamp
+        return None if time.watermark in (NO_WATERMARK, MAX_WATERMARK) else time.watermark
 
     def stamp(self) -> int | None:
         """What a write makes the last access; None (unknown) where event time has not begun."""
         time = self._time
         if not self._event:
             return time.processing_time
-        return self.now() if time.firing or time.timestamp is None else time.timestamp
+        beside = time.timestamp is None or time.firing is TimeDomain.PROCESSING_TIME
+        return self.now() if beside else time.timestamp
 
     def expired(self, at: int | None) -> bool:
         """Says whether a value that was touched then has expired. What nobody knows has not."""

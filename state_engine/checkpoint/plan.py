@@ -7,6 +7,7 @@ import numpy as np
 
 from state_engine.log.paths import table_path
 from state_engine.log.records import Base, Manifest, StateFile, StateSchema
+from state_engine.log.state_ttl import settled_time
 
 FULL_FACTOR = 4
 """A state is folded from scratch when the rows of its files are more than this many times its live rows."""
@@ -34,7 +35,7 @@ class StatePlan(NamedTuple):
         ranges: Key groups, both ends inclusive, to fold into one file each.
         max_parallelism: Number of key groups.
         processing_time: Of the published epoch, in ms; by it or by `watermark` a full fold knows what has expired.
-        watermark: Of the operator at that epoch; None if it had none.
+        watermark: Of the operator at that epoch (`settled_time`); None if it had none.
     """
 
     schema: StateSchema
@@ -97,7 +98,7 @@ def plan_state(
         ranges=cut_ranges(blocks, groups, ROWS_PER_FILE) if reason or blocks else (),
         max_parallelism=groups,
         processing_time=head.processing_time,
-        watermark=head.watermarks.get(schema.uid),
+        watermark=settled_time(head, schema.uid),
     )
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from state_engine.errors import TtlTimeChangedError
 from state_engine.log.ops import LAST_ACCESS, POSITION
-from state_engine.log.records import StateSchema
+from state_engine.log.records import Manifest, StateSchema
 
 ALL = (1 << 63) - 1
 """As `unknown_until`: every row."""
@@ -63,6 +63,17 @@ def forget_unknown(rows: pa.Table, until: int | None) -> pa.Table:
     return rows.set_column(index, pa.field(LAST_ACCESS, pa.int64()), column)
 
 
+def settled_time(manifest: Manifest, uid: str) -> int | None:
+    """Returns the event time up to which an operator has nothing left to do at a manifest; None without a watermark.
+
+    The watermark may already stand above timers that fire in the next epoch, and read by their own times.
+    """
+    watermark, timers = manifest.watermarks.get(uid), manifest.timers.get(uid)
+    if watermark is None or timers is None or timers.event_time is None:
+        return watermark
+    return min(watermark, timers.event_time)
+
+
 def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, watermark: int | None) -> pa.Table:
     """Returns the live rows without those that have expired, if the state's settings let a full fold drop them.
 
@@ -70,7 +81,7 @@ def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, wate
         schema: The state, with the settings of the fold's epoch.
         live: Folded rows, with their positions.
         processing_time: Of the fold's epoch, in ms.
-        watermark: Of the operator at that epoch, None if it had none.
+        watermark: Of the operator at that epoch (`settled_time`), None if it had none.
     """
     ttl = schema.ttl
     now = processing_time if ttl is None or ttl.time == "processing" else watermark
@@ -81,4 +92,4 @@ def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, wate
     return live.filter(pc.fill_null(lives, True))
 
 
-__all__ = ["ALL", "carry_ttl", "drop_expired", "forget_unknown"]
+__all__ = ["ALL", "carry_ttl", "drop_expired", "forget_unknown", "settled_time"]

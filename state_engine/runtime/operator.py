@@ -200,8 +200,8 @@ class Operator:
                 if behind is not None and at is not None and at - behind - 1 > time.watermark:
                     time.watermark = at - behind - 1
                     self._fire(_EVENT, time.watermark, emitted)
-                context.entry = key
                 time.timestamp = at
+                context.entry = key
                 result = process(row, record)
                 if result is not None:
                     emitted.add(result, at)
@@ -215,17 +215,17 @@ class Operator:
             return
         context, time, timer = self.context, self.time, self._timer
         timer.domain = domain
-        time.firing = True
+        time.firing = domain
         for at, entry in backend.timers(domain).due(limit):
+            time.timestamp = at  # in front of the entry: states may clean up when they hear of it
             context.entry = entry
-            time.timestamp = at
             try:
                 result = self.function.on_timer(at, timer)
                 if result is not None:
                     emitted.add(result, at if domain is _EVENT else None)
             except Exception as error:
                 raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
-        time.firing = False
+        time.firing = None
 
     def _outputs(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
         try:

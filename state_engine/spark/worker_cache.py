@@ -23,6 +23,7 @@ from state_engine.key_groups import KeyGroupRange
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
+from state_engine.log.state_ttl import settled_time
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
 from state_engine.spark.task_spec import TaskSpec, unpack
@@ -238,7 +239,8 @@ def _attach(cached: Cached, plan: EpochPlan) -> None:
     backend, head = cached.operator.backend, _predecessor(plan)
     if backend is not None and head is not None:
         manifest = head.manifest
-        sealed = OperatorTime(manifest.processing_time, manifest.watermarks.get(backend.uid, NO_WATERMARK))
+        settled = settled_time(manifest, backend.uid)
+        sealed = OperatorTime(manifest.processing_time, NO_WATERMARK if settled is None else settled)
         backend.attach(manifest.schemas, _loader(plan, head, backend.key_groups), sealed)
     elif backend is not None:
         backend.attach((), lambda _: ())

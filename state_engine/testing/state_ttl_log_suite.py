@@ -8,6 +8,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.time import MAX_WATERMARK
 from state_engine.log.ops import Op
 from state_engine.testing.state_folding_suite import Adding, Collecting, Last, OneForAll
@@ -199,7 +200,7 @@ class TtlStampSuite(StateLogSuite):
             for one in [*found, *place.state(entries).keys()]:
                 same(one, 3.0)
 
-    def test_ttl_event_time_is_that_of_the_record_or_of_the_watermark(self) -> None:
+    def test_ttl_event_time_is_that_of_the_record_or_the_timer_or_else_the_watermark(self) -> None:
         harness, config = self.starting(), lives().use_event_time().build()
         state = harness.state(count(config))
         state.update(1)
@@ -210,21 +211,33 @@ class TtlStampSuite(StateLogSuite):
         harness.time.timestamp = START + 70
         state.update(3)
         assert logged(harness.seal()) == [(Op.PUT, 3, 70)]
-        harness.time.watermark, harness.time.firing = START + 30, True
+        harness.time.watermark, harness.time.firing = START + 30, TimeDomain.EVENT_TIME
+        harness.time.timestamp = START + 20
         state.update(4)
-        assert logged(harness.seal()) == [(Op.PUT, 4, 30)]
+        assert logged(harness.seal()) == [(Op.PUT, 4, 20)], "a timer has its own time"
+        harness.time.timestamp, harness.time.firing = 1 << 50, TimeDomain.PROCESSING_TIME
+        state.update(5)
+        assert logged(harness.seal()) == [(Op.PUT, 5, 30)]
 
-    def test_ttl_the_last_timers_read_by_their_own_times(self) -> None:
+    def test_ttl_event_time_timers_read_by_their_own_times(self) -> None:
+        harness, config = self.starting(), lives().use_event_time().build()
+        harness.time.watermark = harness.time.timestamp = START
+        harness.state(count(config)).update(1)
+        harness.seal()
+        harness.time.watermark, harness.time.firing = START + 5 * TTL, TimeDomain.EVENT_TIME
+        for ms, value in [(TTL - 1, 1), (TTL, None)]:
+            harness.time.timestamp = START + ms
+            assert harness.state(count(config)).value() == value
+
+    def test_ttl_the_end_of_the_input_is_no_time(self) -> None:
         harness, config = self.starting(), lives().use_event_time().build()
         harness.time.watermark = START
         harness.state(count(config)).update(1)
         harness.seal()
         harness.time.watermark = MAX_WATERMARK
         assert harness.state(count(config)).value() == 1
-        harness.time.firing = True
-        for ms, value in [(TTL - 1, 1), (TTL, None)]:
-            harness.time.timestamp = START + ms
-            assert harness.state(count(config)).value() == value
+        harness.seal()
+        assert harness.folded(count(config)).num_rows == 1
 
     def test_ttl_a_late_read_does_not_shorten_life(self) -> None:
         harness, config = self.starting(), lives().use_event_time().update_ttl_on_read_and_write().build()

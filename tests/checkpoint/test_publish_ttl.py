@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from state_engine.checkpoint import plan
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.log.records import Base, StateSchema, StateTtl
+from state_engine.log.records import Base, EarliestTimers, StateSchema, StateTtl
 from state_engine.storage.state_reader import Segment, load_groups, read_base
 from state_engine.testing.changes import append, model_of, put
 from state_engine.testing.jobs import JobBuilder
@@ -110,12 +110,14 @@ def test_an_incremental_checkpoint_drops_nothing_and_the_next_full_one_does(
     assert found["legs"] == {(("same",), None, None): [EWR]}
 
 
-def test_event_time_goes_by_the_operators_watermark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("timer", [False, True])
+def test_event_time_goes_by_the_operators_watermark_and_its_next_timer(tmp_path: Path, timer: bool) -> None:
     job = job_of(tmp_path, replace(TTL, time="event"))
     began = job.now_ms
     write(job, 1)
     head = write(job, 2, checkpoint_id=1)
     marked = replace(head.manifest, epoch=3, predecessor=head.hash, watermarks={"aircraft": began + 2_500})
-    _, found = published(job, job.log.put(marked))
-    assert names(found["count"]) == ["n2", "same"]
+    due = EarliestTimers(event_time=began + (2_499 if timer else 2_500))
+    _, found = published(job, job.log.put(replace(marked, timers={"aircraft": due})))
+    assert names(found["count"]) == (["n1"] if timer else []) + ["n2", "same"]
     assert names(found["seen"]) == ["k1", "k2", "same"], "the other operator has no watermark"

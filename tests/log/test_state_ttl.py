@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from state_engine.errors import TtlTimeChangedError
 from state_engine.log.manifest import decode_manifest, encode_manifest
 from state_engine.log.ops import log_schema
-from state_engine.log.records import Manifest, Span, StateSchema, StateTtl
-from state_engine.log.state_ttl import ALL, carry_ttl, drop_expired, forget_unknown
+from state_engine.log.records import EarliestTimers, Manifest, Span, StateSchema, StateTtl
+from state_engine.log.state_ttl import ALL, carry_ttl, drop_expired, forget_unknown, settled_time
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.testing.changes import state
 
@@ -18,6 +18,11 @@ PLAIN = state("sum", "count", "k string", "bigint")
 MORTAL = replace(PLAIN, ttl=StateTtl(milliseconds=100, drops_expired=True))
 EVENT = replace(PLAIN, ttl=StateTtl(milliseconds=100, time="event", drops_expired=True))
 ALLOWED = replace(PLAIN, ttl=StateTtl(milliseconds=100, time="event", drops_expired=True, allow_change=True))
+
+MANIFEST = Manifest(
+    job="j", generation=1, epoch=1, kind="epoch", incarnation="i", incarnation_number=1, predecessor="",
+    processing_time=0, lineage=(Span(generation=1, first=1),),
+)  # fmt: skip
 
 
 def rows(*accesses: tuple[int, int | None]) -> pa.Table:
@@ -99,11 +104,24 @@ def test_nothing_is_dropped_without_ttl_or_against_its_settings() -> None:
     assert drop_expired(huge, table, -5, None).num_rows == 1
 
 
+@pytest.mark.parametrize(
+    ("watermark", "timer", "settled"),
+    [(None, None, None), (None, 5, None), (50, None, 50), (50, 60, 50), (50, 40, 40), ((1 << 63) - 1, 40, 40)],
+)
+def test_event_time_is_settled_up_to_the_next_timer(
+    watermark: int | None, timer: int | None, settled: int | None
+) -> None:
+    manifest = replace(
+        MANIFEST,
+        watermarks={} if watermark is None else {"sum": watermark},
+        timers={"sum": EarliestTimers(event_time=timer, processing_time=1)},
+    )
+    assert settled_time(manifest, "sum") == settled
+    assert settled_time(replace(manifest, timers={}), "sum") == watermark
+
+
 def test_a_manifest_keeps_the_settings() -> None:
-    manifest = Manifest(
-        job="j", generation=1, epoch=1, kind="epoch", incarnation="i", incarnation_number=1, predecessor="",
-        processing_time=0, lineage=(Span(generation=1, first=1),), schemas=(PLAIN, replace(EVENT, unknown_until=3)),
-    )  # fmt: skip
+    manifest = replace(MANIFEST, schemas=(PLAIN, replace(EVENT, unknown_until=3)))
     data, _ = encode_manifest(manifest)
     assert decode_manifest(data, path="p").manifest == manifest
     assert data.count(b'"ttl"') == data.count(b'"unknown_until"') == 1

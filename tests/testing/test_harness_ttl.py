@@ -63,7 +63,7 @@ class Mortal(KeyedProcessFunction):
             self.sum.add(value.n)
             self.mean.add(value.n)
             if value.n >= 1_000:
-                ctx.timer_service().register_event_time_timer(value.n)
+                ctx.timer_service().register_event_time_timer(value.n + 80)
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
         yield ctx.get_current_key(), f"timer {self.seen()}"
@@ -145,16 +145,16 @@ def test_values_expire_by_event_time(go_on: Any) -> None:
     assert reads(harness, timestamp=20_000) == EMPTY
 
 
-def test_a_timer_reads_and_writes_at_the_watermark() -> None:
+def test_a_timer_reads_and_writes_at_its_own_time() -> None:
     harness = make(lives().use_event_time().build())
     harness.process_element(("a", 1_000), 1_000)
     harness.process_watermark(1_090)
     assert harness.extract_output_values()[-1] == ("a", "timer 1000 [1000] {1000: 1000} 1000 1000.0")
     (row,) = harness.snapshot().table("last").to_pylist()
-    assert (row["value"], row["last_access"]) == (7, 1_090)
-    harness.process_watermark(1_189)
+    assert (row["value"], row["last_access"]) == (7, 1_080)
+    harness.process_watermark(1_179)
     assert reads(harness) == "7 [] {} None None"
-    harness.process_watermark(1_190)
+    harness.process_watermark(1_180)
     assert reads(harness) == EMPTY
 
 
