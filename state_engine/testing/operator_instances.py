@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_engine.api.timers import TimeDomain
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.acks import Acknowledged, Answer
@@ -76,7 +77,8 @@ class OperatorInstances:
         self._log.restore(snapshot)
         self._epoch, self.processing_time = snapshot.manifest.epoch, snapshot.manifest.processing_time
         self.watermark = snapshot.manifest.watermarks.get(self._spec.uid, NO_WATERMARK)
-        self._sealed = (self.processing_time, self.watermark)
+        due = [time for times in snapshot.timers(TimeDomain.EVENT_TIME).values() for time in times]
+        self._sealed = (self.processing_time, min([self.watermark, *due]))  # as `settled_time` has it
 
     def open(self) -> None:
         """E3: makes and opens the instances on what was sealed, unless they are there."""

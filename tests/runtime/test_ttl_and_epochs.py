@@ -62,33 +62,43 @@ class Mortal(KeyedProcessFunction):
         self.last.update(timestamp)
 
 
-def run(config: StateTtlConfig, records: Records, cuts: set[int], parallelism: int, behind: int) -> dict[str, Any]:
-    """Returns the rows of each key in order."""
-    with KeyedOneInputStreamOperatorTestHarness(
-        Mortal(config),
-        key="k",
-        input_type="k string, v bigint",
-        output_type="k string, seen string",
-        parallelism=parallelism,
-        watermark_strategy=WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(behind)),
-    ) as harness:
-        epoch: Records = []
-        for n, record in enumerate(records):
-            epoch.append(record)
-            if n in cuts or n == len(records) - 1:
-                harness.process_elements([(k, v) for k, v, _ in epoch], [at for _, _, at in epoch])
-                epoch = []
-        harness.process_watermark(END)
-        rows: dict[str, list[Any]] = {}
-        for key, seen in harness.extract_output_values():
-            rows.setdefault(key, []).append(seen)
-        return rows
+def run(
+    config: StateTtlConfig, records: Records, cuts: set[int], parallelism: int, behind: int, *, restores: bool = False
+) -> dict[str, Any]:
+    """Returns the rows of each key in order; `restores`: each epoch is run by a job that was restored from the last."""
+
+    def make() -> KeyedOneInputStreamOperatorTestHarness:
+        return KeyedOneInputStreamOperatorTestHarness(
+            Mortal(config),
+            key="k",
+            input_type="k string, v bigint",
+            output_type="k string, seen string",
+            parallelism=parallelism,
+            watermark_strategy=WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(behind)),
+        )
+
+    harness, epoch, emitted = make(), [], []
+    for n, record in enumerate(records):
+        epoch.append(record)
+        if n in cuts or n == len(records) - 1:
+            harness.process_elements([(k, v) for k, v, _ in epoch], [at for _, _, at in epoch])
+            epoch = []
+            if restores:
+                emitted += harness.extract_output_values()
+                snapshot = harness.snapshot()
+                harness = make()
+                harness.initialize_state(snapshot)
+    harness.process_watermark(END)
+    rows: dict[str, list[Any]] = {}
+    for key, seen in [*emitted, *harness.extract_output_values()]:
+        rows.setdefault(key, []).append(seen)
+    return rows
 
 
 steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 12)), min_size=1, max_size=20)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     steps=steps,
     cuts=st.sets(st.integers(0, 19)),
@@ -111,3 +121,4 @@ def test_an_ordered_input_expires_the_same_wherever_it_is_cut(
     whole = run(config, records, set(), 1, behind)
     assert run(config, records, set(range(len(records))), 1, behind) == whole
     assert run(config, records, cuts, parallelism, behind) == whole
+    assert run(builder.cleanup_full_snapshot().build(), records, cuts, parallelism, behind, restores=True) == whole
