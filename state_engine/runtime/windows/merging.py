@@ -7,7 +7,7 @@ merged window has the state of a window that is no more. Without that, each reco
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from state_engine.api.state import MapState
+from state_engine.api.state import ValueState
 from state_engine.api.windows import MergingWindowAssigner, WindowSerializer
 
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
@@ -21,16 +21,20 @@ class MergingWindowSet:
     Args:
         assigner: Says which become one.
         serializer: Of its windows.
-        state: Of the key: text of a window → text of the window that its state stands under.
+        state: Of the key: text of a window → text of the window that its state stands under. One value for all, since
+            all are needed for each record.
     """
 
     def __init__(
-        self, assigner: MergingWindowAssigner[Any, Any], serializer: WindowSerializer[Any], state: MapState[str, str]
+        self,
+        assigner: MergingWindowAssigner[Any, Any],
+        serializer: WindowSerializer[Any],
+        state: ValueState[dict[str, str]],
     ) -> None:
         self._assigner = assigner
         self._serializer = serializer
         self._state = state
-        self._stored = dict(sorted(state.items()))  # a map's order depends on where epochs were cut
+        self._stored = state.value() or {}
         read = serializer.deserialize
         self._mapping = {read(window): read(holder) for window, holder in self._stored.items()}
 
@@ -74,12 +78,9 @@ class MergingWindowSet:
         """Writes what changed to the state."""
         write = self._serializer.serialize
         now = {write(window): write(holder) for window, holder in self._mapping.items()}
-        for window in self._stored.keys() - now.keys():
-            self._state.remove(window)
-        for window, holder in now.items():
-            if self._stored.get(window) != holder:
-                self._state.put(window, holder)
-        self._stored = now
+        if now != self._stored:
+            self._state.update(now or None)
+            self._stored = now
 
 
 class _Decided(MergingWindowAssigner.MergeCallback[Any]):

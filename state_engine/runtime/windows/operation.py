@@ -1,13 +1,14 @@
-"""What to do with the windows of a stream, as data."""
+"""What to do with the windows of a stream, and where one of them stands, as data."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from state_engine.api.functions import Function
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.windows import ProcessWindowFunction, Trigger, WindowAssigner, WindowFunction
-from state_engine.api.windows.windows import MAX_TIMESTAMP
+from state_engine.backends.keys import Namespaced
 from state_engine.runtime.windows.contents import WindowContents
+from state_engine.runtime.windows.merging import MergingWindowSet
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,23 @@ class WindowOperation:
     late_data: OutputTag | None = None
     ends_when_purged: bool = False
 
-    def end_of(self, window: Any) -> int:
-        """Returns when a window is over, in ms of the clock that the assigner goes by; 2^63 - 1 if it never is."""
-        end: int = window.max_timestamp()
-        return min(end + self.allowed_lateness, MAX_TIMESTAMP) if self.assigner.is_event_time() else end
+
+class Pane(NamedTuple):
+    """A key's part of a window.
+
+    Attributes:
+        key: The key.
+        window: The window.
+        entry: Under which its timers and the states of trigger and function stand.
+        holder: Under which its elements stand.
+        sets: The key's windows, if they may be merged.
+    """
+
+    key: Any
+    window: Any
+    entry: Namespaced
+    holder: Namespaced
+    sets: MergingWindowSet | None
 
 
-__all__ = ["WindowOperation"]
+__all__ = ["Pane", "WindowOperation"]

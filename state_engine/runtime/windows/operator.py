@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from state_engine.api.descriptors import MapStateDescriptor
+from state_engine.api.descriptors import ValueStateDescriptor
 from state_engine.api.timers import TimeDomain
 from state_engine.api.types import Types
 from state_engine.api.windows import (
+    EventTimeTrigger,
     MergingWindowAssigner,
+    ProcessingTimeTrigger,
     ProcessWindowFunction,
     TimeWindow,
     TriggerResult,
@@ -30,7 +32,7 @@ from state_engine.runtime.windows.contexts import (
     WindowTriggerContext,
 )
 from state_engine.runtime.windows.merging import MergingWindowSet
-from state_engine.runtime.windows.operation import WindowOperation
+from state_engine.runtime.windows.operation import Pane, WindowOperation
 
 MERGING_SET = "merging-window-set"
 """Name of the state."""
@@ -47,16 +49,21 @@ class WindowAdapter(Adapter):
         self.verb = operation.verb
         self._do = operation
         self._event_time = operation.assigner.is_event_time()
+        self._lateness = operation.allowed_lateness if self._event_time else 0
         self._merging = isinstance(operation.assigner, MergingWindowAssigner)
-        self._end_of = operation.end_of
+        # Its timer is that of the window's end: no need to register it a second time for each record.
+        its_own = EventTimeTrigger if self._event_time else ProcessingTimeTrigger
+        self._trigger_ends = type(operation.trigger) is its_own and not self._lateness
 
     def open(self, runtime_context: Any) -> None:
         do, context = self._do, runtime_context
         self._keys, self._time, self._timers = context.keys, context.time, context.timers
         self._serializer = do.assigner.get_window_serializer()
+        self._serialize = self._serializer.serialize
         do.contents.open(context)
         if self._merging:
-            self._sets = context.get_map_state(MapStateDescriptor(MERGING_SET, Types.STRING(), Types.STRING()))
+            windows = Types.MAP(Types.STRING(), Types.STRING())
+            self._sets = context.get_state(ValueStateDescriptor(MERGING_SET, windows))
         others: Any = OtherStates(context, CONTENTS, MERGING_SET)
         self._assigner_context = AssignerContext(self._time, others)
         self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
@@ -74,45 +81,52 @@ class WindowAdapter(Adapter):
     # A record -----------------------------------------------------------------------------------------------------
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        """The path of every record: what it does per window is measured before anything is added."""
         do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
-        rows = TimedRows()
-        sets = self._windows_of(key)
+        late_below = self._time.late_below
+        rows: TimedRows | None = None
+        sets = self._windows_of(key) if self._merging else None
         taken = False
         for assigned in do.assigner.assign_windows(value, timestamp, self._assigner_context):
             window = assigned if sets is None else sets.add_window(assigned, partial(self._merged, key))
-            if self._is_late(window):
+            end = self._end_of(window)
+            if self._event_time and end <= late_below:
                 if sets is not None:
                     sets.retire_window(window)
                 continue
             taken = True
-            pane = _Pane(self, key, window, sets)
-            keys.entry = pane.holder
+            entry = Namespaced(key, self._serialize(window))
+            holder = entry if sets is None else self._entry_of(key, sets.state_window(window))
+            keys.entry = holder
             do.contents.add(value, timestamp)
-            keys.entry = pane.entry
+            keys.entry = entry
             result = do.trigger.on_element(value, timestamp, window, self._trigger_context)
             if result is not TriggerResult.CONTINUE:
-                self._act(result, pane, rows)
-            keys.entry = pane.entry
-            self._register_end(window)
+                rows = rows or TimedRows()
+                self._act(result, Pane(key, window, entry, holder, sets), rows)
+                keys.entry = entry
+                self._register_end(end)
+            elif not self._trigger_ends:
+                self._register_end(end)
         keys.entry = key
         if sets is not None:
             sets.persist()
         if not taken and do.late_data is not None and self._is_element_late(timestamp):
-            rows.add([(do.late_data, value)], timestamp)
+            return ((do.late_data, value),)
         return rows
 
-    def _windows_of(self, key: Any) -> MergingWindowSet | None:
-        if not self._merging:
-            return None
+    def _windows_of(self, key: Any) -> MergingWindowSet:
         self._keys.entry = key
         return MergingWindowSet(self._do.assigner, self._serializer, self._sets)  # type: ignore[arg-type]
 
-    def entry_of(self, key: Any, window: Any) -> Namespaced:
+    def _entry_of(self, key: Any, window: Any) -> Namespaced:
         """Returns the entry under which the state and the timers of a window stand."""
-        return Namespaced(key, self._serializer.serialize(window))
+        return Namespaced(key, self._serialize(window))
 
-    def _is_late(self, window: Any) -> bool:
-        return bool(self._event_time and self._end_of(window) <= self._time.late_below)
+    def _end_of(self, window: Any) -> int:
+        """Returns when a window is over, in ms of the clock that the assigner goes by; `MAX_TIMESTAMP` if never."""
+        end: int = window.max_timestamp() + self._lateness
+        return end if end < MAX_TIMESTAMP else MAX_TIMESTAMP
 
     def _is_element_late(self, timestamp: int | None) -> bool:
         if not self._event_time or timestamp is None:
@@ -123,8 +137,8 @@ class WindowAdapter(Adapter):
         """Windows became one: moves what they had to it."""
         self._check_merge(result)
         keys, ctx, trigger = self._keys, self._trigger_context, self._do.trigger
-        entries = {window: self.entry_of(key, window) for window in windows}
-        keys.entry = self.entry_of(key, result)
+        entries = {window: self._entry_of(key, window) for window in windows}
+        keys.entry = self._entry_of(key, result)
         ctx.merged = list(entries.values())
         trigger.on_merge(result, ctx)
         ctx.merged = ()
@@ -132,7 +146,7 @@ class WindowAdapter(Adapter):
             keys.entry = entry
             trigger.clear(window, ctx)
             self._delete_end(window)
-        self._do.contents.merge(keys, self.entry_of(key, holder), [self.entry_of(key, other) for other in others])
+        self._do.contents.merge(keys, self._entry_of(key, holder), [self._entry_of(key, other) for other in others])
 
     def _check_merge(self, result: Any) -> None:
         """A window that is merged cannot be over: its timer has passed, and nothing would end it."""
@@ -146,10 +160,14 @@ class WindowAdapter(Adapter):
         """Fires what a timer of a window makes fire, and ends the window if it is over."""
         do, keys, entry = self._do, self._keys, self._keys.entry
         window = self._serializer.deserialize(entry.namespace)
-        sets = self._windows_of(entry.key)
-        if sets is not None and sets.state_window(window) is None:
-            return None  # it was merged, and its trigger left a timer behind
-        pane = _Pane(self, entry.key, window, sets)
+        sets, holder = None, entry
+        if self._merging:
+            sets = self._windows_of(entry.key)
+            held_by = sets.state_window(window)
+            if held_by is None:
+                return None  # it was merged, and its trigger left a timer behind
+            holder = self._entry_of(entry.key, held_by)
+        pane = Pane(entry.key, window, entry, holder, sets)
         rows = TimedRows()
         in_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
         call = do.trigger.on_event_time if in_event_time else do.trigger.on_processing_time
@@ -163,7 +181,7 @@ class WindowAdapter(Adapter):
 
     # A window -----------------------------------------------------------------------------------------------------
 
-    def _act(self, result: TriggerResult, pane: "_Pane", rows: TimedRows) -> None:
+    def _act(self, result: TriggerResult, pane: Pane, rows: TimedRows) -> None:
         """Does what a trigger decided."""
         keys, contents, window = self._keys, self._do.contents, pane.window
         if result.is_fire():
@@ -176,7 +194,7 @@ class WindowAdapter(Adapter):
             if self._do.ends_when_purged:
                 self._end(pane)
 
-    def _call(self, pane: "_Pane", elements: list[Any]) -> Iterable[Any]:
+    def _call(self, pane: Pane, elements: list[Any]) -> Iterable[Any]:
         """Calls the window function, to its last row, with the key as current entry."""
         function = self._do.function
         if function is None:
@@ -190,7 +208,7 @@ class WindowAdapter(Adapter):
         self._keys.entry = pane.holder
         return rows
 
-    def _end(self, pane: "_Pane") -> None:
+    def _end(self, pane: Pane) -> None:
         """Removes all that there is of a window."""
         keys = self._keys
         keys.entry = pane.holder
@@ -204,8 +222,7 @@ class WindowAdapter(Adapter):
             pane.sets.retire_window(pane.window)
             pane.sets.persist()
 
-    def _register_end(self, window: Any) -> None:
-        end = self._end_of(window)
+    def _register_end(self, end: int) -> None:
         if end == MAX_TIMESTAMP:
             return
         if self._event_time:
@@ -219,29 +236,6 @@ class WindowAdapter(Adapter):
             self._timers.delete_event_time_timer(end)
         else:
             self._timers.delete_processing_time_timer(end)
-
-
-class _Pane:
-    """A key's part of a window.
-
-    Attributes:
-        key: The key.
-        window: The window.
-        sets: The key's windows, if they may be merged.
-        entry: Under which its timers and the states of trigger and function stand.
-        holder: Under which its elements stand.
-    """
-
-    __slots__ = ("entry", "holder", "key", "sets", "window")
-
-    def __init__(self, operator: WindowAdapter, key: Any, window: Any, sets: MergingWindowSet | None) -> None:
-        self.key, self.window, self.sets = key, window, sets
-        self.entry = operator.entry_of(key, window)
-        self.holder = self.entry
-        if sets is not None:
-            holder = sets.state_window(window)
-            if holder != window:
-                self.holder = operator.entry_of(key, holder)
 
 
 __all__ = ["MERGING_SET", "WindowAdapter"]

@@ -111,6 +111,12 @@ class WindowedStream(Generic[R]):
             output_tag: Its columns are those of the stream. `get_side_output` of the result gives the stream.
         """
         self._late_data = _checked(output_tag, OutputTag, "side_output_late_data()")
+        if output_tag.type_info not in (None, self._columns):
+            raise JobDefinitionError(
+                f"side_output_late_data() got {output_tag!r} with {output_tag.type_info}; the stream has "
+                f"{self._columns}.",
+                action="Declare the columns of the stream: what is late goes there as it came.",
+            )
         return self
 
     def reduce(

@@ -289,6 +289,7 @@ REFUSED: dict[str, Any] = {
     "allowed lateness was given as '5'": lambda s: s.allowed_lateness("5"),
     "allowed lateness was given as True": lambda s: s.allowed_lateness(True),
     "side_output_late_data.. got 'late'": lambda s: s.side_output_late_data("late"),
+    "late.. with struct<k:string>; the stream has": lambda s: s.side_output_late_data(OutputTag("late", "k string")),
     "reduce.. got 5": lambda s: s.reduce(5),
     "reduce.. got <class": lambda s: s.reduce(Tagged),
     "reduce.. got .* as window function": lambda s: s.reduce(max, max, "k string"),

@@ -13,6 +13,7 @@ from state_engine.api.windows import (
     EventTimeTrigger,
     GlobalWindows,
     NeverTrigger,
+    ProcessingTimeTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
     Trigger,
@@ -144,6 +145,20 @@ class TestTriggers:
             run.process_element(("a", 2))
             run.set_processing_time(20)
             assert [seen for _, _, seen in run.extract_output_values()] == ["1", "1 2", "1 2"]
+            assert empty(run)
+
+    def test_a_window_ends_by_its_own_clock_whatever_makes_it_fire(self, shown: Any, empty: Any) -> None:
+        with shown(TUMBLING, lambda s: s.trigger(ProcessingTimeTrigger())) as run:
+            run.process_element(("a", 1), 1)
+            run.set_processing_time(9)
+            assert run.extract_output_values() == [("a", "0-10", "1")]
+            run.process_watermark(9)
+            assert empty(run)
+        with shown(TumblingProcessingTimeWindows.of(ms(10)), lambda s: s.trigger(EventTimeTrigger())) as run:
+            run.process_element(("a", 1), 1)
+            run.process_watermark(9)
+            assert run.extract_output_values() == [("a", "0-10", "1")]
+            run.set_processing_time(9)
             assert empty(run)
 
     def test_a_timer_of_the_other_clock_does_not_end_a_window(self, shown: Any, empty: Any) -> None:

@@ -117,6 +117,23 @@ def test_processing_time_sessions(shown: Any, empty: Any) -> None:
         assert empty(run)
 
 
+def test_records_that_are_no_longer_than_a_point(shown: Any, empty: Any) -> None:
+    class Points(EventTimeSessionWindows):
+        """Records of 0 are windows without length, which others may touch."""
+
+        def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
+            if element.n == 0:
+                return [TimeWindow(timestamp, timestamp)]
+            return super().assign_windows(element, timestamp, context)
+
+    with shown(Points(10)) as run:
+        for n, at in ((1, 0), (0, 10), (0, 30), (2, 20)):
+            run.process_element(("a", n), at)
+        run.process_watermark(END)
+        assert run.extract_output_values() == [("a", "0-10", "1 0"), ("a", "20-30", "0 2")]
+        assert empty(run)
+
+
 class TestLateness:
     def test_a_late_record_that_touches_a_session_is_in_it(self, shown: Any, late: Any, empty: Any) -> None:
         with shown(SESSIONS, lambda s: s.side_output_late_data(late)) as run:
