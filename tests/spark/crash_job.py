@@ -1,15 +1,17 @@
-"""The tally job in a process of its own, for tests that kill it:  crash_job.py FOLDER [--help]"""
+"""A job in a process of its own, for tests that kill it:  crash_job.py FOLDER [--help]"""
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import enrichment
 import support
 from pyspark import cloudpickle
 
-from state_engine.spark import local_session
+from state_engine.spark import DeltaSink, StreamJob, local_session
 
 
 def main() -> None:
@@ -17,18 +19,25 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--restore")
     parser.add_argument("--parallelism", type=int)
+    parser.add_argument("--connected", action="store_true", help="two sources that meet in one operator")
     arguments = parser.parse_args()
     cloudpickle.register_pickle_by_value(support)
+    cloudpickle.register_pickle_by_value(enrichment)
     spark = local_session("crash-job", memory="1g")
-    source = support.Input(arguments.folder / "in")
-    job = support.tally_job(
-        source.stream(spark),
-        arguments.folder / "root",
-        "crash",
-        support.outputs(arguments.folder / "out"),
-        checkpoint_interval_ms=1,
+    make = connected if arguments.connected else tally
+    support.run_all(make(spark, arguments.folder), restore=arguments.restore, parallelism=arguments.parallelism)
+
+
+def tally(spark: Any, folder: Path) -> StreamJob:
+    source = support.Input(folder / "in").stream(spark)
+    return support.tally_job(
+        source, folder / "root", "crash", support.outputs(folder / "out"), checkpoint_interval_ms=1
     )
-    support.run_all(job, restore=arguments.restore, parallelism=arguments.parallelism)
+
+
+def connected(spark: Any, folder: Path) -> StreamJob:
+    sink, folders = DeltaSink(str(folder / "out")), support.Folders(folder, 2)
+    return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, checkpoint_interval_ms=1)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import Input, assert_tally, newest, outputs
+from enrichment import check_enriched
+from support import Folders, Input, assert_tally, newest, outputs, table_rows
 
 from state_engine.spark.kill_at import CRASH_AT
 
@@ -71,3 +72,16 @@ def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
     run(tmp_path, *restore)
     assert newest(tmp_path / "root", "crash").generation == 2
     assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
+
+
+@pytest.mark.timeout(600)
+def test_a_job_of_two_sources_that_is_killed_goes_on_in_both(tmp_path: Path) -> None:
+    folders = Folders(tmp_path, 2)
+    for point, files in (("E5_ACKED", (3, 0)), ("E6_SEALED", (1, 2)), ("S4_SEEDED", (1, 1))):
+        folders.add(*files)
+        head = newest(tmp_path / "root", "crash")
+        epoch = head.epoch + 2 if head is not None else 3
+        run(tmp_path, "--connected", crash_at=f"{point}@*" if point[0] == "S" else f"{point}@{epoch}")
+    folders.add(1, 1)
+    run(tmp_path, "--connected", "--parallelism", "3")
+    check_enriched(tmp_path / "root", "crash", folders, table_rows(str(tmp_path / "out")))
