@@ -1,10 +1,13 @@
 """What states with a time to live log: a part of `StateSuite`."""
 
+from typing import Any
+
 from state_engine.api import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
+    TypeCodec,
     Types,
     ValueStateDescriptor,
 )
@@ -15,6 +18,19 @@ from state_engine.testing.state_folding_suite import Adding, Collecting, Last, O
 from state_engine.testing.state_harness import StateHarness, same
 from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_ttl_cases import CASES, START, TTL, after, count, lives, logged, routes, tags, with_ttl
+
+
+class Celsius(TypeCodec[complex]):
+    """A class that has no type of its own: an imaginary number for a temperature."""
+
+    version = 1
+    stored_type = "double"
+
+    def encode(self, value: complex) -> Any:
+        return value.imag
+
+    def decode(self, stored: Any, version: int) -> complex:
+        return complex(0, stored)
 
 
 class TtlStampSuite(StateLogSuite):
@@ -185,6 +201,25 @@ class TtlStampSuite(StateLogSuite):
             for one in read:
                 one.append(3)
             harness.seal()
+
+    def test_ttl_values_of_a_codec(self) -> None:
+        config = lives().update_ttl_on_read_and_write().build()
+        value = with_ttl(ValueStateDescriptor("v", Celsius()), config)
+        elements = with_ttl(ListStateDescriptor("l", Celsius()), config)
+        entries = with_ttl(MapStateDescriptor("m", int, Celsius()), config)
+        for restore in (False, True):
+            harness = self.starting()
+            harness.state(value).update(21j)
+            harness.state(elements).add(21j)
+            harness.state(entries).put(1, 21j)
+            for ms in (50, 120, 190):
+                harness.seal()
+                harness = after(harness.reopened() if restore else harness, ms)
+                read = [harness.state(value).value(), *harness.state(elements), harness.state(entries).get(1)]
+                assert read == [21j, 21j, 21j]
+            harness.seal()
+            after(harness, 290)
+            assert [harness.state(value).value(), *harness.state(elements), harness.state(entries).get(1)] == [None] * 2
 
     def test_ttl_values_of_a_later_epoch_are_what_a_load_gives(self) -> None:
         harness, config = self.starting(), lives().build()
