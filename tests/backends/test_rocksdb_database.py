@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import pytest
 
-from state_engine.backends.rocksdb.database import LocalDatabase, lock_files, take_slot, try_lock
+from state_engine.backends.rocksdb.database import LocalDatabase
+from state_engine.backends.rocksdb.locks import lock_files, take_slot, try_lock
 from state_engine.backends.rocksdb.options import Tuning
 from state_engine.backends.rocksdb.store import FORMAT_VERSION, Changes, Meta
 from state_engine.errors import LocalStateError

@@ -347,3 +347,16 @@ def test_the_first_epoch_of_all_may_be_tried_again(job: Job) -> None:
         cached.operator.backend.freeze(0)
         cached.pending = "f" * 32
         cached.release()
+
+
+@ON_DISK
+def test_a_part_of_a_range_needs_no_load_where_the_whole_was_served(job: Job) -> None:
+    whole = Worker(job)
+    assert whole.states(job.head) == expected(job)
+    head = job.epoch({("count", "count"): [put("k3", 33)]}, parallelism=3)
+    remove_change_files(job, job.log.read(1, head.manifest.epoch - 1))  # a load would need it
+    together: dict[str, int] = {}
+    for subtask in range(3):
+        together |= Worker(job).states(head, subtask, 3)
+    assert together["k3"] == 33
+    assert together.keys() == {"k0", "k1", "k2", "k3", "k4"}

@@ -21,7 +21,7 @@ from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
 from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
-from state_engine.backends.tables import HeapTable
+from state_engine.backends.tables import HeapTable, ListTable, MapTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import TtlRules
@@ -187,8 +187,9 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         store.end_load(schema.name, self._meta(table, schema))
 
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
+        single = not isinstance(table, (ListTable, MapTable))
         number, unknown_until = _base(table).cells.number, self._unknown_until(schema.name)
-        return StateMeta(schema.schema_id, number, table.rows, len(table.base), schema.ttl, unknown_until)
+        return StateMeta(schema.schema_id, number, table.rows, len(table.base), single, schema.ttl, unknown_until)
 
     def _unknown_until(self, name: str) -> int | None:
         restored = self._restored.get(name)

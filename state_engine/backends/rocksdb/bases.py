@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from state_engine.backends.rocksdb.cells import Cells, group_of
+from state_engine.backends.rocksdb.cells import Cells, group_of, head_range
 from state_engine.backends.rocksdb.store import Changes, Store
 from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.tables import MISSING
@@ -120,8 +120,7 @@ class Base(ABC):
 
     def _heads_of(self, group: int) -> Iterable[tuple[bytes, bytes]]:
         if group not in self._reset:
-            for begin, end in self.cells.heads(group, group):
-                yield from self._opened.store.scan(begin, end)
+            yield from self._opened.store.scan(*head_range(self.cells.number, group))
 
 
 class ValueBase(Base):

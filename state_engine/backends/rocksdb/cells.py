@@ -15,7 +15,7 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from state_engine.api.type_hints import parse_ddl
@@ -86,10 +86,10 @@ class Cells:
         end = _HEAD.pack(self.number, last + 1, 0)[:4] if last < 0xFFFF else _HEAD.pack(self.number + 1, 0, 0)[:2]
         return _HEAD.pack(self.number, first, 0)[:4], end
 
-    def heads(self, first: int, last: int) -> Iterable[tuple[bytes, bytes]]:
-        """Returns begin and end of the values or headers of each key group."""
-        for group in range(first, last + 1):
-            yield _HEAD.pack(self.number, group, 0), _HEAD.pack(self.number, group, 1)
+
+def head_range(number: int, group: int) -> tuple[bytes, bytes]:
+    """Returns begin and end of the values or headers of a key group of a state."""
+    return _HEAD.pack(number, group, 0), _HEAD.pack(number, group, 1)
 
 
 def group_of(key: bytes) -> int:
@@ -117,4 +117,4 @@ def state_range(number: int) -> tuple[bytes, bytes]:
     return number.to_bytes(2, "big"), (number + 1).to_bytes(2, "big")
 
 
-__all__ = ["Cells", "group_of", "inner_prefix", "number_bytes", "prefix_end", "state_range"]
+__all__ = ["Cells", "group_of", "head_range", "inner_prefix", "number_bytes", "prefix_end", "state_range"]

@@ -12,86 +12,16 @@ Why owners hold and hand over, and do not close after each task: docs/adr/0010-r
 """
 
 import contextlib
-import fcntl
-import os
-import shutil
 import threading
 import time
 import weakref
 from pathlib import Path
 
+from state_engine.backends.rocksdb.locks import LOOK_EVERY_S, WAIT_S, Slot, take_slot
 from state_engine.backends.rocksdb.options import Tuning
+from state_engine.backends.rocksdb.ranges import RangeFolder
 from state_engine.backends.rocksdb.store import Store
 from state_engine.errors import LocalStateError
-
-WAIT_S = 2.0
-_LOOK_EVERY_S = 0.01
-
-
-class Slot:
-    """A place for one database, locked by this process.
-
-    Attributes:
-        folder: What the owner may fill and empty.
-        wanted: The file by which another process asks for it.
-    """
-
-    def __init__(self, lock: Path, descriptor: int) -> None:
-        self.folder = lock.with_suffix("")
-        self.wanted = lock.with_suffix(".wanted")
-        self._descriptor = descriptor
-        self.wanted.unlink(missing_ok=True)
-
-    def empty(self) -> None:
-        """Removes what is there."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def unlock(self) -> None:
-        """Lets others have it."""
-        os.close(self._descriptor)
-
-
-def try_lock(lock: Path) -> Slot | None:
-    """Returns the slot of a lock file, or None while another owner holds it."""
-    while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_ino == os.stat(lock).st_ino:
-                os.utime(descriptor)
-                return Slot(lock, descriptor)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except FileNotFoundError:
-            pass  # it was removed between the two calls
-        os.close(descriptor)
-
-
-def lock_files(folder: Path) -> list[Path]:
-    """Returns the lock files of a range, lowest number first."""
-    return sorted(folder.glob("*.lock"), key=lambda lock: int(lock.stem))
-
-
-def take_slot(folder: Path, wait_s: float = WAIT_S) -> Slot:
-    """Returns a slot of a range: one that is free, or is handed over in time, otherwise a new one."""
-    deadline = time.monotonic() + wait_s
-    while True:
-        locks = lock_files(folder) or [folder / "0.lock"]
-        for lock in locks:
-            slot = try_lock(lock)
-            if slot is not None:
-                return slot
-        if time.monotonic() >= deadline:
-            break
-        locks[0].with_suffix(".wanted").touch()
-        time.sleep(_LOOK_EVERY_S)
-    number = int(locks[-1].stem)
-    while True:
-        number += 1
-        slot = try_lock(folder / f"{number}.lock")
-        if slot is not None:
-            return slot
 
 
 class LocalDatabase:
@@ -101,13 +31,14 @@ class LocalDatabase:
     another process wants it.
 
     Args:
-        folder: The folder of the range; made if it is missing.
+        folder: The folder of the range; made if it is missing. A `RangeFolder` may begin as a part of another range.
         tuning: Memory and options.
         wait_s: How long to wait for an owner that is at work.
     """
 
-    def __init__(self, folder: Path, tuning: Tuning, wait_s: float = WAIT_S) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | RangeFolder, tuning: Tuning, wait_s: float = WAIT_S) -> None:
+        self._range = folder if isinstance(folder, RangeFolder) else None
+        self.folder = folder.path if isinstance(folder, RangeFolder) else folder
         self._tuning = tuning
         self._wait_s = wait_s
         self._guard = threading.Lock()
@@ -142,6 +73,9 @@ class LocalDatabase:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._slot = take_slot(self.folder, self._wait_s)
+                if self._range is not None and not self._slot.folder.exists():
+                    self._range.begin(self._slot, self._tuning)
+                    self._range.sweep()
             except OSError as error:
                 raise LocalStateError(
                     f"There can be no local state in {self.folder}: {error}",
@@ -218,7 +152,7 @@ class _Landlord:
             if not self._idle:
                 self._wake.wait()
             self._wake.clear()
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(LOOK_EVERY_S)
             for database in list(self._idle):
                 with contextlib.suppress(OSError):
                     if database.hand_over():
@@ -228,4 +162,4 @@ class _Landlord:
 LANDLORD = _Landlord()
 
 
-__all__ = ["LANDLORD", "WAIT_S", "LocalDatabase", "Slot", "lock_files", "take_slot", "try_lock"]
+__all__ = ["LANDLORD", "LocalDatabase"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions, SstFileWriter, WriteBatch
+from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, ReadOptions, SstFileWriter, WriteBatch
 
 from state_engine.backends.rocksdb.cells import state_range
 from state_engine.backends.rocksdb.options import Tuning, open_options
@@ -25,12 +25,23 @@ _WORTH_A_FILE = 10_000
 
 
 class StateMeta(msgspec.Struct, array_like=True):
-    """One state that is there as a whole, as of the database's token."""
+    """One state that is there as a whole, as of the database's token.
+
+    Attributes:
+        schema_id: Of its schema.
+        number: Under which its cells lie.
+        rows: Live rows.
+        keys: Live entries.
+        single: Whether an entry is one cell, and not many behind a header.
+        ttl: Its time to live: with one, values are stamped.
+        unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
+    """
 
     schema_id: str
     number: int
     rows: int
     keys: int
+    single: bool
     ttl: StateTtl | None = None
     unknown_until: int | None = None
 
@@ -210,6 +221,11 @@ class Store:
         options = IngestExternalFileOptions()
         options.set_move_files(True)
         self._db.ingest_external_file([str(path)], options)
+
+    def copy_to(self, folder: Path) -> None:
+        """Makes another database with the same content, of links to the same files."""
+        with self._refusing():
+            Checkpoint(self._db).create_checkpoint(str(folder))
 
     # States --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,82 @@
+"""Slots: places for databases, each locked by one process at a time.
+
+The lock is `flock` on a file beside the database. The kernel frees it when its process dies, however it dies.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+
+WAIT_S = 2.0
+LOOK_EVERY_S = 0.01
+
+
+class Slot:
+    """A place for one database, locked by this process.
+
+    Attributes:
+        folder: What the owner may fill and empty.
+        wanted: The file by which another process asks for it.
+    """
+
+    def __init__(self, lock: Path, descriptor: int) -> None:
+        self.folder = lock.with_suffix("")
+        self.wanted = lock.with_suffix(".wanted")
+        self._descriptor = descriptor
+        self.wanted.unlink(missing_ok=True)
+
+    def empty(self) -> None:
+        """Removes what is there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def unlock(self) -> None:
+        """Lets others have it."""
+        os.close(self._descriptor)
+
+
+def try_lock(lock: Path) -> Slot | None:
+    """Returns the slot of a lock file, or None while another owner holds it."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_ino == os.stat(lock).st_ino:
+                os.utime(descriptor)
+                return Slot(lock, descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except FileNotFoundError:
+            pass  # it was removed between the two calls
+        os.close(descriptor)
+
+
+def lock_files(folder: Path) -> list[Path]:
+    """Returns the lock files of a range, lowest number first."""
+    return sorted(folder.glob("*.lock"), key=lambda lock: int(lock.stem))
+
+
+def take_slot(folder: Path, wait_s: float = WAIT_S) -> Slot:
+    """Returns a slot of a range: one that is free, or is handed over in time, otherwise a new one."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        locks = lock_files(folder) or [folder / "0.lock"]
+        for lock in locks:
+            slot = try_lock(lock)
+            if slot is not None:
+                return slot
+        if time.monotonic() >= deadline:
+            break
+        locks[0].with_suffix(".wanted").touch()
+        time.sleep(LOOK_EVERY_S)
+    number = int(locks[-1].stem)
+    while True:
+        number += 1
+        slot = try_lock(folder / f"{number}.lock")
+        if slot is not None:
+            return slot
+
+
+__all__ = ["LOOK_EVERY_S", "WAIT_S", "Slot", "lock_files", "take_slot", "try_lock"]

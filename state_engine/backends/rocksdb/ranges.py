@@ -1,0 +1,147 @@
+"""The databases of an operator on one host: a folder per range, which may begin as a part of another one.
+
+After a rescale a subtask's range is new, but it may lie within one that was served here before. Then its database
+begins as a copy of that one (of hard links: no bytes are copied), without the key groups that are not its own. Ranges
+that grew are loaded from the log.
+"""
+
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from state_engine.backends.rocksdb.cells import head_range, state_range
+from state_engine.backends.rocksdb.locks import Slot, lock_files, try_lock
+from state_engine.backends.rocksdb.options import Tuning
+from state_engine.backends.rocksdb.store import Changes, StateMeta, Store
+from state_engine.errors import LocalStateError
+from state_engine.key_groups import KeyGroupRange
+
+KEEP_S = 3600.0
+_WAIT_S = 0.5
+_NAME = re.compile(r"(\d+)\.(\d+)-(\d+)\.(\d+)")
+
+
+class RangeFolder(NamedTuple):
+    """Where the databases of one range lie.
+
+    Attributes:
+        operator: Folder of all ranges of the operator.
+        generation: Of the job.
+        key_groups: The range.
+        max_parallelism: Number of key groups.
+    """
+
+    operator: Path
+    generation: int
+    key_groups: KeyGroupRange
+    max_parallelism: int
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        first, last = self.key_groups
+        return self.operator / f"{self.generation}.{first}-{last}.{self.max_parallelism}"
+
+    def begin(self, slot: Slot, tuning: Tuning) -> None:
+        """Fills a new slot with what another range has of this one, if there is such a range; else leaves it empty."""
+        for donor in self._donors():
+            try:
+                if _copy_part(donor, slot.folder, tuning, self.key_groups, self.max_parallelism):
+                    return
+            except (LocalStateError, OSError):
+                slot.empty()
+
+    def _donors(self) -> list[Path]:
+        """Returns the folders of ranges that hold this one, the newest generation and the narrowest range first."""
+        found = []
+        for folder in self.operator.iterdir():
+            name = _NAME.fullmatch(folder.name)
+            if name is None or folder == self.path:
+                continue
+            generation, first, last, key_groups = map(int, name.groups())
+            holds = first <= self.key_groups.first and self.key_groups.last <= last
+            if holds and key_groups == self.max_parallelism and generation <= self.generation:
+                found.append((-generation, last - first, folder))
+        return [folder for _, _, folder in sorted(found)]
+
+    def sweep(self, keep_s: float = KEEP_S) -> None:
+        """Removes databases of other ranges that nobody has had for long."""
+        for folder in self.operator.iterdir():
+            if folder != self.path and _NAME.fullmatch(folder.name):
+                with suppress(OSError):
+                    _remove_unused(folder, time.time() - keep_s)
+
+
+def _remove_unused(folder: Path, since: float) -> None:
+    locks = lock_files(folder)
+    if any(lock.stat().st_mtime > since for lock in locks):
+        return
+    slots = [try_lock(lock) for lock in locks]
+    if all(slots):
+        shutil.rmtree(folder, ignore_errors=True)
+    for slot in filter(None, slots):
+        slot.unlock()
+
+
+def _copy_part(donor: Path, target: Path, tuning: Tuning, key_groups: KeyGroupRange, max_parallelism: int) -> bool:
+    slot = _take_filled(donor)
+    if slot is None:
+        return False
+    try:
+        whole = Store(slot.folder / "db", tuning)
+        try:
+            target.mkdir(exist_ok=True)
+            whole.copy_to(target / "db")
+        finally:
+            whole.close()
+    finally:
+        slot.unlock()
+    part = Store(target / "db", tuning)
+    try:
+        _clip(part, key_groups, max_parallelism)
+    finally:
+        part.close()
+    return True
+
+
+def _take_filled(folder: Path) -> Slot | None:
+    """Returns a slot with a database in it, which is free or is handed over in time."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        locks = [lock for lock in lock_files(folder) if (lock.with_suffix("") / "db").exists()]
+        for lock in locks:
+            slot = try_lock(lock)
+            if slot is not None:
+                return slot
+            lock.with_suffix(".wanted").touch()
+        if not locks or time.monotonic() >= deadline:
+            return None
+        time.sleep(0.01)
+
+
+def _clip(store: Store, key_groups: KeyGroupRange, max_parallelism: int) -> None:
+    """Removes the key groups that are not of the range, and counts anew."""
+    first, last = key_groups
+    changes = Changes()
+    for name, state in store.meta.states.items():
+        begin, end = state_range(state.number)
+        changes.ranges.append((begin, head_range(state.number, first)[0]))
+        if last + 1 < max_parallelism:
+            changes.ranges.append((head_range(state.number, last + 1)[0], end))
+        store.meta.states[name] = _counted(store, state, key_groups)
+    store.write(changes)
+
+
+def _counted(store: Store, state: StateMeta, key_groups: KeyGroupRange) -> StateMeta:
+    keys = rows = 0
+    for group in range(key_groups.first, key_groups.last + 1):
+        for _, head in store.scan(*head_range(state.number, group)):
+            keys += 1
+            rows += 1 if state.single else int.from_bytes(head[:8], "big")
+    return StateMeta(state.schema_id, state.number, rows, keys, state.single, state.ttl, state.unknown_until)
+
+
+__all__ = ["KEEP_S", "RangeFolder"]

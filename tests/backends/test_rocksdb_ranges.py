@@ -1,0 +1,133 @@
+"""A range that was part of another begins with what that one has; nobody else is disturbed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor
+from state_engine.api.timers import TimeDomain
+from state_engine.backends.rocksdb import LocalDatabase, RangeFolder, RocksDBKeyedStateBackend, Tuning
+from state_engine.key_groups import KeyGroupRange, range_of
+from state_engine.testing.state_harness import MAX_PARALLELISM, StateHarness
+
+COUNT = ValueStateDescriptor("count", Types.LONG())
+TAGS = ListStateDescriptor("tags", Types.STRING())
+ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
+KEYS = range(100)
+
+
+@pytest.fixture
+def serve(disk: Path) -> Iterator[Any]:
+    """Returns a function that makes an instance of a range, standing at what it found."""
+    opened: list[LocalDatabase] = []
+
+    def make(key_groups: KeyGroupRange, generation: int = 1) -> Any:
+        def backend(*args: Any) -> RocksDBKeyedStateBackend:
+            folder = RangeFolder(disk / "operator", generation, key_groups, MAX_PARALLELISM)
+            opened.append(LocalDatabase(folder, Tuning(), wait_s=0.2))
+            return RocksDBKeyedStateBackend(*args, opened[-1])
+
+        harness = StateHarness(backend, "k bigint", key_groups=key_groups)
+        harness.found = harness.backend.resume()  # type: ignore[attr-defined]
+        for descriptor in (COUNT, TAGS, ROUTES):
+            harness.backend.state(descriptor)
+        harness.backend.attach([], lambda _: ())
+        return harness
+
+    yield make
+    for database in opened:
+        database.close()
+
+
+def owned(harness: StateHarness) -> list[int]:
+    return [key for key in KEYS if harness.codec.key_group(key) in harness.backend.key_groups]
+
+
+def fill(harness: Any, token: str) -> None:
+    timers = harness.backend.timers(TimeDomain.EVENT_TIME)
+    for key in owned(harness):
+        harness.state(COUNT, key).update(key)
+        harness.state(TAGS, key, "w").update([str(key), "x"])
+        harness.state(ROUTES, key).put_all({"a": key, "b": 1})
+        timers.register(key, 1000 + key)
+    harness.backend.freeze(0)
+    harness.backend.settle()
+    harness.backend.commit(token)
+
+
+def check(harness: Any) -> None:
+    mine = owned(harness)
+    timers = harness.backend.timers(TimeDomain.EVENT_TIME)
+    assert [harness.state(COUNT, key).value() for key in mine] == mine
+    assert [list(harness.state(TAGS, key, "w").get()) for key in mine] == [[str(key), "x"] for key in mine]
+    assert [dict(harness.state(ROUTES, key).items()) for key in mine] == [{"a": key, "b": 1} for key in mine]
+    assert timers.earliest() == 1000 + mine[0]
+    assert {s.name: (s.rows, s.keys) for s in harness.backend.statistics()} == {
+        "count": (len(mine), len(mine)),
+        "tags": (2 * len(mine), len(mine)),
+        "routes": (2 * len(mine), len(mine)),
+        "_event_time_timers": (len(mine), len(mine)),
+    }
+
+
+def test_each_part_of_a_range_begins_with_what_is_its_own(serve: Any) -> None:
+    whole = serve(KeyGroupRange(0, MAX_PARALLELISM - 1))
+    assert whole.found is None
+    fill(whole, "t1")
+    whole.backend.release()  # open still, as in a worker that waits for its next task
+    for subtask in range(3):
+        part = serve(range_of(subtask, 3, MAX_PARALLELISM))
+        assert part.found == "t1"
+        check(part)
+        for key in KEYS:
+            if key not in owned(part):
+                assert part.state(COUNT, key).value() is None, "a key group of somebody else is left"
+        fill(part, "t2")
+        check(part)
+    assert whole.backend.resume() == "t1"
+    check(whole)
+
+
+def test_a_range_that_grows_begins_with_nothing(serve: Any) -> None:
+    fill(serve(KeyGroupRange(0, 6)), "t1")
+    assert serve(KeyGroupRange(0, 7)).found is None
+    assert serve(KeyGroupRange(3, 12)).found is None
+
+
+def test_an_older_generation_may_give_and_a_newer_one_not(serve: Any) -> None:
+    whole = serve(KeyGroupRange(0, 12), generation=2)
+    fill(whole, "t1")
+    whole.backend.close()
+    assert serve(KeyGroupRange(0, 6), generation=1).found is None
+    assert serve(KeyGroupRange(0, 6), generation=3).found == "t1"
+
+
+def test_a_range_at_work_is_not_waited_for_long(serve: Any) -> None:
+    fill(serve(KeyGroupRange(0, 12)), "t1")
+    assert serve(KeyGroupRange(0, 6)).found is None
+
+
+def test_a_damaged_range_gives_nothing(serve: Any, disk: Path) -> None:
+    whole = serve(KeyGroupRange(0, 12))
+    fill(whole, "t1")
+    whole.backend.close()
+    for file in disk.glob("**/CURRENT"):
+        file.write_text("garbage")
+    part = serve(KeyGroupRange(0, 6))
+    assert part.found is None
+    fill(part, "t2")
+    check(part)
+
+
+def test_what_nobody_used_for_long_goes_and_what_is_in_use_stays(serve: Any, disk: Path) -> None:
+    unused, idle = serve(KeyGroupRange(0, 3)), serve(KeyGroupRange(4, 7))
+    unused.backend.close()
+    for lock in disk.glob("**/*.lock"):
+        os.utime(lock, (1, 1))
+    serve(KeyGroupRange(8, 12))
+    assert sorted(folder.name for folder in (disk / "operator").iterdir()) == ["1.4-7.13", "1.8-12.13"]
+    fill(idle, "t")
+    check(idle)
