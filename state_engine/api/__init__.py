@@ -3,6 +3,13 @@
 Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
 """
 
+from state_engine.api.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStateStore,
+)
 from state_engine.api.co_functions import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -55,6 +62,8 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
@@ -63,6 +72,8 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "HashMapStateBackend",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
@@ -73,6 +84,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
     "OutputTag",
     "PredefinedOptions",
     "ProcessFunction",

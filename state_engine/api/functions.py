@@ -83,8 +83,15 @@ class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implemen
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called before the first record of an instance, which may be more than once in the life of a job."""
 
+    def finish(self) -> Iterable[Any] | None:
+        """Called in the epoch in which the input ends, behind the last record and timer; returns the last rows.
+
+        The input ends when a job is drained or a bounded source was read. Rows are yielded or returned as
+        `process_element` does, and have no event time; there is no current key.
+        """
+
     def close(self) -> None:
-        """Called when an instance is no longer used."""
+        """Called once when an instance is no longer used, unless its process is killed."""
 
 
 class MapFunction(Function):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import INTEGERS
+from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import SEED, Hashes, hash_integers, hash_values, key_hasher
 from state_engine.serialization.column import Column
 from state_engine.serialization.convert import reader, writer
@@ -21,6 +22,21 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False):
 
     key: Any
     namespace: str
+
+
+class _NoKey:
+    """Stands for the key where there is none: keyed state that is used all the same says so."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise JobDefinitionError(
+            "Keyed state, or a timer, was used where there is no current key.",
+            action="Use it in process_element and on_timer; what belongs to the subtask as a whole is operator state.",
+        )
+
+
+NO_KEY: Any = _NoKey()
 
 
 class KeyContext:
@@ -61,8 +77,9 @@ class _HeardKeyContext(KeyContext):
     @entry.setter
     def entry(self, entry: Any) -> None:
         _ENTRY.__set__(self, entry)
-        for heard in self._hearers:
-            heard()
+        if entry is not NO_KEY:
+            for heard in self._hearers:
+                heard()
 
 
 class KeyCodec:
@@ -144,4 +161,4 @@ def join_entries(keys: list[Any], namespaces: Sequence[str | None] | None) -> li
     return [k if n is None else Namespaced(k, n) for k, n in zip(keys, namespaces, strict=True)]
 
 
-__all__ = ["KeyCodec", "KeyContext", "Namespaced", "join_entries", "split_entries"]
+__all__ = ["NO_KEY", "KeyCodec", "KeyContext", "Namespaced", "join_entries", "split_entries"]

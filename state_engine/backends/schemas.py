@@ -1,7 +1,7 @@
 """From a descriptor to the schema that the log records."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -88,6 +88,30 @@ def timer_schema(uid: str, key: Sequence[Column], domain: TimeDomain) -> StateSc
     )
 
 
+def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
+    """Returns the schema of an operator list state, which has no key."""
+    return _schema(
+        uid=uid,
+        kind="operator",
+        name=descriptor.name,
+        shape="list",
+        key=(),
+        value=descriptor.type_info.ddl(),
+    )
+
+
+def check_names(schemas: Iterable[StateSchema]) -> None:
+    """Raises DuplicateStateError if one name is used for two kinds of state in one operator."""
+    kinds: dict[tuple[str, str], StateSchema] = {}
+    for schema in schemas:
+        known = kinds.setdefault((schema.uid, schema.name), schema)
+        if known.kind != schema.kind:
+            raise DuplicateStateError(
+                f"Operator {schema.uid!r} uses the name {schema.name!r} for {known.kind} and for {schema.kind} state.",
+                action="Give the two states two names.",
+            )
+
+
 def _schema(*, ttl: StateTtl | None = None, **fields: Any) -> StateSchema:
     key = fields["key"]
     digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
@@ -131,4 +155,4 @@ def ttl_of(config: StateTtlConfig | None) -> StateTtl | None:
     )
 
 
-__all__ = ["TIMERS", "check_same", "state_schema", "timer_schema", "ttl_of"]
+__all__ = ["TIMERS", "check_names", "check_same", "operator_schema", "state_schema", "timer_schema", "ttl_of"]

@@ -24,7 +24,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Crash
 from state_engine.log.documents import encode_base
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import base_path, table_path
+from state_engine.log.paths import base_path, state_table_path
 from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, TableVersion
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
@@ -120,7 +120,7 @@ def _write_all(world: World, interval: Interval) -> list[FoldedState]:
     head = interval.sealed.manifest
     states = []
     for schema in states_of(interval.manifests):
-        active = world.tables.active(table_path(schema.uid, schema.name))
+        active = world.tables.active(state_table_path(schema))
         names = active.names if active else None
         plan = plan_state(schema, interval.base, interval.manifests, names, interval.inherited)
         segments = _segments(world, interval, plan)

@@ -77,6 +77,10 @@ class CheckpointCoordinator:
         self._last_mark_ms, self._last_epoch, self._demanded = now_ms, epoch, False
         return checkpoint_id
 
+    def next_id(self) -> int:
+        """Returns the id that the next checkpoint gets."""
+        return self._next_id
+
     def completed(self, checkpoint_id: int, now_ms: int) -> None:
         """A checkpoint became visible."""
         self._under_way.discard(checkpoint_id)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from state_engine.log.paths import table_path
+from state_engine.log.paths import state_table_path
 from state_engine.log.records import Base, Manifest, StateFile, StateSchema
 from state_engine.log.state_ttl import settled_time
 
@@ -51,15 +51,11 @@ class StatePlan(NamedTuple):
 
 
 def states_of(manifests: Sequence[Manifest]) -> list[StateSchema]:
-    """Returns the keyed states and timers that a chain knows, each by its newest schema.
-
-    Operator and broadcast states are not folded by key group; they are not published here.
-    """
+    """Returns the states that a chain knows, of every kind, each by its newest schema."""
     newest: dict[tuple[str, str], StateSchema] = {}
     for manifest in manifests:
         for schema in manifest.schemas:
-            if schema.kind in ("keyed", "timer"):
-                newest[schema.uid, schema.name] = schema
+            newest[schema.uid, schema.name] = schema
     return [newest[name] for name in sorted(newest)]
 
 
@@ -80,7 +76,7 @@ def plan_state(
         inherited: Without a base: that of the job which this one was forked from. Its files stay in that job.
     """
     head = manifests[-1]
-    table = table_path(schema.uid, schema.name)
+    table = state_table_path(schema)
     mine = _files_of(base, schema)
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"

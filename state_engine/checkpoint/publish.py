@@ -9,7 +9,7 @@ from state_engine.checkpoint.rows import aborted_row, failed_row
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.crash_points import NoCrash
-from state_engine.epoch.ports import Crash
+from state_engine.epoch.ports import CheckpointEnd, Crash
 from state_engine.errors import LakestateError, StorageError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
@@ -77,6 +77,7 @@ class CheckpointPublisher:
         self._ended: deque[PublishEvent] = deque()  # filled in the background, emptied by the driver
         self._visible: BaseReference | None = None  # written where folding runs, and by `finish` while nothing runs
         self._completed: BaseReference | None = None
+        self._untold: list[CheckpointEnd] = []
         self.failures = 0
 
     def begin(self, sealed: StoredManifest) -> None:
@@ -88,9 +89,18 @@ class CheckpointPublisher:
             event = self._ended.popleft()
             self._completed = event.base or self._completed
             self.failures += event.base is None
+            self._untold.append(CheckpointEnd(event.checkpoint_id, completed=event.base is not None))
             if self._on_end is not None:
                 self._on_end(event)
         return self._completed
+
+    def has_ended(self) -> bool:
+        return bool(self._ended or self._untold)
+
+    def ended(self) -> Sequence[CheckpointEnd]:
+        self.completed()
+        ends, self._untold = self._untold, []
+        return ends
 
     def finish(self, head: StoredManifest) -> BaseReference | None:
         self._background.wait()
@@ -98,6 +108,8 @@ class CheckpointPublisher:
         owed = self._owed(head)
         if owed:
             now = self._world.clock.now_ms()
+            joined = [stored.manifest.checkpoint_id or 0 for stored in owed[:-1]]
+            self._untold.extend(CheckpointEnd(checkpoint_id, completed=False) for checkpoint_id in joined)
             self._run(owed[-1], [aborted_row(stored, owed[-1], now) for stored in owed[:-1]])
         return self.completed()
 

@@ -86,10 +86,7 @@ def restored(
 
 def declared(manifest: Manifest, request: StartRequest, operators: tuple[OperatorPlan, ...]) -> Manifest:
     """Adds to a claim what the job declares today; the job was found compatible."""
-    plans = {
-        plan.uid: OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
-        for plan in operators
-    }
+    plans = {plan.uid: planned_epoch(plan, manifest.operators.get(plan.uid)) for plan in operators}
     return replace(
         manifest,
         fingerprints=request.fingerprints,
@@ -100,6 +97,12 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
         sinks=merged(manifest.sinks, request.sinks),
         keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},
     )
+
+
+def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorEpoch:
+    """Returns an operator as a manifest without acks has it: with today's numbers, and what is known of it."""
+    known = before or OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
+    return replace(known, parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
 
 
 def planned(request: StartRequest, successor: Successor | None = None) -> tuple[OperatorPlan, ...]:
@@ -140,4 +143,4 @@ def origin_of(target: StoredManifest, savepoint_id: str | None) -> Origin:
     )
 
 
-__all__ = ["carried", "declared", "first", "newer_base", "origin_of", "planned", "restored", "still"]
+__all__ = ["carried", "declared", "first", "newer_base", "origin_of", "planned", "planned_epoch", "restored", "still"]

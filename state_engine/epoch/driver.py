@@ -19,10 +19,21 @@ from state_engine.epoch.acks import Answer, acknowledge
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.failures import error_of, is_final
-from state_engine.epoch.ports import Barriers, Crash, EpochPlan, Log, Publisher, Sinks, SourceState, Tasks
+from state_engine.epoch.ports import (
+    Barriers,
+    CheckpointEnd,
+    Crash,
+    EpochPlan,
+    Log,
+    OperatorPlan,
+    Publisher,
+    Sinks,
+    SourceState,
+    Tasks,
+)
 from state_engine.epoch.request import Head
 from state_engine.epoch.seal import seal
-from state_engine.epoch.watermarks import NO_TIMERS, advance, at_end, earliest_timers, has_ended, is_due
+from state_engine.epoch.watermarks import NO_TIMERS, advance, at_end, earliest_timers, finishing, has_ended, is_due
 from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError, StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Manifest, ManifestKind, OperatorEpoch
@@ -78,6 +89,7 @@ class EpochDriver:
         self._sink_attempts = sink_attempts
         self._ended: LakestateError | None = None
         self._stopping = False
+        self._notices: list[CheckpointEnd] = []
 
     @property
     def head(self) -> StoredManifest:
@@ -109,13 +121,19 @@ class EpochDriver:
         """
         return self._run("epoch", tasks, sources)
 
-    def run_idle(self, tasks: Tasks) -> StoredManifest:
+    def run_idle(self, tasks: Tasks, *, barrier: bool = True) -> StoredManifest:
         """Runs and seals an epoch without input: same positions, same code (timers, TTL, notifications, drain).
 
         Raises as `run_epoch` does.
+
+        Args:
+            tasks: Runs the operators.
+            barrier: Whether a checkpoint may fall on it. Not on one that only tells of another: each would bring the
+                next one about.
         """
         held = carry.still(self._head.manifest)
-        return self._run("idle", tasks, SourceState(metadata=held.source_metadata, positions=held.sources))
+        sources = SourceState(metadata=held.source_metadata, positions=held.sources)
+        return self._run("idle", tasks, sources, barrier=barrier)
 
     def run_end_of_input(self, tasks: Tasks) -> Iterator[StoredManifest]:
         """Runs and seals the epochs of the end: the last watermark passes one operator in each, and all timers fire.
@@ -134,15 +152,27 @@ class EpochDriver:
         """Says whether a timer waits for an epoch that no record may bring."""
         return self._ended is None and not self._stopping and is_due(self._operators, self._head.manifest, now_ms)
 
+    def has_notices(self) -> bool:
+        """Says whether checkpoints have ended that no sealed epoch has told of; from any thread."""
+        going_on = self._ended is None and not self._stopping
+        return going_on and (bool(self._notices) or self._publisher.has_ended())
+
     def _run(
-        self, kind: ManifestKind, tasks: Tasks, sources: SourceState, *, end_of_input: bool = False
+        self,
+        kind: ManifestKind,
+        tasks: Tasks,
+        sources: SourceState,
+        *,
+        end_of_input: bool = False,
+        barrier: bool = True,
     ) -> StoredManifest:
         with self._lock:
             if self._ended is not None:
                 raise self._ended
             self._refuse_if_stopping()
             plan = self._plan(end_of_input=end_of_input)
-            checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time)
+            checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time) if barrier else None
+            plan = replace(plan, snapshot_id=checkpoint_id or self._barriers.next_id())
             self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
             acks = self._collect(plan, tasks)
             self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
@@ -166,6 +196,7 @@ class EpochDriver:
         """E1. One processing time for all subtasks and attempts; it never goes back."""
         head = self._head.manifest
         watermarks = at_end(self._operators, head.watermarks) if end_of_input else head.watermarks
+        self._notices.extend(self._publisher.ended())
         return EpochPlan(
             job=head.job,
             root=self._root,
@@ -179,6 +210,9 @@ class EpochDriver:
             operators=self._operators,
             watermarks=watermarks,
             end_of_input=end_of_input,
+            completed=tuple(end.checkpoint_id for end in self._notices if end.completed),
+            aborted=tuple(end.checkpoint_id for end in self._notices if not end.completed),
+            finishing=finishing(self._operators, head, watermarks) if end_of_input else (),
         )
 
     def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
@@ -206,10 +240,7 @@ class EpochDriver:
         """E6: what is sealed. Adopts the newest base that has become visible."""
         held = carry.still(self._head.manifest)
         self._base = carry.newer_base(held.lineage, self._base, self._publisher.completed())
-        operators = {
-            op.uid: OperatorEpoch(parallelism=op.parallelism, max_parallelism=op.max_parallelism, acks=acks[op.uid])
-            for op in plan.operators
-        }
+        operators = {op.uid: _operated(op, held.operators.get(op.uid), plan, acks[op.uid]) for op in plan.operators}
         found = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
         time = advance(
             plan.operators,
@@ -236,6 +267,7 @@ class EpochDriver:
             schemas=merge_schemas(held.schemas, found, plan.epoch - 1),
             base=self._base,
             checkpoint_id=checkpoint_id,
+            snapshot_id=plan.snapshot_id,
         )
 
     def _seal(self, manifest: Manifest) -> None:
@@ -255,6 +287,7 @@ class EpochDriver:
             )
             raise self._ended
         self._head = verdict.stored
+        self._notices = []  # what ended since is still with the publisher
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
 
     def _commit(self, checkpoint_id: int | None) -> None:
@@ -273,6 +306,13 @@ class EpochDriver:
             f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed behind it: {cause}",
             action="Start the job again; the start commits what is owed and goes on behind that epoch.",
         )
+
+
+def _operated(own: OperatorPlan, before: OperatorEpoch | None, plan: EpochPlan, acks: tuple[Ack, ...]) -> OperatorEpoch:
+    """Returns an operator as the manifest of an epoch has it."""
+    known = carry.planned_epoch(own, before)
+    finished = plan.end_of_input and (known.finished or own.uid in plan.finishing)
+    return replace(known, acks=acks, since=known.since or plan.epoch, finished=finished)
 
 
 __all__ = ["EpochDriver"]

@@ -51,7 +51,11 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """E1: all that a task has to know about its epoch; the same for every subtask and every attempt."""
+    """E1: all that a task has to know about its epoch; the same for every subtask and every attempt.
+
+    `snapshot_id` is the id of the checkpoint that covers the epoch, `completed` and `aborted` those that ended since
+    the last sealed epoch. `finishing` are the operators whose input ends with this epoch.
+    """
 
     job: str
     root: str
@@ -66,6 +70,17 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     watermarks: dict[str, int] = {}
     end_of_input: bool = False
     retry: int = 0
+    snapshot_id: int = 0
+    completed: tuple[int, ...] = ()
+    aborted: tuple[int, ...] = ()
+    finishing: tuple[str, ...] = ()
+
+
+class CheckpointEnd(msgspec.Struct, frozen=True):
+    """How a checkpoint ended: it became visible, or was given up."""
+
+    checkpoint_id: int
+    completed: bool
 
 
 class SourceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +189,14 @@ class Publisher(Protocol):
         """Returns the newest base that became visible since the generation began, for later manifests to adopt."""
         ...
 
+    def has_ended(self) -> bool:
+        """Says whether `ended` would give anything; from any thread."""
+        ...
+
+    def ended(self) -> Sequence[CheckpointEnd]:
+        """Returns how checkpoints ended, each once, in the order of their ends; also those that a start finished."""
+        ...
+
     def finish(self, head: StoredManifest) -> BaseReference | None:
         """Completes a publish that a dead driver left behind, if the chain of `head` owes one.
 
@@ -192,6 +215,10 @@ class Barriers(Protocol):
         """Returns the id of the checkpoint to take with this epoch, or None."""
         ...
 
+    def next_id(self) -> int:
+        """Returns the id that the next checkpoint gets."""
+        ...
+
 
 class Crash(Protocol):
     """Named places at which a test, or the demo, ends the process."""
@@ -203,6 +230,7 @@ class Crash(Protocol):
 
 __all__ = [
     "Barriers",
+    "CheckpointEnd",
     "Crash",
     "EpochPlan",
     "Log",

@@ -77,6 +77,12 @@ def has_ended(operators: Sequence[OperatorPlan], watermarks: Mapping[str, int]) 
     return all(watermarks.get(operator.uid) == MAX_WATERMARK for operator in operators)
 
 
+def finishing(operators: Sequence[OperatorPlan], head: Manifest, watermarks: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns the operators that stand at the last watermark in an epoch of the end, and have not been told before."""
+    told = {uid for uid, operator in head.operators.items() if operator.finished}
+    return tuple(o.uid for o in operators if watermarks.get(o.uid) == MAX_WATERMARK and o.uid not in told)
+
+
 def earliest_timers(acks: Iterable[Ack]) -> EarliestTimers:
     """Returns when the next timers of an operator are due, over all its subtasks."""
     timers = [ack.timers for ack in acks if ack.timers is not None]
@@ -143,4 +149,4 @@ def _merged(known: Iterable[HighestTime], acks: Iterable[Ack], processing_time: 
     return tuple(merged[identity] for identity in sorted(merged))
 
 
-__all__ = ["NO_TIMERS", "EventTime", "advance", "at_end", "earliest_timers", "has_ended", "is_due"]
+__all__ = ["NO_TIMERS", "EventTime", "advance", "at_end", "earliest_timers", "finishing", "has_ended", "is_due"]

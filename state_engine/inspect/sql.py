@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from state_engine.errors import LakestateError, NothingToRestoreError
 from state_engine.inspect.read import At, History, history_at, schema_of
-from state_engine.log.paths import table_path
+from state_engine.log.paths import state_table_path
 from state_engine.log.records import StateFile, StateSchema
 
 Dialect = Literal["duckdb", "polars", "spark"]
@@ -45,7 +45,7 @@ def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) 
         NothingToRestoreError: The history has no base, or none of its files holds rows of this state.
     """
     root = history.segment.storage.url.rstrip("/")
-    table = f"{root}/{table_path(schema.uid, schema.name)}"
+    table = f"{root}/{state_table_path(schema)}"
     files = published_files(history, job, schema)
     if dialect == "spark":
         return fold_query(schema, f"delta.`{table}`", "struct", identifier="`")

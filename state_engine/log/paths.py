@@ -5,6 +5,8 @@ The names of uids, attempts and outputs are checked where they are declared (`st
 
 import re
 
+from state_engine.log.records import StateSchema
+
 EPOCHS = "_epochs"
 CHECKPOINTS = "_checkpoints"
 SAVEPOINTS = "_savepoints"
@@ -65,6 +67,12 @@ def operator_table_path(uid: str, state: str) -> str:
     return f"{OPERATOR}/{uid}/{state}"
 
 
+def state_table_path(schema: StateSchema) -> str:
+    """Returns the Delta table of a state, by its kind."""
+    of_operator = schema.kind in ("operator", "broadcast")
+    return (operator_table_path if of_operator else table_path)(schema.uid, schema.name)
+
+
 def parse_manifest_path(path: str) -> tuple[int, int] | None:
     """Returns (generation, epoch) of a manifest's path, None for any other path."""
     match = _MANIFEST.fullmatch(path)
@@ -97,5 +105,6 @@ __all__ = [
     "parse_manifest_path",
     "pin_path",
     "savepoint_folder",
+    "state_table_path",
     "table_path",
 ]

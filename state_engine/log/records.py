@@ -214,11 +214,17 @@ class SourceFingerprint(Record, frozen=True, kw_only=True):
 
 
 class OperatorEpoch(Record, frozen=True, kw_only=True):
-    """One operator in one epoch. Acks are in subtask order."""
+    """One operator in one epoch. Acks are in subtask order.
+
+    `since` is the first sealed epoch in which it ran, null before that. `finished` says that its input has ended and
+    its functions were told so, until there is input again.
+    """
 
     parallelism: int
     max_parallelism: int
     acks: tuple[Ack, ...] = ()
+    since: int | None = None
+    finished: bool = False
 
 
 class BaseReference(Record, frozen=True, kw_only=True):
@@ -277,7 +283,8 @@ class Manifest(Record, frozen=True, kw_only=True):
     sources stand *after* this epoch. `checkpoint_id` says that the coordinator's barrier fell on this epoch.
     `sinks` are all that the job ever had: the last one of a uid is where this epoch's output for it goes.
     `watermarks` (by operator) hold from the next epoch on; `event_times` is what they were computed from, and `timers`
-    when each operator's next ones are due.
+    when each operator's next ones are due. `snapshot_id` is the id of the checkpoint that covers this epoch: its own,
+    else that of the next one.
     """
 
     job: str
@@ -304,6 +311,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     sinks: tuple[SinkTable, ...] = ()
     event_times: dict[str, tuple[HighestTime, ...]] = msgspec.field(default_factory=dict)
     timers: dict[str, EarliestTimers] = msgspec.field(default_factory=dict)
+    snapshot_id: int | None = None
 
 
 class StateFile(Record, frozen=True, kw_only=True):

@@ -60,6 +60,9 @@ class Adapter(Function):
         else:
             self._call = self.function
 
+    def finish(self) -> Iterable[Any] | None:
+        return self.function.finish() if isinstance(self.function, Function) else None
+
     def close(self) -> None:
         if isinstance(self.function, Function):
             self.function.close()

@@ -32,6 +32,9 @@ class CoAdapter(Function):
     def open(self, runtime_context: Any) -> None:
         self.function.open(runtime_context)
 
+    def finish(self) -> Iterable[Any] | None:
+        return self.function.finish()  # type: ignore[no-any-return]
+
     def close(self) -> None:
         self.function.close()
 

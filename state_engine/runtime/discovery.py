@@ -1,15 +1,18 @@
 """What a function will ask for, found by opening a copy of it when the job is built."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.backends.keys import KeyContext
-from state_engine.backends.schemas import check_same, state_schema
+from state_engine.backends.operator_state import OperatorStateBackend
+from state_engine.backends.schemas import check_names, check_same, state_schema
 from state_engine.backends.time import OperatorTime
 from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.log.records import StateSchema
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService
+from state_engine.runtime.lifecycle import InitializationContext, LifeCycle
 from state_engine.runtime.spec import OperatorSpec
 
 
@@ -23,10 +26,10 @@ class _Placeholder:
 
 
 def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[StateSchema, ...]:
-    """Returns the schemas of the states that the function's `open()` asks for.
+    """Returns the schemas of the states that the function's `initialize_state()` and `open()` ask for.
 
-    The function is opened on a copy, as it will be in the workers; an `open()` that needs what only a worker has may
-    fail here without harm, and its states are then known with the first epoch.
+    They are called on a copy, as they will be in the workers, and so is `close()`; one that needs what only a worker
+    has may fail here without harm, and its states are then known with the first epoch.
 
     Args:
         spec: The operator.
@@ -62,14 +65,20 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
         time=time,
         timers=OperatorTimerService(time, keys),
     )
+    operator_state = OperatorStateBackend(spec.uid, 0, 1)
+    life = LifeCycle(function, keys, lambda error, _: error)
     try:
-        function.open(context)
-        function.close()
+        life.begin(InitializationContext(None, operator_state, context), context)
     except LakestateError:
         raise
     except Exception:
-        return tuple(found.values())
-    return tuple(found.values())
+        pass  # what it has asked for until then is known
+    finally:
+        with suppress(Exception):
+            life.close()
+    states = (*found.values(), *operator_state.schemas)
+    check_names(states)
+    return states
 
 
 __all__ = ["discover_states"]

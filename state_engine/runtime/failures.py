@@ -73,14 +73,14 @@ def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
 def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
     state = ", ".join(getattr(error, "__notes__", ()))
+    under = "" if state.startswith("operator state") else f" under key {error.entry!r}"
     return Failure(
         kind="state_type",
         uid=uid,
         subtask=subtask,
-        message=f"Operator {uid!r} put a value into its {state} under key {error.entry!r} that the state's "
-        f"type does not admit: {error}.",
+        message=f"Operator {uid!r} put a value into its {state}{under} that the state's type does not admit: {error}.",
         action="Put values of the declared type, or declare another type under a new state name.",
-        key=repr(error.entry)[:_SHOWN],
+        key=repr(error.entry)[:_SHOWN] if under else "",
     )
 
 

@@ -1,24 +1,29 @@
 """An operator instance: one function over one key-group range, record by record, Arrow at both ends."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
-from state_engine.api.functions import KeyedProcessFunction, ProcessFunction
+from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.operator_state import Changes, OperatorStateBackend
+from state_engine.backends.schemas import check_names
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
-from state_engine.errors import LakestateError, LocalStateError
+from state_engine.errors import LocalStateError
 from state_engine.key_groups import range_of
+from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
 from state_engine.runtime.emitted import Emitted, EmittedWriter
 from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
+from state_engine.runtime.lifecycle import InitializationContext, LifeCycle, RestoredFrom, SnapshotContext
 from state_engine.runtime.outputs import OutputValueError
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import reader, row_maker
@@ -29,8 +34,8 @@ _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 class Operator:
     """One instance of an operator in one worker.
 
-    Life: `open` once, then per epoch `begin`, `advance`, `process` for every batch, and the backend's freeze; `close`
-    when it is dropped. After any failure the instance is not used again.
+    Life: `open` once, then per epoch `begin`, `advance`, `process` for every batch, `finish` if the input ends, and
+    `end`; `close` when it is dropped. After any failure the instance is not used again.
 
     Args:
         spec: The operator; its function belongs to this instance alone.
@@ -64,53 +69,71 @@ class Operator:
             time=self.time,
             timers=timers,
         )
+        self.operator_state = OperatorStateBackend(spec.uid, subtask, parallelism)
         self.function: Any = spec.function
-        self.opened = False
+        self.life = LifeCycle(self.function, self.context, self._failed)
         self._called = self.function.verb if isinstance(self.function, Adapter) else "process_element"
         self._record = RecordContext(self.context, self.time, timers)
         self._timer = TimerContext(self.context, self.time, timers)
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
+        self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
         self._writer = EmittedWriter(spec.output, spec.side_outputs)
 
-    def open(self) -> None:
-        """Opens the function.
+    def open(self, restored: RestoredFrom | None = None) -> None:
+        """Initialises the function's states, and opens it.
+
+        Args:
+            restored: The epoch that it goes on from.
 
         Raises:
-            OperatorFailure: Its `open` raised.
+            OperatorFailure: Its `initialize_state` or `open` raised.
         """
-        try:
-            self.function.open(self.runtime)
-        except LakestateError:
-            raise
-        except Exception as error:
-            raise self._failed(error, "open() raised") from error
-        self.opened = True
+        self.life.begin(InitializationContext(restored, self.operator_state, self.runtime), self.runtime)
+
+    def renew(self, function: Function) -> None:
+        """Puts another copy of the function, not begun yet, over the keyed state that is there."""
+        with suppress(Exception):
+            self.close()
+        self.operator_state = OperatorStateBackend(self.spec.uid, self.subtask, self.parallelism)
+        self.function = function
+        self.life = LifeCycle(function, self.context, self._failed)
 
     def close(self) -> None:
-        """Closes the function if it was opened."""
-        if self.opened:
-            self.opened = False
-            self.function.close()
+        """Closes the function if it was begun."""
+        self.life.close()
 
-    def begin(self, processing_time: int, watermark: int | None, attempt: int) -> None:
+    def begin(
+        self,
+        processing_time: int,
+        watermark: int | None,
+        attempt: int,
+        completed: Sequence[int] = (),
+        aborted: Sequence[int] = (),
+    ) -> None:
         """Starts an epoch.
 
         Args:
             processing_time: The epoch's, in ms.
             watermark: Where the operator stands, in ms; None before the first.
             attempt: How often the epoch was tried before.
+            completed: Ids of checkpoints that have become visible since the epoch before.
+            aborted: Ids of those that were given up.
         """
+        self._ended = completed, aborted
         self.time.begin(processing_time, NO_WATERMARK if watermark is None else watermark)
         self.runtime.attempt = attempt
 
     def advance(self) -> dict[str, pa.RecordBatch]:
-        """Fires the timers that are due when the epoch begins, those of event time first; returns as `process` does.
+        """Tells of checkpoints that ended, then fires the timers that are due, those of event time first.
+
+        Returns as `process` does.
 
         Raises:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
+        self.life.notify(*self._ended)
         emitted = self._emitted()
         self._fire(_EVENT, self.time.watermark, emitted)
         self._fire(_PROCESSING, self.time.processing_time, emitted)
@@ -144,6 +167,57 @@ class Operator:
         else:
             self._loop(columns, emitted)
         return self._outputs(emitted)
+
+    def finish(self) -> dict[str, pa.RecordBatch]:
+        """Tells the function that its input has ended; returns as `process` does.
+
+        Raises:
+            OperatorFailure: The function raised, or returned what its output type does not admit.
+        """
+        self.time.timestamp = None
+        emitted = self._emitted()
+        emitted.add(self.life.finish(), None)
+        return self._outputs(emitted)
+
+    def end(self, checkpoint_id: int, epoch: int) -> Changes:
+        """Ends an epoch: lets the function store its fields, and freezes all states of the instance.
+
+        Args:
+            checkpoint_id: Id of the checkpoint that covers the epoch.
+            epoch: Its number.
+
+        Raises:
+            OperatorFailure: The function's `snapshot_state` raised.
+            StateValueError: A value does not fit its state's type.
+            LakestateError: State was written where it may not be, or one name is used for two kinds of state.
+        """
+        now = self.time.processing_time
+        self.life.snapshot(SnapshotContext(checkpoint_id, epoch, now))
+        check_names(self.schemas)
+        changes = self.backend.freeze(now) if self.backend is not None else []
+        return [*changes, *self.operator_state.freeze(now, sum(rows.num_rows for _, rows in changes))]
+
+    def settle(self) -> None:
+        """The changes that `end` gave were sealed."""
+        if self.backend is not None:
+            self.backend.settle()
+        self.operator_state.settle()
+
+    @property
+    def rows_in_memory(self) -> int:
+        """Live rows, over all states, that count against the worker's memory between epochs."""
+        return (self.backend.rows_in_memory if self.backend is not None else 0) + self.operator_state.rows
+
+    @property
+    def schemas(self) -> tuple[StateSchema, ...]:
+        """Schemas of all states that were asked for."""
+        keyed = self.backend.schemas if self.backend is not None else ()
+        return (*keyed, *self.operator_state.schemas)
+
+    def statistics(self) -> tuple[StateStatistics, ...]:
+        """Sizes of all states, as of the epoch before."""
+        keyed = self.backend.statistics() if self.backend is not None else ()
+        return (*keyed, *self.operator_state.statistics())
 
     def earliest_timer(self, domain: TimeDomain) -> int | None:
         """Returns when the next timer of a clock is due, in ms; None without one."""

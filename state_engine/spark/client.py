@@ -14,6 +14,7 @@ from state_engine.epoch.driver import EpochDriver
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
+from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import trigger_savepoint
 from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
@@ -45,6 +46,7 @@ class JobClient:
         self._query: Any = None
         self._heartbeat: Heartbeat | None = None
         self._empty: DataFrame | None = None
+        self._listens = False
         self._history = EpochHistory()
         self._jobs = JobCounter(self._job_ids)
 
@@ -53,6 +55,7 @@ class JobClient:
         job = self._job
         started = self._started = start_up(job, self._options)
         head = started.head
+        self._listens = any(is_listener(node.function) for node in job.operators)
         self._planner = EpochPlanner(job.planned(job.specs()), job.sources)
         positions = head.stored.manifest.sources if job.sources.replays else ()
         self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
@@ -95,6 +98,9 @@ class JobClient:
     def _beat(self) -> None:
         if self._driver.is_due(SystemClock().now_ms()):
             self.run_idle_epoch()
+        elif self._listens and self._driver.has_notices():
+            tasks = self._idle_tasks()
+            self._record(lambda: self._driver.run_idle(tasks, barrier=False))
 
     def _at_end(self) -> None:
         """The query ended by itself: a bounded input has come to its end."""

@@ -3,12 +3,62 @@
 A worker that imports pyarrow, pandas and the task runner by itself needs a second or more before its first record;
 forked workers also share that memory. Spark runs this module in place of `pyspark.daemon`
 (`spark.python.daemon.module`).
+
+A worker that ends in order closes the functions that it holds. Spark's own ends by `os._exit`, without that.
 """
+
+import signal
+import socket
+from typing import Any
 
 import pandas as _pandas  # noqa: F401  # pyarrow loads it with the first array
 from pyspark import daemon
 
 import state_engine.spark.task as _task  # noqa: F401
+from state_engine.spark.worker_cache import WORKER
+
+_run_worker = daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Runs tasks as Spark's own does, and closes what the worker holds when it runs no more.
+
+    Called by a worker process after the fork, again behind each task.
+    """
+    _end_on_hangup()
+    going_on = False
+    try:
+        code = _run_worker(sock, authenticated)
+        going_on = not code
+    finally:
+        if not going_on:
+            WORKER.close()
+    return code
+
+
+def _end_on_hangup() -> None:
+    """Lets a hang-up, by which the daemon ends its workers, end this one by way of `worker`.
+
+    Spark sets that signal back to its default, to die at once, in front of its own `main`.
+    """
+    import pyspark.worker as of_spark  # behind the fork, as Spark's own does
+
+    if not hasattr(of_spark, "_lakestate_main"):
+        run = of_spark._lakestate_main = of_spark.main  # type: ignore[attr-defined]
+
+        def main(infile: Any, outfile: Any) -> None:
+            signal.signal(signal.SIGHUP, _end)
+            run(infile, outfile)
+
+        of_spark.main = main
+
+
+def _end(signal_number: int, frame: Any) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise SystemExit(1)
+
+
+daemon.worker = worker
 
 if __name__ == "__main__":
     daemon.manager()

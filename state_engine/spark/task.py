@@ -122,6 +122,8 @@ class Subtask:
             records = self._take_marks(batch, alignment)
             if cached is not None and records.num_rows:
                 cached = yield from self._emit(cached, stages, partial(self._process, cached, records))
+        if cached is not None and self._failure is None and self._uid in self._plan.finishing:
+            cached = yield from self._emit(cached, stages, cached.operator.finish)
         self._crash(CrashPoint.E4_OPERATED)
         yield self._marks(alignment, self._end(cached, stages, subtask))
         self._crash(CrashPoint.E5_ACKED)
@@ -144,7 +146,8 @@ class Subtask:
             cached = WORKER.acquire(self._payload, self._digest, self._plan, subtask, self._spec.cache_bytes)
             self._held = cached
             watermark = self._plan.watermarks.get(self._uid)
-            cached.operator.begin(self._plan.processing_time, watermark, self._plan.retry)
+            plan = self._plan
+            cached.operator.begin(plan.processing_time, watermark, plan.retry, plan.completed, plan.aborted)
         except OperatorFailure as error:
             self._failure = error.failure
             return None
@@ -220,9 +223,9 @@ class Subtask:
             except StateValueError as error:
                 WORKER.discard(cached)
                 self._failure = state_failure(self._uid, subtask, error)
-            except LakestateError as error:
+            except (OperatorFailure, LakestateError) as error:
                 self._fail(cached, error)
-        backend = cached.operator.backend if cached is not None else None
+        operator = cached.operator if cached is not None else None
         return Ack(
             uid=self._uid,
             subtask=subtask,
@@ -231,8 +234,8 @@ class Subtask:
             records_out=self._records_out,
             changes=changes,
             outputs=outputs,
-            schemas=backend.schemas if backend else (),
-            statistics=backend.statistics() if backend else (),
+            schemas=operator.schemas if operator else (),
+            statistics=operator.statistics() if operator else (),
             timers=self._timers(cached) if self._failure is None else None,
             event_times=self._event_times.seen(),
             failure=self._failure,
@@ -250,10 +253,7 @@ class Subtask:
         return None if timers == NO_TIMERS else timers
 
     def _write_changes(self, cached: Cached, storage: CheckpointStorage, subtask: int) -> StateHandle | None:
-        operator = cached.operator
-        if operator.backend is None:
-            return None
-        states = operator.backend.freeze(self._plan.processing_time)
+        states = cached.operator.end(self._plan.snapshot_id, self._plan.epoch)
         self._watch.lap("freeze")
         self._crash(CrashPoint.E5_BEFORE_CHANGE_FILE)
         if not states:

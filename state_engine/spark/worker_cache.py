@@ -16,6 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from state_engine.backends.choose import backend_maker
+from state_engine.backends.operator_state import Rows
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import DamagedManifestError
@@ -24,6 +25,7 @@ from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
 from state_engine.log.state_ttl import settled_time
+from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
 from state_engine.spark.task_spec import TaskSpec, unpack
@@ -84,7 +86,7 @@ class WorkerCache:
         own = next(o for o in plan.operators if o.uid == uid)
         key = (plan.root, plan.job, plan.generation, own.uid, own.parallelism, subtask, digest)
         cached = self._entries.pop(key, None)
-        if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask)):
+        if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask, payload)):
             self.drop(cached)
             cached = None
         if cached is None:
@@ -110,6 +112,12 @@ class WorkerCache:
             del self._entries[key]
         self.drop(cached)
 
+    def close(self) -> None:
+        """Closes all instances: the worker ends."""
+        while self._entries:
+            _, cached = self._entries.popitem()
+            self.drop(cached)
+
     @staticmethod
     def drop(cached: Cached) -> None:
         """Closes an instance; what its `close` raises is of no consequence."""
@@ -121,8 +129,7 @@ class WorkerCache:
 
     def _evict(self, cache_bytes: int) -> None:
         def size() -> int:
-            backends = [c.operator.backend for c in self._entries.values() if c.operator.backend]
-            return sum(b.rows_in_memory for b in backends) * _BYTES_PER_ROW
+            return sum(c.operator.rows_in_memory for c in self._entries.values()) * _BYTES_PER_ROW
 
         while len(self._entries) > 1 and (size() > cache_bytes or len(self._entries) > _INSTANCES):
             _, oldest = self._entries.popitem(last=False)
@@ -159,43 +166,75 @@ def _predecessor(plan: EpochPlan) -> StoredManifest | None:
 
 def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> None:
     """Opens a new instance, on what an earlier one left behind where that can be caught up."""
-    backend = cached.operator.backend
-    found = backend.resume() if backend is not None else None
-    if found is not None and _steps_since(found, plan) is not None:
-        cached.operator.open()
-        _catch_up(cached, plan, own, subtask)
-        return
-    if backend is not None:
-        backend.start(plan.predecessor)
-    _attach(cached, plan)
-    cached.operator.open()
+    operator = cached.operator
+    found = operator.backend.resume() if operator.backend is not None else None
+    steps = None if found is None else _steps_since(found, plan)
+    if steps is not None:
+        _attach_operator_state(operator, plan)
+        operator.open(_restored_from(plan, own))
+        _take(cached, steps, plan, own, subtask)
+        _attach(cached, plan)
+    else:
+        if operator.backend is not None:
+            operator.backend.start(plan.predecessor)
+        _attach(cached, plan)
+        operator.open(_restored_from(plan, own))
     cached.token = plan.predecessor
 
 
-def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
+def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, payload: bytes) -> bool:
     """Brings an instance to the predecessor manifest; False when its token is no ancestor."""
-    backend = cached.operator.backend
-    token = cached.token if backend is None else backend.resume()
+    operator = cached.operator
+    token = cached.token if operator.backend is None else operator.backend.resume()
     cached.token = None
     steps = None if token is None else _steps_since(token, plan)
     if steps is None:
         return False
-    if backend is not None:
-        if not steps:
-            backend.forget()
-        for step in steps:
-            ack = _ack_of(step, own, subtask)
-            if cached.pending is not None and ack == cached.pending:
-                backend.settle()
-            else:
-                backend.forget()
-                _apply_step(cached.operator, step, plan)
-            backend.commit(step.hash)
-            cached.pending = None
+    goes_on = _take(cached, steps, plan, own, subtask)
     _attach(cached, plan)
-    cached.pending = None
+    if not goes_on and (operator.life.keeps_fields or operator.operator_state.holds_state):
+        operator.renew(unpack(payload).operator.function)
+        _attach_operator_state(operator, plan)
+        operator.open(_restored_from(plan, own))
     cached.token = plan.predecessor
     return True
+
+
+def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
+    """Takes what was sealed; False when that is anything but what this instance did last, and all of it."""
+    operator, backend, goes_on = cached.operator, cached.operator.backend, bool(steps)
+    if backend is not None and not steps:
+        backend.forget()
+    for step in steps:
+        ack = _ack_of(step, own, subtask)
+        if cached.pending is not None and ack == cached.pending:
+            operator.settle()
+            operator.operator_state.follow(_changes_of_all(step, plan, own))
+        else:
+            goes_on = goes_on and _brought_nothing(step, own)
+            if backend is not None:
+                backend.forget()
+                _apply_step(operator, step, plan)
+        if backend is not None:
+            backend.commit(step.hash)
+        cached.pending = None
+    cached.pending = None
+    return goes_on
+
+
+def _brought_nothing(step: StoredManifest, own: OperatorPlan) -> bool:
+    """Says whether a manifest has no epoch of the operator in it, as that of a claim."""
+    operator = step.manifest.operators.get(own.uid)
+    return operator is None or not operator.acks
+
+
+def _restored_from(plan: EpochPlan, own: OperatorPlan) -> RestoredFrom | None:
+    """Returns what an instance goes on from; None if the operator never ran."""
+    head = _predecessor(plan)
+    operator = head.manifest.operators.get(own.uid) if head is not None else None
+    if head is None or operator is None or (operator.since is None and not operator.acks):
+        return None
+    return RestoredFrom(head.manifest.snapshot_id, head.manifest.processing_time)
 
 
 def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
@@ -235,6 +274,12 @@ def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan) -> No
             backend.apply(schema.name, rows)
 
 
+def _changes_of_all(step: StoredManifest, plan: EpochPlan, own: OperatorPlan) -> Rows:
+    """Returns what reads all subtasks' changes of a state in one epoch."""
+    storage = storage_of(plan.root, plan.job)
+    return lambda schema: read_change_rows(storage, step.manifest, schema, 0, own.max_parallelism - 1)
+
+
 def _attach(cached: Cached, plan: EpochPlan) -> None:
     backend, head = cached.operator.backend, _predecessor(plan)
     if backend is not None and head is not None:
@@ -244,6 +289,14 @@ def _attach(cached: Cached, plan: EpochPlan) -> None:
         backend.attach(manifest.schemas, _loader(plan, head, backend.key_groups), sealed)
     elif backend is not None:
         backend.attach((), lambda _: ())
+    _attach_operator_state(cached.operator, plan)
+
+
+def _attach_operator_state(operator: Operator, plan: EpochPlan) -> None:
+    head = _predecessor(plan)
+    if head is not None:
+        every_subtask = KeyGroupRange(0, operator.spec.max_parallelism - 1)
+        operator.operator_state.attach(head.manifest.schemas, _loader(plan, head, every_subtask))
 
 
 def _loader(

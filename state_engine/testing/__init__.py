@@ -2,6 +2,7 @@
 
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 from state_engine.testing.operator_state import OperatorSubtaskState, repackage_state
+from state_engine.testing.restorable import check_restorable
 from state_engine.testing.two_input_harness import KeyedTwoInputStreamOperatorTestHarness
 from state_engine.testing.window_harness import windowed_harness
 
@@ -9,6 +10,7 @@ __all__ = [
     "KeyedOneInputStreamOperatorTestHarness",
     "KeyedTwoInputStreamOperatorTestHarness",
     "OperatorSubtaskState",
+    "check_restorable",
     "repackage_state",
     "windowed_harness",
 ]

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import TimeDomain
+from state_engine.backends.time import MAX_WATERMARK
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorSpec
@@ -96,9 +97,34 @@ class OperatorTestHarness:
         self._instances.watermark = ms
         self._run()
 
-    def _run(self, records: Iterable[Any] = (), timestamps: Sequence[int | None] | None = None) -> None:
+    def end_input(self) -> None:
+        """Ends the input, in an epoch without records: all event-time timers fire, then `finish` is called.
+
+        Raises:
+            UserFunctionError, OutputTypeError, StateTypeChangedError: As `process_elements` raises them.
+        """
+        self._instances.watermark = MAX_WATERMARK
+        self._run(finish=True)
+
+    # Checkpoints --------------------------------------------------------------------------------------------------
+
+    def notify_of_completed_checkpoint(self, checkpoint_id: int) -> None:
+        """Tells the functions that a checkpoint completed, in an epoch without records.
+
+        Later epochs are covered by a higher id, as in a job.
+
+        Raises:
+            UserFunctionError: The function raised.
+        """
+        self._run(completed=[checkpoint_id])
+
+    def notify_of_aborted_checkpoint(self, checkpoint_id: int) -> None:
+        """Tells the functions that a checkpoint was given up; else as `notify_of_completed_checkpoint`."""
+        self._run(aborted=[checkpoint_id])
+
+    def _run(self, records: Iterable[Any] = (), timestamps: Sequence[int | None] | None = None, **epoch: Any) -> None:
         """Runs an epoch."""
-        for emitted in self._instances.run(self._router.route(records, timestamps)):
+        for emitted in self._instances.run(self._router.route(records, timestamps), **epoch):
             self._output.add(emitted)
 
     # Results ------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from state_engine.log.records import Failure, Manifest, OperatorEpoch, Span
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
+from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_input_operator import operator_of
@@ -56,6 +57,8 @@ class OperatorInstances:
         self._running: list[Operator] = []
         self._epoch = 0
         self._sealed = (self.processing_time, self.watermark)
+        self._snapshot_id = 0
+        self._next_checkpoint = 1
 
     @property
     def functions(self) -> tuple[Any, ...]:
@@ -79,6 +82,8 @@ class OperatorInstances:
         self.watermark = snapshot.manifest.watermarks.get(self._spec.uid, NO_WATERMARK)
         due = [time for times in snapshot.timers(TimeDomain.EVENT_TIME).values() for time in times]
         self._sealed = (self.processing_time, min([self.watermark, *due]))  # as `settled_time` has it
+        self._snapshot_id = snapshot.manifest.snapshot_id or 0
+        self._next_checkpoint = max(self._snapshot_id, 1)
 
     def open(self) -> None:
         """E3: makes and opens the instances on what was sealed, unless they are there."""
@@ -91,19 +96,37 @@ class OperatorInstances:
                 self._running.append(operator)
                 self._attach(operator)
                 with self._reported(subtask):
-                    operator.open()
+                    operator.open(RestoredFrom(self._snapshot_id, self.processing_time) if self._epoch else None)
 
-    def run(self, parts: Sequence[pa.RecordBatch]) -> list[Outputs]:
+    def run(
+        self,
+        parts: Sequence[pa.RecordBatch],
+        completed: Sequence[int] = (),
+        aborted: Sequence[int] = (),
+        *,
+        finish: bool = False,
+    ) -> list[Outputs]:
         """Runs one epoch, E4 to E6; returns what was emitted, subtask by subtask. After an error nothing of it is left.
 
         Args:
             parts: The records of each subtask.
+            completed: Ids of checkpoints that the functions are told of.
+            aborted: Likewise.
+            finish: Whether the input ends with this epoch.
         """
         self.open()
+        self._next_checkpoint = max((self._next_checkpoint, *(ended + 1 for ended in (*completed, *aborted))))
         with self._dropped_on_failure():
-            running = zip(self._running, parts, strict=True)
-            outputs = [outputs for operator, part in running for outputs in self._process(operator, part)]
-            changes = [change for operator in self._running for change in self._freeze(operator)]
+            outputs = []
+            for operator, part in zip(self._running, parts, strict=True):
+                with self._reported(operator.subtask):
+                    operator.begin(self.processing_time, self.watermark, 0, completed, aborted)
+                    outputs.append(operator.advance())
+                    if part.num_rows:
+                        outputs.append(operator.process(part))
+                    if finish:
+                        outputs.append(operator.finish())
+            changes = [change for operator in self._running for change in self._end(operator)]
             self._seal(changes)
             self._follow(parts)
         return outputs
@@ -130,40 +153,37 @@ class OperatorInstances:
             lineage=(Span(generation=1, first=1),),
             operators={self._spec.uid: operator},
             schemas=self._log.schemas,
+            snapshot_id=self._snapshot_id,
             keys={self._spec.uid: self._spec.key},
         )
         ends = [
             range_of(subtask, self._parallelism, self._spec.max_parallelism)
             for subtask in (self._subtasks[0], self._subtasks[-1])
         ]
-        return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last)))
+        subtasks = KeyGroupRange(self._subtasks[0], self._subtasks[-1])
+        return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last), subtasks))
 
     def _attach(self, operator: Operator) -> None:
         if operator.backend is not None:
             sealed = OperatorTime(*self._sealed)
             operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups), sealed)
+        every_subtask = KeyGroupRange(0, self._spec.max_parallelism - 1)
+        operator.operator_state.attach(self._log.schemas, self._log.loader(every_subtask))
 
-    def _process(self, operator: Operator, records: pa.RecordBatch) -> list[Outputs]:
-        """E4."""
-        with self._reported(operator.subtask):
-            operator.begin(self.processing_time, self.watermark, 0)
-            fired = operator.advance()
-            return [fired, operator.process(records)] if records.num_rows else [fired]
-
-    def _freeze(self, operator: Operator) -> Changes:
+    def _end(self, operator: Operator) -> Changes:
         """E5."""
         with self._reported(operator.subtask):
-            return operator.backend.freeze(self.processing_time) if operator.backend is not None else []
+            return operator.end(self._next_checkpoint, self._epoch + 1)
 
     def _seal(self, changes: Changes) -> None:
         """E6, and E3 of the next epoch: every instance is caught up with what was sealed."""
-        backends = [operator.backend for operator in self._running if operator.backend is not None]
-        self._log.seal(self._epoch + 1, changes, [schema for backend in backends for schema in backend.schemas])
+        self._log.seal(self._epoch + 1, changes, [schema for operator in self._running for schema in operator.schemas])
         self._epoch += 1
         self._sealed = (self.processing_time, self.watermark)
-        for backend in backends:
-            backend.settle()
+        self._snapshot_id = self._next_checkpoint
         for operator in self._running:
+            operator.settle()
+            operator.operator_state.follow(lambda wanted: [rows for schema, rows in changes if schema == wanted])
             self._attach(operator)
 
     def _follow(self, parts: Sequence[pa.RecordBatch]) -> None:

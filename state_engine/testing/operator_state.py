@@ -45,6 +45,22 @@ class OperatorSubtaskState:
         keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed"]
         return {name: _contents(self._schemas[name], self._tables[name]) for name in keyed}
 
+    def operator_states(self) -> dict[str, list[list[Any]]]:
+        """Returns the lists of every operator list state, by its name: one list for each subtask, in order.
+
+        Without the empty ones behind the last that holds something.
+        """
+        found: dict[str, list[list[Any]]] = {}
+        for name, schema in self._schemas.items():
+            if schema.kind == "operator":
+                table = self._tables[name]
+                subtasks: list[int] = table.column(KEY_GROUP).to_numpy().tolist()
+                lists: list[list[Any]] = [[] for _ in range(max(subtasks, default=-1) + 1)]
+                for subtask, value in zip(subtasks, _values(schema, table), strict=True):
+                    lists[subtask].append(value)
+                found[name] = lists
+        return found
+
     def timers(self, domain: TimeDomain) -> dict[Any, list[int]]:
         """Returns the times of the registered timers of a clock, ascending, by key."""
         name = TIMERS[domain]
@@ -62,8 +78,15 @@ class OperatorSubtaskState:
         return self._tables[name]
 
     def key_groups(self) -> set[int]:
-        """Returns the key groups in which there is state."""
-        tables = self._tables.values()
+        """Returns the key groups in which there is keyed state, or a timer."""
+        return self._groups(of_operator=False)
+
+    def subtasks(self) -> set[int]:
+        """Returns the subtasks that have operator state."""
+        return self._groups(of_operator=True)
+
+    def _groups(self, *, of_operator: bool) -> set[int]:
+        tables = [t for name, t in self._tables.items() if (self._schemas[name].kind == "operator") == of_operator]
         return {int(group) for table in tables for group in table.column(KEY_GROUP).to_numpy()}
 
     def __repr__(self) -> str:
@@ -74,7 +97,7 @@ class OperatorSubtaskState:
 def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:
     keys = KeyCodec(schema.key, 1).read([table.column(column.name) for column in schema.key])
     entries = join_entries(keys, table.column(NAMESPACE).to_pylist())
-    values = reader(parse_ddl(schema.value))(table.column(VALUE))
+    values = _values(schema, table)
     found: dict[Any, Any] = {}
     if schema.user_key is not None:
         user_keys = reader(parse_ddl(schema.user_key))(table.column(USER_KEY))
@@ -88,12 +111,16 @@ def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:
     return found
 
 
+def _values(schema: StateSchema, table: pa.Table) -> list[Any]:
+    return reader(parse_ddl(schema.value))(table.column(VALUE))
+
+
 def repackage_state(*snapshots: OperatorSubtaskState) -> OperatorSubtaskState:
     """Puts the snapshots of several subtasks together, as Flink's harness does.
 
     Raises:
         StateTypeChangedError: A state has another type in another snapshot.
-        ValueError: Two of them hold the same key group, so that they are not of several subtasks.
+        ValueError: Two of them hold the same key group or subtask, so that they are not of several subtasks.
     """
     return reduce(_together, snapshots)
 
@@ -102,6 +129,8 @@ def _together(left: OperatorSubtaskState, right: OperatorSubtaskState) -> Operat
     both = sorted(left.key_groups() & right.key_groups())
     if both:
         raise ValueError(f"Key groups {both[:10]} are in two snapshots; give one snapshot of each subtask.")
+    if both := sorted(left.subtasks() & right.subtasks()):
+        raise ValueError(f"Subtasks {both[:10]} are in two snapshots; give one snapshot of each subtask.")
     newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
     schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas, newest.epoch)
     tables = {}
@@ -144,12 +173,13 @@ class OperatorLog:
 
         return load
 
-    def live(self, key_groups: KeyGroupRange) -> dict[str, pa.Table]:
-        """Returns the live rows of every state in a range of key groups."""
+    def live(self, key_groups: KeyGroupRange, subtasks: KeyGroupRange) -> dict[str, pa.Table]:
+        """Returns the live rows of every state: keyed ones of some key groups, others of some subtasks."""
         found = {}
         for schema in self.schemas:
             empty = log_schema(schema, ddl_to_arrow, position=True).empty_table()
-            found[schema.name] = fold(schema, [empty, *self.loader(key_groups)(schema)])
+            within = subtasks if schema.kind == "operator" else key_groups
+            found[schema.name] = fold(schema, [empty, *self.loader(within)(schema)])
         return found
 
 

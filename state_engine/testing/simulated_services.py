@@ -1,10 +1,12 @@
 """The sinks and the publisher of the simulated world, with the fences and the idempotence that their ports promise."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
+from state_engine.epoch.ports import CheckpointEnd
 from state_engine.errors import SinkError
 from state_engine.log.lineage import contains, fork_lineage
 from state_engine.log.manifest import StoredManifest
@@ -95,6 +97,12 @@ class SimulatedPublisher:
 
     def completed(self) -> BaseReference | None:
         return self.world.checkpoints[-1] if self.world.checkpoints else None
+
+    def has_ended(self) -> bool:
+        return False
+
+    def ended(self) -> Sequence[CheckpointEnd]:
+        return ()
 
     def finish(self, head: StoredManifest) -> BaseReference | None:
         lineage = head.manifest.lineage

@@ -82,6 +82,9 @@ class _Barriers:
     def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
         return int(self.world.new_id(), 16) if epoch % CHECKPOINT_EVERY == 0 else None
 
+    def next_id(self) -> int:
+        return self.world.ids + 1
+
 
 class SimulatedDriver:
     """One process: S1 to S5 when it is made, then epochs. It knows only what a driver of its time could know.

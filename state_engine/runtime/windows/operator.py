@@ -48,6 +48,7 @@ class WindowAdapter(Adapter):
     def __init__(self, operation: WindowOperation) -> None:
         self.verb = operation.verb
         self._do = operation
+        self.function = operation.function
         self._event_time = operation.assigner.is_event_time()
         self._lateness = operation.allowed_lateness if self._event_time else 0
         self._merging = isinstance(operation.assigner, MergingWindowAssigner)

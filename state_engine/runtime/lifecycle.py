@@ -1,0 +1,171 @@
+"""The calls that one instance of a function gets besides records and timers, in Flink's order.
+
+```
+initialize_state ─> open ─┬─> notify_… ─> timers, records ─> [finish] ─> snapshot_state ─┬─> close
+                          └──────────────────────── each epoch ──────────────────────────┘
+```
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from state_engine.api.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStateStore,
+)
+from state_engine.api.functions import Function, KeyedStateStore, RuntimeContext
+from state_engine.backends.keys import NO_KEY, KeyContext
+from state_engine.errors import LakestateError
+from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.co_adapters import CoAdapter
+
+Failed = Callable[[Exception, str], Exception]
+
+
+class RestoredFrom(NamedTuple):
+    """The sealed epoch that an instance goes on from.
+
+    Attributes:
+        checkpoint_id: What the snapshots of that epoch were told; None in a log of before there were such.
+        timestamp: Its processing time, in ms.
+    """
+
+    checkpoint_id: int | None
+    timestamp: int
+
+
+class InitializationContext(FunctionInitializationContext):
+    """What an instance gets when it begins."""
+
+    def __init__(
+        self, restored: RestoredFrom | None, operator_states: OperatorStateStore, keyed_states: KeyedStateStore
+    ) -> None:
+        self._restored = restored
+        self._operator_states = operator_states
+        self._keyed_states = keyed_states
+
+    def is_restored(self) -> bool:
+        return self._restored is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self._restored.checkpoint_id if self._restored is not None else None
+
+    def get_restored_checkpoint_timestamp(self) -> int | None:
+        return self._restored.timestamp if self._restored is not None else None
+
+    def get_operator_state_store(self) -> OperatorStateStore:
+        return self._operator_states
+
+    def get_keyed_state_store(self) -> KeyedStateStore:
+        return self._keyed_states
+
+
+class SnapshotContext(FunctionSnapshotContext):
+    """What an instance gets at the end of an epoch."""
+
+    def __init__(self, checkpoint_id: int, epoch: int, timestamp: int) -> None:
+        self._checkpoint_id = checkpoint_id
+        self._epoch = epoch
+        self._timestamp = timestamp
+
+    def get_checkpoint_id(self) -> int:
+        return self._checkpoint_id
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._timestamp
+
+    def get_epoch(self) -> int:
+        return self._epoch
+
+
+class LifeCycle:
+    """The calls to one instance.
+
+    Args:
+        function: What the operator runs, which may wrap what the author wrote.
+        keys: The current key: there is none during these calls.
+        failed: Makes the operator's failure of what the author's code raised.
+    """
+
+    def __init__(self, function: Function, keys: KeyContext, failed: Failed) -> None:
+        self._function = function
+        self._authors = authors_function(function)
+        self._keys = keys
+        self._failed = failed
+        self._begun = False
+
+    @property
+    def keeps_fields(self) -> bool:
+        """Whether the function keeps in its fields what it stored, so that they must not fall behind its states."""
+        return isinstance(self._authors, CheckpointedFunction)
+
+    def begin(self, context: FunctionInitializationContext, runtime: RuntimeContext) -> None:
+        """Initialises the function's state and opens it."""
+        self._begun = True
+        if isinstance(self._authors, CheckpointedFunction):
+            with self._called("initialize_state()"):
+                self._authors.initialize_state(context)
+        with self._called("open()"):
+            self._function.open(runtime)
+
+    def notify(self, completed: Iterable[int], aborted: Iterable[int]) -> None:
+        """Tells of checkpoints that ended."""
+        if isinstance(self._authors, CheckpointListener):
+            for checkpoint_id in completed:
+                with self._called("notify_checkpoint_complete()"):
+                    self._authors.notify_checkpoint_complete(checkpoint_id)
+            for checkpoint_id in aborted:
+                with self._called("notify_checkpoint_aborted()"):
+                    self._authors.notify_checkpoint_aborted(checkpoint_id)
+
+    def finish(self) -> list[Any]:
+        """Tells that the input has ended; returns the last rows."""
+        with self._called("finish()"):
+            return list(self._function.finish() or ())
+
+    def snapshot(self, context: FunctionSnapshotContext) -> None:
+        """Lets the function store what its fields hold."""
+        if isinstance(self._authors, CheckpointedFunction):
+            with self._called("snapshot_state()"):
+                self._authors.snapshot_state(context)
+
+    def close(self) -> None:
+        """Closes the function, once, if it was begun; also where its beginning failed."""
+        if self._begun:
+            self._begun = False
+            self._keys.entry = NO_KEY
+            self._function.close()
+
+    @contextmanager
+    def _called(self, what: str) -> Iterator[None]:
+        self._keys.entry = NO_KEY
+        try:
+            yield
+        except LakestateError:
+            raise
+        except Exception as error:
+            raise self._failed(error, f"{what} raised") from error
+
+
+def authors_function(function: Any) -> Any:
+    """Returns what the author wrote, out of an adapter if there is one."""
+    return function.function if isinstance(function, (Adapter, CoAdapter)) else function
+
+
+def is_listener(function: Any) -> bool:
+    """Says whether a function wants to know of checkpoints."""
+    return isinstance(authors_function(function), CheckpointListener)
+
+
+__all__ = [
+    "InitializationContext",
+    "LifeCycle",
+    "RestoredFrom",
+    "SnapshotContext",
+    "authors_function",
+    "is_listener",
+]

@@ -1,0 +1,41 @@
+"""Finds functions that behave differently when they are made anew: what they keep in fields is not in their state."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
+
+
+def check_restorable(
+    make_harness: Callable[[], KeyedOneInputStreamOperatorTestHarness], epochs: Sequence[Iterable[Any]]
+) -> None:
+    """Compares an operator that goes on with one whose instances are made anew in front of every epoch.
+
+    In a job both happen, in no foreseeable order: workers rotate, and a restart begins with new instances.
+
+    Args:
+        make_harness: Makes a harness; it is called twice.
+        epochs: Records of each epoch.
+
+    Raises:
+        AssertionError: Output or state differ; it names the first epoch in which they do.
+    """
+    with make_harness() as warm, make_harness() as anew:
+        for number, records in enumerate(map(list, epochs), 1):
+            found = [_run(harness, records) for harness in (warm, anew)]
+            anew.close()
+            for what, kept, made in zip(("output", "state"), *found, strict=True):
+                assert kept == made, (
+                    f"In epoch {number} the {what} of instances that go on is {kept}, that of instances made anew "
+                    f"{made}: the function keeps in fields what it does not store."
+                )
+
+
+def _run(harness: KeyedOneInputStreamOperatorTestHarness, records: list[Any]) -> tuple[Any, Any]:
+    harness.clear_output()
+    harness.process_elements(records)
+    snapshot = harness.snapshot()
+    return harness.extract_output_values(), (snapshot.states(), snapshot.operator_states())
+
+
+__all__ = ["check_restorable"]
