@@ -12,6 +12,8 @@ from support import run_all, wait_for, with_epochs
 from state_engine.api import (
     AggregateFunction,
     Duration,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
     OutputTag,
     ProcessWindowFunction,
     Time,
@@ -32,7 +34,7 @@ from state_engine.api.windows import (
     TumblingProcessingTimeWindows,
 )
 from state_engine.errors import JobDefinitionError
-from state_engine.inspect import read_state
+from state_engine.inspect import open_job, read_state
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -134,6 +136,22 @@ def test_windows_by_event_time(spark, tmp_path: Path, kind: str, per_file: int) 
     assert run_all(job).state == "FINISHED"
     assert rows(sink) == grouped(EVENTS_IN_ORDER, windows_of)
     assert read_state(str(root), name, "windows", "window-contents").num_rows == 0
+
+
+@pytest.mark.parametrize("backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=repr)
+def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend: Any) -> None:
+    files, root = Files(tmp_path / "in"), tmp_path / "root"
+    name = f"published-{type(backend).__name__}"
+    sink = MemorySink(name)
+    for first, last, ends in ((0, 6, False), (6, 15, False), (15, 24, True)):
+        for n in range(first, last, 3):
+            files.add(*EVENTS_IN_ORDER[n : n + 3])
+        job = StreamJob(name, root=str(root), parallelism=2 + ends, state_backend=backend, checkpoint_interval_ms=1)
+        windows = timed(job, files.stream(spark), bounded=ends).window(SlidingEventTimeWindows.of(ms(40), ms(20)))
+        windows.apply(Seen(), SEEN, uid="windows").sink_to(sink, uid="out")
+        run_all(job)
+        assert any(row.status == "completed" for row in open_job(str(root), name).checkpoints())
+    assert rows(sink) == grouped(EVENTS_IN_ORDER, lambda at: [at // 20 * 20, at // 20 * 20 - 20])
 
 
 def test_late_records_within_and_behind_the_lateness(spark, tmp_path: Path) -> None:
