@@ -1,0 +1,146 @@
+"""Watermarks and timers as the driver seals them: across crashes, claims, restores, and to the end of the input."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import EpochPlan, SourceState, StreamEdge
+from state_engine.epoch.request import StartRequest
+from state_engine.log.records import Ack, Barrier, EarliestTimers, HighestTime
+from state_engine.testing.simulated import SimulatedCrash
+from state_engine.testing.simulated_tasks import SimulatedTasks
+from state_engine.testing.simulator import SimulatedDriver, Simulation, request
+
+END = (1 << 63) - 1
+
+
+def timed() -> StartRequest:
+    """`count` reads the source by event time, `total` what `count` emits."""
+    plain = request()
+    count, total = plain.operators
+    return replace(plain, operators=(replace(count, edges=(StreamEdge(out_of_orderness=10),)), total))
+
+
+class Timed:
+    """Tasks whose subtasks report event times and timers."""
+
+    def __init__(self, simulation: Simulation, driver: SimulatedDriver, tell: Callable[[Ack], Ack]) -> None:
+        self._tasks = SimulatedTasks(simulation.world, driver.crash, simulation.records[:3])
+        self._tell = tell
+        self.plans: list[EpochPlan] = []
+
+    def run(self, plan: EpochPlan) -> Sequence[Barrier]:
+        self.plans.append(plan)
+        barriers = self._tasks.run(plan)
+        return [replace(barrier, acks=tuple(map(self._tell, barrier.acks))) for barrier in barriers]
+
+
+def at(time: int, **timers: Any) -> Callable[[Ack], Ack]:
+    """`count` has seen a record of that time; `total` has these timers."""
+
+    def tell(ack: Ack) -> Ack:
+        if ack.uid == "count":
+            return replace(ack, event_times=(HighestTime(edge=0, time=time),))
+        return replace(ack, timers=EarliestTimers(**timers))
+
+    return tell
+
+
+def silent(ack: Ack) -> Ack:
+    return ack
+
+
+def run(simulation: Simulation, driver: SimulatedDriver, tell: Callable[[Ack], Ack]) -> Timed:
+    tasks = Timed(simulation, driver, tell)
+    driver.epochs.run_epoch(tasks, SourceState())
+    return tasks
+
+
+def test_a_watermark_holds_from_the_next_epoch_on() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    plans = [run(simulation, driver, at(time)).plans[0] for time in (100, 150, 120)]
+    assert [plan.watermarks for plan in plans] == [{}, {"count": 89}, {"count": 139, "total": 89}]
+    assert simulation.head.manifest.watermarks == {"count": 139, "total": 139}
+
+
+@pytest.mark.parametrize(("point", "kept"), [(CrashPoint.E6_BEFORE_PUT, 89), (CrashPoint.E6_SEALED, 139)])
+def test_what_was_not_sealed_moved_no_watermark(point: CrashPoint, kept: int) -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100))
+    driver.crash.faults.crashes.append((point, 3))
+    with pytest.raises(SimulatedCrash):
+        run(simulation, driver, at(150))
+    driver = simulation.start(timed())
+    assert driver.epochs.head.manifest.watermarks["count"] == kept
+    assert run(simulation, driver, silent).plans[0].watermarks["count"] == kept
+
+
+def test_a_claim_knows_when_a_timer_is_due() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100, event_time=95, processing_time=10_000_000))
+    assert not driver.epochs.is_due(0)
+    claim = simulation.start(timed()).epochs
+    assert claim.head.manifest.kind == "claim"
+    assert claim.head.manifest.timers == {"total": EarliestTimers(event_time=95, processing_time=10_000_000)}
+    assert not claim.is_due(9_999_999)
+    assert claim.is_due(10_000_000)
+
+
+def test_an_idle_epoch_is_due_until_the_watermark_has_passed_the_timer() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100, event_time=89))
+    due = []
+    for _ in range(2):
+        due.append(driver.epochs.is_due(0))
+        fires = driver.epochs.head.manifest.watermarks.get("total", 0) >= 89
+        driver.epochs.run_idle(Timed(simulation, driver, silent if fires else at(100, event_time=89)))
+    assert due == [True, True]
+    assert not driver.epochs.is_due(0)
+    assert simulation.head.manifest.timers == {}
+
+
+def test_the_end_of_the_input_passes_both_operators() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100))
+    before = simulation.head.manifest
+    tasks = Timed(simulation, driver, silent)
+    sealed = [stored.manifest for stored in driver.epochs.run_end_of_input(tasks)]
+    assert [plan.watermarks for plan in tasks.plans] == [{"count": END}, {"count": END, "total": END}]
+    assert [(m.epoch, m.kind) for m in sealed] == [(before.epoch + 1, "idle"), (before.epoch + 2, "idle")]
+    assert all(plan.end_of_input for plan in tasks.plans)
+    again = simulation.start(simulation.restore(simulation.world.log.read(1, before.epoch)))
+    assert again.epochs.head.manifest.watermarks == before.watermarks
+
+
+def test_an_end_that_was_cut_off_is_gone_through_again() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100))
+    driver.crash.faults.crashes.append((CrashPoint.E6_SEALED, 3))
+    with pytest.raises(SimulatedCrash):
+        list(driver.epochs.run_end_of_input(Timed(simulation, driver, silent)))
+    driver = simulation.start(timed())
+    tasks = Timed(simulation, driver, silent)
+    list(driver.epochs.run_end_of_input(tasks))
+    assert tasks.plans[-1].watermarks == {"count": END, "total": END}
+
+
+def test_a_try_that_was_not_sealed_tells_nothing() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    tasks = Timed(simulation, driver, at(100))
+    driver.crash.faults.mixed.add(2)
+    driver.epochs.run_epoch(tasks, SourceState())
+    assert [plan.retry for plan in tasks.plans] == [0, 1]
+    assert {plan.processing_time for plan in tasks.plans} == {tasks.plans[0].processing_time}
+    assert simulation.head.manifest.event_times == {
+        "count": (HighestTime(edge=0, time=100, active_at=tasks.plans[0].processing_time),)
+    }
