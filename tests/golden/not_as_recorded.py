@@ -50,5 +50,13 @@ DIFFERENT = {
         "PyFlink keeps one part of an accumulator when sessions merge; Flink's Java API keeps them all, and so do we",
         {8: [["a", "[1, 40) ['68/5'], watermark 9223372036854775807"]]},
     ),
+    "state_types.floats": Different(
+        "a FLOAT has 32 bits, as in Java; PyFlink keeps Python's 64 bits as long as the value stays where it is",
+        {2: [["a", "0.10000000149011612"]], 3: [["a", "16777216.0"]]},
+    ),
+    "state_types.decimals": Different(
+        "BIG_DEC is decimal(38,18): a decimal has all 18 places",
+        {1: [["a", "Decimal('1.500000000000000000')"]]},
+    ),
 }
 """By `group.scenario`."""

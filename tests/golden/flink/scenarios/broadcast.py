@@ -8,6 +8,7 @@ from scenario_api import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
     MapStateDescriptor,
+    OutputTag,
     Row,
     Types,
     ValueStateDescriptor,
@@ -53,6 +54,20 @@ class Keyed(KeyedBroadcastProcessFunction):
         yield Row(ctx.get_current_key(), f"timer {timestamp}, {self.count.value()}, {sorted(rules.items())}")
 
 
+class ToSide(KeyedBroadcastProcessFunction):
+    """Both sides give to a side output; the rules are changed by the one, the count by the other."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield SIDE, Row(ctx.get_current_key(), ctx.get_broadcast_state(RULES).get(value.k))
+        yield Row(ctx.get_current_key(), f"element at {ctx.timestamp()}")
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        rules = ctx.get_broadcast_state(RULES)
+        before = rules.get(value.k)
+        rules.put(value.k, value.v)
+        yield SIDE, Row(value.k, before)
+
+
 class Plain(BroadcastProcessFunction):
     """Two broadcast states, without key."""
 
@@ -65,6 +80,9 @@ class Plain(BroadcastProcessFunction):
         ctx.get_broadcast_state(OTHER).put("last", value.k)
 
 
+SIDE = OutputTag("side", Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG()]))
+
+
 def rule(key: str, v: int, at: int | None = None) -> Any:
     return element(key, v, at=at, input=2)
 
@@ -74,14 +92,18 @@ STEPS = [element("a", 0, at=1), rule("a", 5, at=2), element("a", 0, at=3), eleme
          element("b", 0, at=11)]  # fmt: skip
 
 
-def scenario(name: str, about: str, make: Any, steps: Any, *, key: str | None = "k", descriptors: Any) -> Scenario:
+def scenario(name: str, about: str, make: Any, steps: Any, *, key: str | None = "k", tags: Any = (),
+             descriptors: Any) -> Scenario:  # fmt: skip
     operation = Operation("broadcast", make, {"descriptors": lambda: descriptors})
-    return Scenario(name, about, operation, steps, input2="k string, v bigint", key=key, needs=NEEDS)
+    return Scenario(name, about, operation, steps, input2="k string, v bigint", key=key, side_outputs=tags,
+                    needs=NEEDS)  # fmt: skip
 
 
 SCENARIOS = [
     scenario("keyed_reads_the_rules", "Every key reads what the broadcast side wrote; its own state is beside it.",
              Keyed, STEPS, descriptors=[RULES]),
+    scenario("side_outputs_of_both_sides", "Elements and rules may give to side outputs.", ToSide, STEPS, tags=(SIDE,),
+             descriptors=[RULES]),
     scenario("without_key_two_states", "Two broadcast states on a stream without key.", Plain, STEPS, key=None,
              descriptors=[RULES, OTHER]),
     scenario("a_timer_reads_the_rules", "A timer waits for the watermarks of both inputs, and reads the rules of then.",
