@@ -1,4 +1,4 @@
-"""What is not replayed as it was recorded: two tables, each in one place.
+"""What is not replayed as it was recorded: three tables, each in one place.
 
 A feature that lands is switched on by deleting its line in `NOT_YET`: its scenarios fail strictly until then, and
 would fail the suite once they pass.
@@ -60,3 +60,9 @@ DIFFERENT = {
     ),
 }
 """By `group.scenario`."""
+
+WRONG_WITHIN_AN_EPOCH = {
+    "state_types.floats": "a FLOAT is given back with 64 bits in the epoch that wrote it, and with 32 behind it",
+    "state_types.decimals": "a decimal has the places it came with in the epoch that wrote it, and all 18 behind it",
+}
+"""Scenarios whose results depend on where epochs are cut, which is wrong; they fail strictly until that is mended."""
