@@ -66,11 +66,11 @@ def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: boo
     Args:
         scenario: What runs.
         parts: Steps that make one call each.
-        restarts: Whether a new harness goes on from a snapshot behind every part.
+        restarts: Whether a new harness goes on from a snapshot behind every part, at another parallelism.
     """
     harness, found = make_harness(scenario), []
     watermarks: dict[int, Step] = {}
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         do(harness, part)
         watermarks |= {step.input: step for step in part if isinstance(step, Watermark)}
         if isinstance(part[-1], EndOfInput):
@@ -80,7 +80,7 @@ def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: boo
         if restarts:
             snapshot = harness.snapshot()
             harness.close()
-            harness = make_harness(scenario)
+            harness = make_harness(scenario, parallelism=1 + number % 3)
             harness.initialize_state(snapshot)
             if isinstance(harness, KeyedTwoInputStreamOperatorTestHarness):
                 for step in watermarks.values():  # a snapshot has that of the operator; inputs begin with their own
@@ -118,14 +118,14 @@ def outputs(harness: Harness, scenario: Scenario) -> Found:
 # The operator -------------------------------------------------------------------------------------------------------
 
 
-def make_harness(scenario: Scenario) -> Harness:
+def make_harness(scenario: Scenario, *, parallelism: int = 1) -> Harness:
     """Returns a harness around what the scenario's verb stands for.
 
     Raises:
         NotReplayedYet: There is none.
     """
     if scenario.operation.verb in ("window", "count_window"):
-        return _windowed(scenario)
+        return _windowed(scenario, parallelism)
     if scenario.operation.verb.startswith("co_"):
         return KeyedTwoInputStreamOperatorTestHarness(
             scenario.operation.make(),
@@ -134,25 +134,29 @@ def make_harness(scenario: Scenario) -> Harness:
             scenario.input,
             scenario.input2 or scenario.input,
             scenario.output,
-            side_outputs=scenario.side_outputs,
+            **_options(scenario, parallelism),
         )
     return KeyedOneInputStreamOperatorTestHarness(
         _function(scenario),
         scenario.key or (),
         scenario.input,
         scenario.output,
-        side_outputs=scenario.side_outputs,
+        **_options(scenario, parallelism),
     )
 
 
-def _windowed(scenario: Scenario) -> KeyedOneInputStreamOperatorTestHarness:
+def _options(scenario: Scenario, parallelism: int) -> dict[str, Any]:
+    return {"side_outputs": scenario.side_outputs, "parallelism": parallelism}
+
+
+def _windowed(scenario: Scenario, parallelism: int) -> KeyedOneInputStreamOperatorTestHarness:
     operation = scenario.operation
     assigner = operation.make()
     if operation.verb == "count_window":
         made = CountTumblingWindowAssigner if len(assigner) == 1 else CountSlidingWindowAssigner
         assigner = made.of(*assigner)
     assert scenario.key is not None
-    stream = windowed_harness(assigner, scenario.key, scenario.input, side_outputs=scenario.side_outputs)
+    stream = windowed_harness(assigner, scenario.key, scenario.input, **_options(scenario, parallelism))
     if "trigger" in operation.options:
         stream.trigger(operation.option("trigger"))
     if "allowed_lateness" in operation.options:

@@ -56,7 +56,7 @@ def test_gives_the_same_with_records_together(group: str, name: str) -> None:
 
 
 @every_scenario({})
-def test_gives_the_same_with_a_restart_after_every_step(group: str, name: str) -> None:
+def test_gives_the_same_with_a_restart_at_another_parallelism_after_every_step(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
     assert_recorded(group, scenario, each_step(scenario), restarts=True)
 
