@@ -24,6 +24,7 @@ class WindowOperation:
         folding: The author's reduce or aggregate function, if it is one that is opened.
         allowed_lateness: How long a window is kept behind its end, in ms.
         late_data: Where records go that are too late for all their windows; None if they are dropped.
+        given: Names of the functions that the author gave, for explanations.
         ends_when_purged: Whether a window is over when it is purged: it will not get another record.
     """
 
@@ -35,6 +36,7 @@ class WindowOperation:
     folding: Function | None = None
     allowed_lateness: int = 0
     late_data: OutputTag | None = None
+    given: tuple[str, ...] = ()
     ends_when_purged: bool = False
 
 

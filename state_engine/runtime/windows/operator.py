@@ -56,6 +56,10 @@ class WindowAdapter(Adapter):
         its_own = EventTimeTrigger if self._event_time else ProcessingTimeTrigger
         self._trigger_ends = type(operation.trigger) is its_own and not self._lateness
 
+    @property
+    def argument(self) -> str:
+        return ", ".join([*self._do.given, f"windows={self._do.assigner!r}"])
+
     def open(self, runtime_context: Any) -> None:
         do, context = self._do, runtime_context
         self._keys, self._time, self._timers = context.keys, context.time, context.timers

@@ -1,13 +1,11 @@
 """What an author says about the windows of a stream, and what is made of it, without Spark: tests use it too."""
 
-import typing
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from state_engine.api.durations import as_milliseconds
 from state_engine.api.functions import AggregateFunction, Function, ReduceFunction
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.type_hints import type_information
 from state_engine.api.types import StructType, TypeInformation
 from state_engine.api.windows import (
     Evictor,
@@ -18,7 +16,8 @@ from state_engine.api.windows import (
     WindowFunction,
 )
 from state_engine.api.windows.assigners import CountWindowAssigner
-from state_engine.errors import JobDefinitionError, UnsupportedTypeError
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.windows.checks import accumulator_type_of, checked
 from state_engine.runtime.windows.contents import (
     AggregatedContents,
     Aggregating,
@@ -58,7 +57,7 @@ class WindowedStream(Generic[R]):
         has_event_time: bool = True,
     ) -> None:
         self._columns = columns
-        self._assigner: WindowAssigner[Any, Any] = _checked(assigner, WindowAssigner, "window()")
+        self._assigner: WindowAssigner[Any, Any] = checked(assigner, WindowAssigner, "window()")
         if assigner.is_event_time() and not has_event_time:
             raise JobDefinitionError(
                 f"window() got {type(assigner).__name__} on a stream without event time.",
@@ -77,7 +76,7 @@ class WindowedStream(Generic[R]):
 
     def trigger(self, trigger: Trigger[Any, Any]) -> "WindowedStream[R]":
         """Says when windows fire, in place of what the assigner says."""
-        _checked(trigger, Trigger, "trigger()")
+        checked(trigger, Trigger, "trigger()")
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise JobDefinitionError(
                 f"{type(trigger).__name__} cannot be used with {type(self._assigner).__name__}, whose windows merge.",
@@ -88,7 +87,7 @@ class WindowedStream(Generic[R]):
 
     def evictor(self, evictor: Evictor) -> "WindowedStream[R]":
         """Says which elements leave a window before or after its function; the window then keeps all of them."""
-        self._evictor = _checked(evictor, Evictor, "evictor()")
+        self._evictor = checked(evictor, Evictor, "evictor()")
         return self
 
     def allowed_lateness(self, time_ms: Any) -> "WindowedStream[R]":
@@ -110,7 +109,7 @@ class WindowedStream(Generic[R]):
         Args:
             output_tag: Its columns are those of the stream. `get_side_output` of the result gives the stream.
         """
-        self._late_data = _checked(output_tag, OutputTag, "side_output_late_data()")
+        self._late_data = checked(output_tag, OutputTag, "side_output_late_data()")
         if output_tag.type_info not in (None, self._columns):
             raise JobDefinitionError(
                 f"side_output_late_data() got {output_tag!r} with {output_tag.type_info}; the stream has "
@@ -145,8 +144,7 @@ class WindowedStream(Generic[R]):
         if self._evictor is not None:
             contents = EvictableContents(self._columns, self._evictor, Reducing(reduce_function))
         output = self._columns if output_type is None and window_function is None else output_type
-        folding = reduce_function if isinstance(reduce_function, Function) else None
-        return self._end("reduce", contents, window_function, output, uid, folding)
+        return self._end("reduce", contents, window_function, output, uid, reduce_function)
 
     def aggregate(
         self,
@@ -166,9 +164,9 @@ class WindowedStream(Generic[R]):
             output_type: Columns of the rows; required.
             uid: Stable name of the operator.
         """
-        _checked(aggregate_function, AggregateFunction, "aggregate()")
+        checked(aggregate_function, AggregateFunction, "aggregate()")
         if self._evictor is None:
-            accumulator = _accumulator_type(aggregate_function, accumulator_type)
+            accumulator = accumulator_type_of(aggregate_function, accumulator_type)
             contents: WindowContents = AggregatedContents(aggregate_function, accumulator)
         else:
             contents = EvictableContents(self._columns, self._evictor, Aggregating(aggregate_function))
@@ -184,7 +182,7 @@ class WindowedStream(Generic[R]):
             output_type: Columns of the rows; required.
             uid: Stable name of the operator.
         """
-        _checked(window_function, WindowFunction, "apply()")
+        checked(window_function, WindowFunction, "apply()")
         return self._end("apply", self._listed(), window_function, output_type, uid)
 
     def process(
@@ -195,7 +193,7 @@ class WindowedStream(Generic[R]):
         uid: str | None = None,
     ) -> R:
         """Applies a function to all records of a window, with state; as `apply`."""
-        _checked(process_window_function, ProcessWindowFunction, "process() on windows")
+        checked(process_window_function, ProcessWindowFunction, "process() on windows")
         return self._end("process", self._listed(), process_window_function, output_type, uid)
 
     def _listed(self) -> WindowContents:
@@ -208,7 +206,7 @@ class WindowedStream(Generic[R]):
         function: AnyWindowFunction | None,
         output_type: Any,
         uid: str | None,
-        folding: Function | None = None,
+        folding: Any = None,
     ) -> R:
         if function is not None and not isinstance(function, (WindowFunction, ProcessWindowFunction)):
             raise JobDefinitionError(
@@ -226,32 +224,13 @@ class WindowedStream(Generic[R]):
             trigger=self._trigger or self._assigner.get_default_trigger(None),
             contents=contents,
             function=function,
-            folding=folding,
+            folding=folding if isinstance(folding, Function) else None,
+            given=tuple(getattr(f, "__qualname__", type(f).__name__) for f in (folding, function) if f is not None),
             allowed_lateness=self._lateness,
             late_data=self._late_data,
             ends_when_purged=self._trigger is None and isinstance(self._assigner, CountWindowAssigner),
         )
         return self._add(WindowAdapter(operation), output_type, uid)
-
-
-def _checked(given: Any, wanted: type, what: str) -> Any:
-    if not isinstance(given, wanted):
-        raise JobDefinitionError(f"{what} got {given!r}.", action=f"Give an object of a {wanted.__name__}.")
-    return given
-
-
-def _accumulator_type(function: AggregateFunction, declared: Any) -> TypeInformation:
-    if declared is not None:
-        return type_information(declared)
-    try:
-        hint = typing.get_type_hints(function.create_accumulator).get("return")
-        return type_information(hint)
-    except (UnsupportedTypeError, NameError, TypeError):
-        raise JobDefinitionError(
-            f"The type of {type(function).__name__}'s accumulator is not known.",
-            action="Give accumulator_type, such as Types.TUPLE([Types.LONG(), Types.DOUBLE()]), or declare what "
-            "create_accumulator returns: def create_accumulator(self) -> tuple[int, float].",
-        ) from None
 
 
 __all__ = ["AnyWindowFunction", "WindowedStream"]

@@ -1,6 +1,7 @@
 """What window functions are given, the event time of their rows, and what is refused when a job is built."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import add
 from typing import Any
 
@@ -15,6 +16,7 @@ from state_engine.api import (
     ProcessWindowFunction,
     ReduceFunction,
     ReducingStateDescriptor,
+    StateTtlConfig,
     Time,
     Types,
     ValueStateDescriptor,
@@ -31,6 +33,9 @@ from state_engine.api.windows import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    Window,
+    WindowAssigner,
+    WindowSerializer,
 )
 from state_engine.errors import DuplicateStateError, JobDefinitionError, LakestateError, UserFunctionError
 from state_engine.runtime.emitted import EVENT_TIME
@@ -207,6 +212,92 @@ class TestContext:
         assert Life.calls[2:] == ["close", "close"]
 
 
+@dataclass(frozen=True)
+class Grade(Window):
+    """Windows of a kind that the library does not know."""
+
+    name: str
+
+    def max_timestamp(self) -> int:
+        return 99 if self.name == "small" else 199
+
+
+class GradeSerializer(WindowSerializer[Grade]):
+    def serialize(self, window: Grade) -> str:
+        return f"grade:{window.name}"
+
+    def deserialize(self, text: str) -> Grade:
+        return Grade(text.removeprefix("grade:"))
+
+
+class Graded(WindowAssigner[Any, Grade]):
+    """By what a record holds; the first record of a key is in no window."""
+
+    def __init__(self) -> None:
+        self.seen = ValueStateDescriptor("seen", Types.BOOLEAN())
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Grade]:
+        runtime = context.get_runtime_context()
+        assert runtime.get_task_name() == "operator"
+        seen = runtime.get_state(self.seen)
+        if not seen.value():
+            seen.update(True)
+            return []
+        return [Grade("small" if element.n < 10 else "large")]
+
+    def get_default_trigger(self, env: Any) -> Any:
+        return EventTimeTrigger()
+
+    def get_window_serializer(self) -> GradeSerializer:
+        return GradeSerializer()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class TestAnAssignerOfTheAuthors:
+    def test_windows_of_its_own_kind_survive_a_restore(self, windowed: Any, sum_of_n: Any) -> None:
+        class Named(WindowFunction[Any, Any, Any, Any]):
+            def apply(self, key: Any, window: Grade, inputs: Any) -> Any:
+                yield window.name, sum(i.n for i in inputs)
+
+        def start(parallelism: int) -> Any:
+            return windowed(Graded(), parallelism=parallelism).reduce(sum_of_n, Named(), "name string, n bigint")
+
+        with start(1) as run:
+            run.process_elements([("a", 1), ("a", 2), ("a", 30)], [1, 2, 3])
+            assert {row["namespace"] for row in run.snapshot().table("window-contents").to_pylist()} == {
+                "grade:small",
+                "grade:large",
+            }
+        with start(3) as other:
+            other.initialize_state(run.snapshot())
+            other.process_elements([("a", 4), ("a", 50)], [4, 5])
+            other.process_watermark(99)
+            assert other.extract_output_values() == [("small", 6)]
+            other.process_watermark(199)
+            assert other.extract_output_values()[1:] == [("large", 80)]
+            assert {n: s for n, s in other.snapshot().states().items() if s} == {"seen": {"a": True}}
+
+
+def test_the_state_of_a_window_may_expire(windowed: Any) -> None:
+    class Remembers(ProcessWindowFunction[Any, Any, Any, Any]):
+        def process(self, key: Any, context: Any, elements: Any) -> Any:
+            descriptor = ValueStateDescriptor("calls", Types.LONG())
+            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(10)).build())
+            calls = context.window_state().get_state(descriptor)
+            yield key, calls.value()
+            calls.update((calls.value() or 0) + 1)
+
+    with windowed(TUMBLING).allowed_lateness(50).process(Remembers(), "k string, calls bigint") as run:
+        run.process_element(("a", 1), 1)
+        run.process_watermark(9)
+        for now in (5, 100):
+            run.set_processing_time(now)
+            run.process_element(("a", 1), 1)
+    assert run.extract_output_values() == [("a", None), ("a", 1), ("a", None)]
+
+
 class Collecting:
     """An operator whose rows have event times."""
 
@@ -307,6 +398,13 @@ REFUSED: dict[str, Any] = {
 def test_what_is_refused(message: str) -> None:
     with pytest.raises(JobDefinitionError, match=message):
         REFUSED[message](stream_of(TUMBLING))
+
+
+def test_an_operator_explains_itself() -> None:
+    adapter = stream_of(TUMBLING).aggregate(Untyped(), Tagged(), Types.LONG(), "k string")
+    windows = "windows=TumblingEventTimeWindows(size=10, slide=10, offset=0)"
+    assert (adapter.verb, adapter.argument) == ("aggregate", f"Untyped, Tagged, {windows}")
+    assert stream_of(TUMBLING).reduce(add).argument == f"add, {windows}"
 
 
 def test_an_assigner_is_wanted() -> None:
