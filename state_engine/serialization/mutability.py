@@ -6,6 +6,8 @@ differ from what the next one reads, or results would depend on where epochs are
 
 import copy
 import datetime
+import decimal
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +31,8 @@ Conform = Callable[[Any], Any]
 _PLAIN: dict[str, type] = {
     **dict.fromkeys(INTEGERS, int),
     "boolean": bool,
+    "float": float,
+    "double": float,
     "string": str,
     "date": datetime.date,
 }
@@ -47,7 +51,7 @@ def is_immutable(type_info: TypeInformation) -> bool:
 def plain_type(type_info: TypeInformation) -> type | None:
     """Returns the class whose values are read back from Arrow as they were written; None where there is none.
 
-    (An int put into a double is not, nor is an IntEnum or a NumPy scalar put into an integer.)
+    (An IntEnum or a NumPy scalar put into an integer is not. Floats are those that `conformer` let in.)
     """
     return _PLAIN.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
@@ -71,11 +75,13 @@ def conformer(type_info: TypeInformation) -> Conform | None:
     """Returns what makes a value that an author put the object that a load would give, sharing nothing that can change.
 
     A value that does not fit its type is copied as it is: the writer refuses it by name when the epoch ends. None
-    where there is nothing to do, which is so for all atoms but binary.
+    where there is nothing to do, which is so for whole numbers, strings, booleans and dates.
     """
     match type_info:
-        case AtomicType("binary"):
-            return _conform_binary
+        case AtomicType(name):
+            return _ATOMS.get(name)
+        case DecimalType(_, scale):
+            return _decimal_conformer(scale)
         case ListType(element):
             return _list_conformer(conformer(element))
         case MapType(key, value):
@@ -104,6 +110,51 @@ def _codec_conformer(type_info: CodecType) -> Conform:
 
 def _conform_binary(value: Any) -> Any:
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def _conform_double(value: Any) -> Any:
+    return float(value) if type(value) is int or isinstance(value, np.floating) else value
+
+
+def _conform_float(value: Any) -> Any:
+    """32 bits; what they cannot hold is left for the writer to refuse."""
+    if type(value) is not float and type(value) is not int and not isinstance(value, np.floating):
+        return value
+    try:
+        return _SINGLE.unpack(_SINGLE.pack(value))[0]
+    except (OverflowError, struct.error):
+        return value
+
+
+def _conform_timestamp(value: Any) -> Any:
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None or value.tzinfo is datetime.UTC:
+        return value
+    return value.astimezone(datetime.UTC)
+
+
+def _decimal_conformer(scale: int) -> Conform:
+    unit = decimal.Decimal(1).scaleb(-scale)
+
+    def conform_decimal(value: Any) -> Any:
+        if type(value) is not decimal.Decimal and type(value) is not int:
+            return value
+        try:
+            conformed = _DIGITS.quantize(decimal.Decimal(value), unit)
+        except decimal.InvalidOperation:
+            return value
+        return conformed if conformed == value else value  # the writer refuses what would have to be rounded
+
+    return conform_decimal
+
+
+_SINGLE = struct.Struct("<f")
+_DIGITS = decimal.Context(prec=77)
+_ATOMS: dict[str, Conform] = {
+    "binary": _conform_binary,
+    "double": _conform_double,
+    "float": _conform_float,
+    "timestamp": _conform_timestamp,
+}
 
 
 def _list_conformer(conform: Conform | None) -> Conform:

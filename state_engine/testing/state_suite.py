@@ -207,6 +207,31 @@ class ValueStateSuite(StateLogSuite):
             harness.state(descriptor).update(put)
             harness.everywhere(descriptor, lambda at, expected=expected: same(at("a").value(), expected))  # type: ignore[misc]
 
+    def test_value_is_at_once_what_a_load_gives(self) -> None:
+        noon = datetime.datetime(2026, 3, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+        given: list[tuple[Any, Any, Any]] = [
+            ("double", 3, "3.0"),
+            ("double", np.float64(1.5), "1.5"),
+            ("float", 0.1, repr(_SINGLE)),
+            ("float", 16_777_217, "16777216.0"),
+            ("decimal(10,3)", decimal.Decimal("1.5"), "Decimal('1.500')"),
+            ("decimal(10,3)", 2, "Decimal('2.000')"),
+            ("timestamp", noon, repr(noon.astimezone(datetime.UTC))),
+        ]
+        for hint, put, expected in given:
+            harness = self.harness()
+            value, listed = ValueStateDescriptor("v", hint), ListStateDescriptor("l", hint)
+            mapped, row = MapStateDescriptor("m", hint, hint), ValueStateDescriptor("r", f"struct<a:{hint}>")
+            harness.state(value).update(put)
+            harness.state(listed).add_all([put, put])
+            harness.state(mapped).put(put, put)
+            harness.state(row).update((put,))
+            harness.everywhere(value, lambda at, e=expected: same(repr(at("a").value()), e))  # type: ignore[misc]
+            harness.everywhere(listed, lambda at, e=expected: same(repr(list(at("a").get())), f"[{e}, {e}]"))  # type: ignore[misc]
+            harness.everywhere(mapped, lambda at, e=expected: same(repr(list(at("a").items())), f"[({e}, {e})]"))  # type: ignore[misc]
+            harness.everywhere(mapped, lambda at, p=put, e=expected: same(repr(at("a").get(p)), e))  # type: ignore[misc]
+            harness.everywhere(row, lambda at, e=expected: same(repr(at("a").value().a), e))  # type: ignore[misc]
+
     def test_value_of_a_later_epoch_is_what_a_load_gives(self) -> None:
         given: list[tuple[Any, Any, Any]] = [("double", 3, 3.0), ("float", 0.1, _SINGLE), ("bigint", np.int64(3), 3)]
         for hint, put, expected in given:
