@@ -111,6 +111,16 @@ class OperatorNode:
         return [(edge.origin, n) for n, edge in enumerate(self.edges) if isinstance(edge.origin, OperatorNode)]
 
     @property
+    def broadcast_inputs(self) -> list[int]:
+        """The inputs whose records go to every subtask."""
+        return sorted({edge.input for edge in self.edges if edge.broadcast})
+
+    @property
+    def carries_group(self) -> bool:
+        """Whether records carry the key group by which they are routed: not every one has a key that says it."""
+        return not self.key or bool(self.broadcast_inputs)
+
+    @property
     def timed(self) -> bool:
         """Whether its records have event times."""
         return any(edge.timed for edge in self.edges)
@@ -139,13 +149,14 @@ class Edge:
     """The way from a source or an operator's main output into an input of an operator.
 
     `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame. With a
-    `strategy` the records get event times and watermarks of their own.
+    `strategy` the records get event times and watermarks of their own, with `broadcast` every subtask gets all.
     """
 
     origin: SourceNode | OperatorNode
     steps: tuple[Step, ...] = ()
     input: int = 1
     strategy: WatermarkStrategy | None = None
+    broadcast: bool = False
 
     @property
     def timed(self) -> bool:

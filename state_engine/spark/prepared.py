@@ -15,7 +15,9 @@ from pyspark.util import PythonEvalType
 
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
+from state_engine.key_groups import range_of
 from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.runtime.two_inputs import INPUT
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction, timing_names
 from state_engine.spark.names import quote_always
@@ -60,7 +62,7 @@ class Prepared:
         self._sources = sources
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         self._ours = [*timing_names(node), CONTROL]
-        columns = [*node.input.names, *([] if node.key else [GROUP]), *self._ours]
+        columns = [*node.input.names, *([GROUP] if node.carries_group else []), *self._ours]
         time = f"{EVENT_TIME} bigint, " if node.emits_event_time else ""
         output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {time}{CONTROL_DDL}"
         self._map = ArrowMap(session, function, output, columns)
@@ -79,7 +81,7 @@ class Prepared:
         if not outputs:
             frames.append(self._control_rows._jdf)
         jdf = reduce(lambda one, other: one.union(other), frames)
-        if not self._node.key:
+        if self._node.carries_group:
             jdf = jdf.selectExpr(self._with_group)
         jdf = jdf.repartitionById(self._own.parallelism, self._subtask)
         if self._order is not None:
@@ -105,7 +107,8 @@ class Prepared:
 
     @cached_property
     def _with_group(self) -> Any:
-        return self._sequence([*self._input, f"{self._group} as {GROUP}", *self._ours])
+        spread = everywhere(self._node, self._own, self._group) if self._node.broadcast_inputs else self._group
+        return self._sequence([*self._input, f"{spread} as {GROUP}", *self._ours])
 
     @property
     def _input(self) -> list[str]:
@@ -127,7 +130,7 @@ class Prepared:
 
     @cached_property
     def _subtask(self) -> Any:
-        group = self._group if self._node.key else GROUP
+        group = GROUP if self._node.carries_group else self._group
         column: Any = F.expr(f"cast({group} * {self._own.parallelism} div {self._own.max_parallelism} as int)")
         return column._jc
 
@@ -150,4 +153,17 @@ def group_expression(node: OperatorNode, max_parallelism: int) -> str:
     return f"cast(pmod({hashed}, {max_parallelism}) as int)"
 
 
-__all__ = ["ArrowMap", "Prepared", "group_expression"]
+def everywhere(node: OperatorNode, own: OperatorPlan, group: str) -> str:
+    """Returns the key groups of a record as Spark SQL, one row for each: a broadcast record is in one of every subtask.
+
+    Args:
+        node: An operator with a broadcast input.
+        own: Its parallelism.
+        group: Key group of a mark, or of any other record.
+    """
+    firsts = (range_of(n, own.parallelism, own.max_parallelism).first for n in range(own.parallelism))
+    broadcast = f"{INPUT} in ({', '.join(map(str, node.broadcast_inputs))})" if node.two_inputs else "true"
+    return f"explode(if({IS_MARK} or not ({broadcast}), array({group}), array({', '.join(map(str, firsts))})))"
+
+
+__all__ = ["ArrowMap", "Prepared", "everywhere", "group_expression"]

@@ -13,27 +13,16 @@ from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
-from state_engine.runtime.shared_columns import OWN
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.connected_streams import ConnectedStreams
-from state_engine.spark.graph import (
-    Edge,
-    MapStep,
-    OperatorNode,
-    SelectStep,
-    SinkNode,
-    SourceNode,
-    Step,
-    TimeStep,
-    WhereStep,
-)
+from state_engine.spark.edges import check_distinct, with_step
+from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, Step, TimeStep, WhereStep
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.sinks import DiscardingSink, Sink
-from state_engine.spark.timing import timing_columns, with_event_time
-from state_engine.spark.upstream import check_upstream
+from state_engine.spark.timing import timing_columns
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
@@ -69,21 +58,8 @@ class DataStream:
         return self._job.session.createDataFrame([], ddl_of(self._columns))
 
     def _with(self, step: Step, columns: StructType) -> "DataStream":
-        return DataStream(self._job, tuple(self._step(edge, step) for edge in self._edges), columns)
-
-    def _step(self, edge: Edge, step: Step) -> Edge:
-        source = edge.origin
-        if isinstance(source, SourceNode) and isinstance(step, (SelectStep, WhereStep)):
-            changed = _selected(source.df, step) if isinstance(step, SelectStep) else source.df.where(step.condition)
-            check_upstream(changed)
-            return replace(edge, origin=replace(source, df=changed))
-        if self._output != MAIN or isinstance(source, SourceNode):
-            raise UnsupportedTopologyError(
-                "This transformation is possible only between two operators.",
-                action="Transform the DataFrame in front of from_stream(), or the rows inside the function; "
-                "map(..., uid=...) is an operator itself.",
-            )
-        return replace(edge, steps=(*edge.steps, step))
+        ends = self._output != MAIN
+        return DataStream(self._job, tuple(with_step(edge, step, ends=ends) for edge in self._edges), columns)
 
     @property
     def _is_between(self) -> bool:
@@ -165,17 +141,7 @@ class DataStream:
                 action="Give WatermarkStrategy.for_bounded_out_of_orderness(...).with_timestamp_column(...).",
             )
         columns = tuple(timing_columns(self._frame(), watermark_strategy))
-        edges = []
-        for edge in self._edges:
-            origin = edge.origin
-            if isinstance(origin, SourceNode):
-                df = with_event_time(origin.df, self._columns, watermark_strategy, columns)
-                check_upstream(df)
-                timed = replace(edge, origin=replace(origin, df=df))
-            else:
-                timed = self._step(edge, TimeStep(self._columns, watermark_strategy, columns))
-            edges.append(replace(timed, strategy=watermark_strategy))
-        return DataStream(self._job, tuple(edges), self._columns)
+        return self._with(TimeStep(self._columns, watermark_strategy, columns), self._columns)
 
     @property
     def has_event_time(self) -> bool:
@@ -198,7 +164,26 @@ class DataStream:
             raise JobDefinitionError("key_by() got no columns.", action="Name at least one.")
         key_columns(self._columns, columns)
         check_columns(self._columns, order_by)
-        return KeyedStream(self, tuple(columns), tuple(order_by))
+        return KeyedStream(self._partitioned(broadcast=False), tuple(columns), tuple(order_by))
+
+    def broadcast(self) -> "DataStream":
+        """Sends every record to every subtask of the next operator, which has no key, or takes it as one of two inputs.
+
+        Each subtask calls its function for every record, and emits what that gives. `key_by` behind it takes it back.
+
+        Raises:
+            UnsupportedTopologyError: This is a side output.
+        """
+        self.feeding()
+        return self._partitioned(broadcast=True)
+
+    def _partitioned(self, *, broadcast: bool) -> "DataStream":
+        edges = tuple(replace(edge, broadcast=broadcast) for edge in self._edges)
+        return DataStream(self._job, edges, self._columns, self._output)
+
+    @property
+    def _is_broadcast(self) -> bool:
+        return any(edge.broadcast for edge in self._edges)
 
     def process(self, function: ProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Applies a function without keyed state."""
@@ -256,7 +241,8 @@ class DataStream:
 
         Raises:
             JobDefinitionError: A stream has other columns than this one, is of another job, or no stream at all.
-            UnsupportedTopologyError: A stream is a side output, or two of them begin at one source or operator.
+            UnsupportedTopologyError: A stream is a side output, two of them begin at one source or operator, or only
+                some of them are broadcast.
         """
         edges = self.feeding()
         for stream in streams:
@@ -266,9 +252,13 @@ class DataStream:
                     f"union() of {self._columns.ddl()} and {stream.columns.ddl()}.",
                     action="Bring them to the same names, types and order by select(...), or connect() them.",
                 )
+            if stream._is_broadcast != self._is_broadcast:
+                raise UnsupportedTopologyError(
+                    "union() of a broadcast stream and one that is not.", action="Put broadcast() behind union()."
+                )
             self.check_meets(stream)
             edges = (*edges, *stream.feeding())
-            _check_distinct(edges)
+            check_distinct(edges)
         return DataStream(self._job, edges, self._columns)
 
     def connect(self, other: "DataStream") -> ConnectedStreams:
@@ -300,7 +290,7 @@ class DataStream:
                 f"Streams of the jobs {self._job.name!r} and {other._job.name!r} cannot come together.",
                 action="Begin both with from_stream() of one job.",
             )
-        _check_distinct((*self.feeding(), *other.feeding()))
+        check_distinct((*self.feeding(), *other.feeding()))
 
     def claim_uid(self, uid: str | None, kind: str) -> str:
         """Takes the uid of an operator behind this stream."""
@@ -352,30 +342,6 @@ class DataStream:
         name = self._job.claim_sink_uid(uid, place)
         operator.sinks.append(SinkNode(name, self._output, sink))
         return self
-
-
-def _selected(df: DataFrame, step: SelectStep) -> DataFrame:
-    """Returns what the expressions give, and the columns of ours, also where an expression is `*`."""
-    ours = [name for name in df.columns if name.startswith(OWN)]
-    kept = [f"{name} as {name}_kept" for name in ours]
-    changed = df.selectExpr(*step.expressions, *kept)
-    if not ours:
-        return changed
-    names = [name for name in changed.columns if not name.startswith(OWN)]
-    return changed.selectExpr(*map(quote_always, names), *(f"{name}_kept as {name}" for name in ours))
-
-
-def _check_distinct(edges: Sequence[Edge]) -> None:
-    """Raises UnsupportedTopologyError if two of the streams that come together begin at one source or operator."""
-    begun: set[tuple[type, object]] = set()
-    for origin in (edge.origin for edge in edges):
-        one = (type(origin), origin.number if isinstance(origin, SourceNode) else origin.uid)
-        if one in begun:
-            raise UnsupportedTopologyError(
-                "A stream comes together with itself; an epoch would run what is in front of it twice.",
-                action="Do both in one function, or read the source a second time, with a spark.readStream of its own.",
-            )
-        begun.add(one)
 
 
 __all__ = ["DataStream"]

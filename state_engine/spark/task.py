@@ -133,10 +133,10 @@ class Subtask:
         mark = batch.column(CONTROL)[0].as_py()
         if mark is not None:
             return group_of_mark(mark)
-        key = self._spec.operator.key
-        if not key:
+        if GROUP in batch.schema.names:
             group: int = batch.column(GROUP)[0].as_py()
             return group
+        key = self._spec.operator.key
         codec = KeyCodec(key, self._own.max_parallelism)
         return codec.key_group(codec.read([batch.column(c.name).slice(0, 1) for c in key])[0])
 

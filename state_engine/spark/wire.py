@@ -3,9 +3,10 @@
 Every row carries one column of ours, `control`: null for a record, bytes for a mark. A mark is a control row in front
 of the first operator, or a barrier behind one; it begins with the key group by which it is routed, in five digits, and
 a barrier follows in a barrier's mark. A record is routed by its key, so that nothing else of ours has to be exchanged
-with each record: a column more costs a tenth of an epoch. Only records of operators without a key carry the
-key group by which they are spread, in `group`. Records with event times carry these in `EVENT_TIME`, and `partition`
-where an operator has to tell whose event time it is: `<edge>|<partition>`, null for an edge that passes on a watermark.
+with each record: a column more costs a tenth of an epoch. Only records of operators without a key, or with a broadcast
+input, carry the key group by which they are routed, in `group`. Records with event times carry these in `EVENT_TIME`,
+and `partition` where an operator has to tell whose event time it is: `<edge>|<partition>`, null for an edge that passes
+on a watermark.
 """
 
 import msgspec
