@@ -20,6 +20,7 @@ class TwoInputs:
         second: Columns of input 2.
         places: Position of each column of input 2 among the shared ones.
         columns: The shared columns; the last one is `INPUT`.
+        second_key: Key columns of input 2.
         second_order: Columns by which the records of input 2 are sorted.
     """
 
@@ -27,6 +28,7 @@ class TwoInputs:
     second: StructType
     places: tuple[int, ...]
     columns: StructType
+    second_key: tuple[str, ...] = ()
     second_order: tuple[str, ...] = ()
 
     def column_of(self, input_: int, place: int) -> int | None:
@@ -77,7 +79,7 @@ def two_inputs(first: KeyedInput, second: KeyedInput) -> TwoInputs:
             fixed[right] = place
     places = shared.take(second.columns, fixed)
     shared.add(INPUT, Types.BYTE())
-    return TwoInputs(first.columns, second.columns, places, shared.columns, second.order_by)
+    return TwoInputs(first.columns, second.columns, places, shared.columns, second.key, second.order_by)
 
 
 def _named(one: KeyedInput, names: Sequence[str]) -> str:

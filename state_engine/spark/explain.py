@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.outputs import MAIN
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SourceNode, Step, TimeStep, WhereStep
@@ -28,7 +29,7 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an operator.
 
     `upstream` is the uid of an operator or the name of a source, `ship` how records find their subtask, as Flink's
-    plans say it: `HASH(k)`, or `REBALANCE` without key.
+    plans say it: `HASH(k)`, `BROADCAST`, or `REBALANCE` without key.
     """
 
     upstream: str
@@ -145,12 +146,15 @@ def _stage(node: OperatorNode) -> int:
 def _input(node: OperatorNode, edge: Edge) -> InputPlan:
     origin = edge.origin
     is_source = isinstance(origin, SourceNode)
+    key, order_by = node.key, node.order_by
+    if node.two_inputs is not None and edge.input == 2:
+        key, order_by = node.two_inputs.second_key, node.two_inputs.second_order
     return InputPlan(
         upstream=origin.name if isinstance(origin, SourceNode) else origin.uid,
         is_source=is_source,
         input=edge.input,
-        ship=f"HASH({', '.join(node.key)})" if node.key else "REBALANCE",
-        order_by=node.order_by,
+        ship="BROADCAST" if edge.broadcast else f"HASH({', '.join(key)})" if key else "REBALANCE",
+        order_by=order_by,
         steps=tuple(map(_step, edge.steps)),
         event_time="" if is_source else _event_time(edge),
     )
@@ -181,6 +185,8 @@ def _function(node: OperatorNode) -> str:
     function = node.function
     if isinstance(function, Adapter):
         return f"{function.verb}({function.argument})"
+    if isinstance(function, CoAdapter):
+        return f"{function.verb}({type(function.function).__name__})"
     return type(function).__name__
 
 

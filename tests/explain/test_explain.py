@@ -12,7 +12,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from lakestate.explain import explain
-from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.api import CoMapFunction, KeyedProcessFunction, Types, ValueStateDescriptor
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
 from state_engine.spark.dry import DrySession, NeedsSparkError
 from state_engine.spark.explain import explain_job
@@ -105,6 +105,30 @@ def test_several_streams_and_what_stands_between(recwarn: pytest.WarningsRecorde
     assert [(sink.kind, sink.uid) for sink in last.sinks] == [
         ("MemorySink", "out"),
         ("DiscardingSink", f"{last.uid}.main.1"),
+    ]
+
+
+class Both(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return None
+
+    def map2(self, value: Any) -> Any:
+        return None
+
+
+def test_two_inputs_have_their_own_keys_and_orders() -> None:
+    job, spark = StreamJob("two", root="/tmp/x"), DrySession()
+    one, two, three = (job.from_stream(spark.readStream.schema("k string, v int").csv(p), p) for p in "xyz")
+    first = one.connect(two.broadcast()).map(Both(), "k string, v int", uid="first")
+    keyed = first.connect(three).key_by("k", "k", order_by1=["v"])
+    keyed.map(Both(), "k string, v int", uid="second")
+    plan = explain_job(job)
+    assert [operator.function for operator in plan.operators] == ["map(Both)", "map(Both)"]
+    assert [(way.upstream, way.input, way.ship, way.order_by) for op in plan.operators for way in op.inputs] == [
+        ("x", 1, "REBALANCE", ()),
+        ("y", 2, "BROADCAST", ()),
+        ("first", 1, "HASH(k)", ("v",)),
+        ("z", 2, "HASH(k)", ()),
     ]
 
 
