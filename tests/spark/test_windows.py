@@ -1,5 +1,6 @@
 """Windows in real streams: each kind, late records, a trigger, an evictor, a restart at another parallelism."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from state_engine.api.windows import (
     TumblingProcessingTimeWindows,
 )
 from state_engine.errors import JobDefinitionError
-from state_engine.inspect import open_job, read_state
+from state_engine.inspect import open_job, read_state, run_sql
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -56,8 +57,11 @@ class Files:
         schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
         rows = [dict(zip(schema.names, event, strict=True)) for event in events]
         path = self.folder / f"part-{self.count:04d}.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path.with_name(f".{path.name}"))
-        path.with_name(f".{path.name}").rename(path)
+        temporary = path.with_name(f".{path.name}")
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
+        modified = 1_600_000_000 + 10 * self.count  # Spark reads the oldest first, and clocks of files are coarse
+        os.utime(temporary, (modified, modified))
+        temporary.rename(path)
         self.count += 1
         return self
 
@@ -106,6 +110,7 @@ def grouped(events: list[Event], windows_of: Any) -> list[tuple[Any, ...]]:
     return sorted((k, start, " ".join(map(str, vs))) for (k, start), vs in found.items())
 
 
+OPEN_WINDOWS = """select distinct namespace from windows."window-contents" where k = 'k0' order by namespace"""
 EVENTS_IN_ORDER: list[Event] = [(f"k{n % 3}", n, 7 * n + (200 if n > 11 else 0)) for n in range(24)]
 SESSIONS = EventTimeSessionWindows.with_gap(ms(50))
 TIME_WINDOWS: dict[str, Any] = {
@@ -143,7 +148,11 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
     files, root = Files(tmp_path / "in"), tmp_path / "root"
     name = f"published-{type(backend).__name__}"
     sink = MemorySink(name)
-    for first, last, ends in ((0, 6, False), (6, 15, False), (15, 24, True)):
+    for first, last, ends, still_open in (
+        (0, 6, False, ["0/40", "20/60"]),
+        (6, 15, False, ["260/300", "280/320"]),
+        (15, 24, True, []),
+    ):
         for n in range(first, last, 3):
             files.add(*EVENTS_IN_ORDER[n : n + 3])
         job = StreamJob(name, root=str(root), parallelism=2 + ends, state_backend=backend, checkpoint_interval_ms=1)
@@ -151,6 +160,9 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
         windows.apply(Seen(), SEEN, uid="windows").sink_to(sink, uid="out")
         run_all(job)
         assert any(row.status == "completed" for row in open_job(str(root), name).checkpoints())
+        if not ends:
+            stored = run_sql(str(root), name, OPEN_WINDOWS, live=True).to_pylist()
+            assert [row["namespace"] for row in stored] == still_open
     assert rows(sink) == grouped(EVENTS_IN_ORDER, lambda at: [at // 20 * 20, at // 20 * 20 - 20])
 
 

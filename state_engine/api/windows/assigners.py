@@ -25,6 +25,7 @@ from state_engine.api.windows.windows import (
     TimeWindowSerializer,
     Window,
     WindowSerializer,
+    event_time,
 )
 from state_engine.errors import JobDefinitionError
 
@@ -233,7 +234,7 @@ class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
     """
 
     def __init__(self, window_size: int, window_slide: int, state_name: str) -> None:
-        if window_size < 1 or window_slide < 1:
+        if not all(type(n) is int and n >= 1 for n in (window_size, window_slide)):
             raise JobDefinitionError(
                 f"{type(self).__name__} got size={window_size}, slide={window_slide}.", action="Give 1 or more."
             )
@@ -285,17 +286,6 @@ class CountSlidingWindowAssigner(CountWindowAssigner):
         return CountSlidingWindowAssigner(window_size, window_slide)
 
 
-def event_time(timestamp: int | None) -> int:
-    """Returns a record's event time.
-
-    Raises:
-        ValueError: It has none.
-    """
-    if timestamp is None:
-        raise ValueError("the record has no event time; put assign_timestamps_and_watermarks(...) in front of key_by()")
-    return timestamp
-
-
 def _size(size: Time) -> int:
     return as_milliseconds(size, "The size of a window")
 
@@ -322,5 +312,4 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
-    "event_time",
 ]

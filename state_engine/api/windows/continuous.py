@@ -6,7 +6,7 @@ from state_engine.api.descriptors import ReducingStateDescriptor
 from state_engine.api.durations import Time, as_milliseconds
 from state_engine.api.types import Types
 from state_engine.api.windows.triggers import Trigger, TriggerResult
-from state_engine.api.windows.windows import Window
+from state_engine.api.windows.windows import Window, event_time
 from state_engine.errors import JobDefinitionError
 
 
@@ -49,7 +49,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         ctx.register_event_time_timer(window.max_timestamp())
         state = self._state(ctx)
         if state.get() is None:
-            self._schedule(self._first(timestamp), window, state, ctx)
+            self._schedule(self._first(event_time(timestamp)), window, state, ctx)
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:

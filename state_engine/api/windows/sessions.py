@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from state_engine.api.durations import Time, as_milliseconds
-from state_engine.api.windows.assigners import MergingWindowAssigner, WindowAssigner, event_time
+from state_engine.api.windows.assigners import MergingWindowAssigner, WindowAssigner
 from state_engine.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
-from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, WindowSerializer
+from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, WindowSerializer, event_time
 from state_engine.errors import JobDefinitionError
 
 

@@ -203,9 +203,9 @@ class CountTrigger(Trigger[Any, Window]):
     """
 
     def __init__(self, window_size: int) -> None:
-        if window_size < 1:
+        if type(window_size) is not int or window_size < 1:
             raise JobDefinitionError(
-                f"A CountTrigger was told to fire after {window_size} elements.", action="Give 1 or more."
+                f"A CountTrigger was told to fire after {window_size!r} elements.", action="Give 1 or more."
             )
         self._window_size = window_size
         self._count = ReducingStateDescriptor("count", add, Types.LONG())
@@ -246,6 +246,8 @@ class PurgingTrigger(Trigger[Any, Window]):
     """
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:
+        if not isinstance(nested_trigger, Trigger):
+            raise JobDefinitionError(f"A PurgingTrigger got {nested_trigger!r}.", action="Give an object of a Trigger.")
         self.nested_trigger = nested_trigger
 
     @staticmethod

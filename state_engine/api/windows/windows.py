@@ -113,6 +113,17 @@ class GlobalWindow(Window):
         return "GlobalWindow()"
 
 
+def event_time(timestamp: int | None) -> int:
+    """Returns a record's event time.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if timestamp is None:
+        raise ValueError("the record has no event time; put assign_timestamps_and_watermarks(...) in front of key_by()")
+    return timestamp
+
+
 class WindowSerializer(ABC, Generic[W]):
     """Writes the windows of an assigner as text, and reads them. Differs from PyFlink's, which writes bytes."""
 
@@ -166,4 +177,5 @@ __all__ = [
     "TimeWindowSerializer",
     "Window",
     "WindowSerializer",
+    "event_time",
 ]

@@ -149,6 +149,7 @@ def test_count_windows_that_slide(assigner_context: Any, size: int, slide: int) 
         lambda: DynamicEventTimeSessionWindows.with_dynamic_gap(lambda e: 1),  # type: ignore[arg-type]
         lambda: CountTumblingWindowAssigner.of(0),
         lambda: CountSlidingWindowAssigner.of(2, 0),
+        lambda: CountTumblingWindowAssigner.of("3"),  # type: ignore[arg-type]
         lambda: TumblingEventTimeWindows.of(5),  # type: ignore[arg-type]
         lambda: SlidingEventTimeWindows.of(ms(5), 5),  # type: ignore[arg-type]
         lambda: EventTimeSessionWindows.with_gap(5),  # type: ignore[arg-type]

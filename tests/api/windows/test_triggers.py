@@ -109,9 +109,10 @@ class TestCount:
         assert trigger.on_event_time(9, W(0, 10), trigger_context) is CONTINUE
         assert trigger.on_processing_time(9, W(0, 10), trigger_context) is CONTINUE
 
-    def test_zero_is_refused(self) -> None:
+    @pytest.mark.parametrize("size", [0, -1, "3", 1.5, None])
+    def test_what_cannot_be_counted_to_is_refused(self, size: Any) -> None:
         with pytest.raises(JobDefinitionError):
-            CountTrigger.of(0)
+            CountTrigger.of(size)
 
 
 class TestContinuousEventTime:
@@ -134,6 +135,10 @@ class TestContinuousEventTime:
     def test_multiples_before_1970(self, trigger_context: Any) -> None:
         element(ContinuousEventTimeTrigger(4), trigger_context, W(-20, 0), -7)
         assert trigger_context.event_timers == {W(-20, 0): {-4, -1}}
+
+    def test_it_needs_event_time(self, trigger_context: Any) -> None:
+        with pytest.raises(ValueError, match="assign_timestamps_and_watermarks"):
+            element(ContinuousEventTimeTrigger(4), trigger_context, GlobalWindow(), None)
 
     def test_late_elements_fire_at_once(self, trigger_context: Any) -> None:
         trigger_context.watermark = 9
@@ -194,6 +199,10 @@ class TestPurging:
         assert PurgingTrigger(ProcessingTimeTrigger()).on_processing_time(9, W(0, 10), ctx) is BOTH
         trigger.clear(W(0, 10), ctx)
         assert ctx.nothing_left()
+
+    def test_it_needs_another_one(self) -> None:
+        with pytest.raises(JobDefinitionError, match="PurgingTrigger got"):
+            PurgingTrigger.of(EventTimeTrigger)  # type: ignore[arg-type]
 
     def test_it_merges_as_the_other_does(self, trigger_context: Any) -> None:
         assert PurgingTrigger(EventTimeTrigger()).can_merge()
