@@ -55,12 +55,18 @@ from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
 from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
-from state_engine.api.windows.functions import ProcessWindowFunction, WindowFunction
+from state_engine.api.windows.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 
 __all__ = [
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "AllWindowFunction",
     "AppendingState",
     "CheckpointListener",
     "CheckpointedFunction",
@@ -87,6 +93,7 @@ __all__ = [
     "OperatorStateStore",
     "OutputTag",
     "PredefinedOptions",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",

@@ -11,7 +11,8 @@ from state_engine.api.functions import (
     MapFunction,
     ReduceFunction,
 )
-from state_engine.api.windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
+from state_engine.api.windows import WindowAssigner
+from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
 from state_engine.runtime.running import RunningAdapter, RunningVerb
@@ -141,7 +142,7 @@ class KeyedStream:
             size: Records in a window.
             slide: Records from the start of one window to that of the next; 0 for windows one after the other.
         """
-        return self.window(CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size))
+        return self.window(count_windows(size, slide))
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
         columns = self.stream.columns

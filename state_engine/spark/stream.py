@@ -10,10 +10,13 @@ from state_engine.api.functions import FilterFunction, FlatMapFunction, Function
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
+from state_engine.api.windows import WindowAssigner
+from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
+from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.edges import check_distinct, with_step
@@ -184,6 +187,27 @@ class DataStream:
     @property
     def _is_broadcast(self) -> bool:
         return any(edge.broadcast for edge in self._edges)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream[DataStream]":
+        """Puts all records into windows, whatever their keys: one subtask has them all.
+
+        Args:
+            window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
+        """
+        if ALL in map(str.lower, self._columns.names):
+            raise JobDefinitionError(
+                f"window_all() of a stream with a column {ALL!r}.", action="Give the column another name in front."
+            )
+
+        def add(function: Function, output_type: Any, uid: str | None) -> "DataStream":
+            keyed = self.with_column(ALL, "cast(null as boolean)")
+            return keyed.add_operator("keyed_process", function, output_type, uid, (ALL,))
+
+        return AllWindowedStream(self._columns, window_assigner, add, has_event_time=self.has_event_time)
+
+    def count_window_all(self, size: int, slide: int = 0) -> "AllWindowedStream[DataStream]":
+        """Puts every `size` records into a window; as `KeyedStream.count_window`."""
+        return self.window_all(count_windows(size, slide))
 
     def process(self, function: ProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Applies a function without keyed state."""

@@ -1,11 +1,14 @@
 """Windows in a harness, said as they are said in a job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from state_engine.api.output_tag import columns_type
+from state_engine.api.types import StructType, Types
 from state_engine.api.windows import WindowAssigner
+from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.runtime.windows.stream import WindowedStream
+from state_engine.serialization.convert import as_tuple
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 
 
@@ -15,8 +18,8 @@ def windowed_harness(
     """Returns a stream with windows whose `reduce`, `aggregate`, `apply` and `process` give a harness.
 
     Args:
-        assigner: What a job gives to `window(...)`.
-        key: Names of the key columns.
+        assigner: What a job gives to `window(...)`, or without key columns to `window_all(...)`.
+        key: Names of the key columns; empty for windows of all records.
         input_type: Columns of the records.
         options: Of `KeyedOneInputStreamOperatorTestHarness`: parallelism, side_outputs, …
 
@@ -28,9 +31,24 @@ def windowed_harness(
 
     def made(adapter: Any, output_type: Any, uid: str | None) -> KeyedOneInputStreamOperatorTestHarness:
         named = options if uid is None else {**options, "uid": uid}
+        if not key:
+            return _HarnessOfAll(adapter, columns, output_type, **named)
         return KeyedOneInputStreamOperatorTestHarness(adapter, key, input_type, output_type, **named)
 
-    return WindowedStream(columns_type(input_type, "the input"), assigner, made)
+    columns = columns_type(input_type, "the input")
+    return (WindowedStream if key else AllWindowedStream)(columns, assigner, made)
+
+
+class _HarnessOfAll(KeyedOneInputStreamOperatorTestHarness):
+    """Puts the one key behind each record, as `window_all` does."""
+
+    def __init__(self, adapter: Any, columns: StructType, output_type: Any, **options: Any) -> None:
+        keyed = StructType((*columns.names, ALL), (*columns.types, Types.BOOLEAN()))
+        super().__init__(adapter, ALL, keyed, output_type, **options)
+        self._columns = columns
+
+    def process_elements(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> None:
+        super().process_elements([(*as_tuple(record, self._columns), None) for record in records], timestamps)
 
 
 __all__ = ["windowed_harness"]

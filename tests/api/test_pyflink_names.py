@@ -49,6 +49,8 @@ MEMBERS = {
     "TimerService": ["current_processing_time", "current_watermark"],
     "ProcessWindowFunction": ["open", "close", "process", "clear", "Context"],
     "WindowFunction": ["open", "close", "apply"],
+    "ProcessAllWindowFunction": ["open", "close", "process", "clear", "Context"],
+    "AllWindowFunction": ["open", "close", "apply"],
 }  # fmt: skip
 
 WINDOW_MEMBERS = {

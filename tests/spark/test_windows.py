@@ -12,6 +12,7 @@ from support import run_all, wait_for, with_epochs
 
 from state_engine.api import (
     AggregateFunction,
+    AllWindowFunction,
     Duration,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
@@ -277,6 +278,27 @@ def test_windows_feed_windows_by_the_time_of_their_ends(spark, tmp_path: Path) -
     run_all(job)
     pairs = [2 * v + 1 for v in range(0, 24, 2)]
     assert rows(sink) == [("a", 40 * n, " ".join(map(str, pairs[4 * n : 4 * n + 4]))) for n in range(3)]
+
+
+class SeenOfAll(AllWindowFunction[Any, Any, Any]):
+    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        start = window.start if isinstance(window, TimeWindow) else window.id
+        yield "all", start, " ".join(f"{i.k}{i.v}" for i in inputs)
+
+
+def test_windows_of_all_records(spark, tmp_path: Path) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 1), ("b", 2, 2)).add(("c", 3, 3), ("a", 4, 12))
+    job, sink = StreamJob("all", root=str(tmp_path / "root"), parallelism=2), MemorySink("all")
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    stream = job.from_stream(files.stream(spark), bounded=True).assign_timestamps_and_watermarks(strategy)
+    tens = stream.window_all(TumblingEventTimeWindows.of(ms(10))).apply(SeenOfAll(), SEEN, uid="tens")
+    tens.count_window_all(2).reduce(lambda a, b: (a.k, b.start, f"{a.seen}, {b.seen}"), uid="pairs").sink_to(
+        sink, uid="out"
+    )
+    run_all(job)
+    assert rows(sink) == [("all", 10, "a1 b2 c3, a4")]
+    with pytest.raises(JobDefinitionError, match="a column 'window_all'"):
+        job.from_stream(files.stream(spark).selectExpr("k as window_all"), "other").count_window_all(2)
 
 
 def test_event_time_windows_need_event_time(spark, tmp_path: Path) -> None:

@@ -13,7 +13,12 @@ from state_engine.api.windows.assigners import (
 )
 from state_engine.api.windows.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from state_engine.api.windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
-from state_engine.api.windows.functions import ProcessWindowFunction, WindowFunction
+from state_engine.api.windows.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from state_engine.api.windows.sessions import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
@@ -42,6 +47,7 @@ from state_engine.api.windows.windows import (
 )
 
 __all__ = [
+    "AllWindowFunction",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountEvictor",
@@ -61,6 +67,7 @@ __all__ = [
     "GlobalWindows",
     "MergingWindowAssigner",
     "NeverTrigger",
+    "ProcessAllWindowFunction",
     "ProcessWindowFunction",
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",

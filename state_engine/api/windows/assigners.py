@@ -286,6 +286,11 @@ class CountSlidingWindowAssigner(CountWindowAssigner):
         return CountSlidingWindowAssigner(window_size, window_slide)
 
 
+def count_windows(size: int, slide: int) -> CountWindowAssigner:
+    """Returns the assigner of `count_window(size, slide)`; a slide of 0 is one window after the other."""
+    return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
+
+
 def _size(size: Time) -> int:
     return as_milliseconds(size, "The size of a window")
 
@@ -312,4 +317,5 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
+    "count_windows",
 ]

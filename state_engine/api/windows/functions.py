@@ -70,4 +70,38 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
         """Called when the window is over, to clear its states."""
 
 
-__all__ = ["ProcessWindowFunction", "WindowFunction"]
+class AllWindowFunction(Function, Generic[IN, OUT, W]):
+    """Makes rows of a window's elements, on a stream without key; otherwise a `WindowFunction`."""
+
+    @abstractmethod
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
+        """Yields or returns rows, as `WindowFunction.apply` does."""
+
+
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
+    """Makes rows of a window's elements, on a stream without key, with state; otherwise a `ProcessWindowFunction`."""
+
+    class Context(ABC, Generic[W2]):
+        """What a window fires with."""
+
+        @abstractmethod
+        def window(self) -> W2:
+            """Returns the window."""
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """Returns the states of this window: clear them in `clear`. Sessions have none."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """Returns the states over all windows."""
+
+    @abstractmethod
+    def process(self, context: "ProcessAllWindowFunction.Context[W]", elements: Iterable[IN]) -> Iterable[OUT] | None:
+        """Yields or returns rows, as `ProcessWindowFunction.process` does."""
+
+    def clear(self, context: "ProcessAllWindowFunction.Context[W]") -> None:
+        """Called when the window is over, to clear its states."""
+
+
+__all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from state_engine.api.functions import Function
 from state_engine.api.output_tag import OutputTag
+from state_engine.api.types import StructType
 from state_engine.api.windows import ProcessWindowFunction, Trigger, WindowAssigner, WindowFunction
 from state_engine.backends.keys import Namespaced
 from state_engine.runtime.windows.contents import WindowContents
@@ -24,6 +25,7 @@ class WindowOperation:
         folding: The author's reduce or aggregate function, if it is one that is opened.
         allowed_lateness: How long a window is kept behind its end, in ms.
         late_data: Where records go that are too late for all their windows; None if they are dropped.
+        records: Columns of the records, if a column that is not the author's stands behind them.
         given: Names of the functions that the author gave, for explanations.
         ends_when_purged: Whether a window is over when it is purged: it will not get another record.
     """
@@ -36,6 +38,7 @@ class WindowOperation:
     folding: Function | None = None
     allowed_lateness: int = 0
     late_data: OutputTag | None = None
+    records: StructType | None = None
     given: tuple[str, ...] = ()
     ends_when_purged: bool = False
 

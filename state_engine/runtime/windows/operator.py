@@ -33,6 +33,7 @@ from state_engine.runtime.windows.contexts import (
 )
 from state_engine.runtime.windows.merging import MergingWindowSet
 from state_engine.runtime.windows.operation import Pane, WindowOperation
+from state_engine.serialization.convert import row_maker
 
 MERGING_SET = "merging-window-set"
 """Name of the state."""
@@ -48,7 +49,7 @@ class WindowAdapter(Adapter):
     def __init__(self, operation: WindowOperation) -> None:
         self.verb = operation.verb
         self._do = operation
-        self.function = operation.function
+        self.function = getattr(operation.function, "of_author", operation.function)
         self._event_time = operation.assigner.is_event_time()
         self._lateness = operation.allowed_lateness if self._event_time else 0
         self._merging = isinstance(operation.assigner, MergingWindowAssigner)
@@ -73,6 +74,7 @@ class WindowAdapter(Adapter):
         self._assigner_context = AssignerContext(self._time, others)
         self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
         self._process_context = WindowProcessContext(self._keys, self._time, others, merging=self._merging)
+        self._record = None if do.records is None else row_maker(do.records)
         if do.folding is not None:
             do.folding.open(StatelessContext(context))  # type: ignore[arg-type]
         if do.function is not None:
@@ -89,6 +91,8 @@ class WindowAdapter(Adapter):
         """The path of every record: what it does per window is measured before anything is added."""
         do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
         late_below = self._time.late_below
+        if self._record is not None:
+            value = self._record(*value.as_tuple()[:-1])
         rows: TimedRows | None = None
         sets = self._windows_of(key) if self._merging else None
         taken = False

@@ -1,7 +1,7 @@
 """What an author says about the windows of a stream, and what is made of it, without Spark: tests use it too."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from state_engine.api.durations import as_milliseconds
 from state_engine.api.functions import AggregateFunction, Function, ReduceFunction
@@ -47,6 +47,9 @@ class WindowedStream(Generic[R]):
         add: Makes an operator of an adapter, an output type and a uid.
         has_event_time: Whether the records have event times.
     """
+
+    applied: ClassVar[type[Function]] = WindowFunction
+    processed: ClassVar[type[Function]] = ProcessWindowFunction
 
     def __init__(
         self,
@@ -182,7 +185,7 @@ class WindowedStream(Generic[R]):
             output_type: Columns of the rows; required.
             uid: Stable name of the operator.
         """
-        checked(window_function, WindowFunction, "apply()")
+        checked(window_function, self.applied, "apply()")
         return self._end("apply", self._listed(), window_function, output_type, uid)
 
     def process(
@@ -193,8 +196,15 @@ class WindowedStream(Generic[R]):
         uid: str | None = None,
     ) -> R:
         """Applies a function to all records of a window, with state; as `apply`."""
-        checked(process_window_function, ProcessWindowFunction, "process() on windows")
+        checked(process_window_function, self.processed, "process() on windows")
         return self._end("process", self._listed(), process_window_function, output_type, uid)
+
+    def _keyed(self, function: Any) -> Any:
+        """Returns a window function as one that is given a key."""
+        return function
+
+    def _records(self) -> StructType | None:
+        return None
 
     def _listed(self) -> WindowContents:
         return ListContents(self._columns) if self._evictor is None else EvictableContents(self._columns, self._evictor)
@@ -208,10 +218,10 @@ class WindowedStream(Generic[R]):
         uid: str | None,
         folding: Any = None,
     ) -> R:
-        if function is not None and not isinstance(function, (WindowFunction, ProcessWindowFunction)):
+        if function is not None and not isinstance(function, (self.applied, self.processed)):
             raise JobDefinitionError(
                 f"{verb}() got {function!r} as window function.",
-                action="Give an object of a WindowFunction or a ProcessWindowFunction.",
+                action=f"Give an object of a {self.applied.__name__} or a {self.processed.__name__}.",
             )
         if output_type is None:
             raise JobDefinitionError(
@@ -223,7 +233,8 @@ class WindowedStream(Generic[R]):
             assigner=self._assigner,
             trigger=self._trigger or self._assigner.get_default_trigger(None),
             contents=contents,
-            function=function,
+            function=self._keyed(function),
+            records=self._records(),
             folding=folding if isinstance(folding, Function) else None,
             given=tuple(getattr(f, "__qualname__", type(f).__name__) for f in (folding, function) if f is not None),
             allowed_lateness=self._lateness,
