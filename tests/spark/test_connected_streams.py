@@ -73,7 +73,8 @@ def test_two_ordered_inputs_come_in_one_order_and_input_1_first_among_equals(
     folders = Folders(tmp_path, 2)
     folders.add(2, 2, rows=40)
     job = StreamJob(f"order-{parallelism}", root=str(tmp_path / "root"), parallelism=parallelism)
-    one, two = (job.from_stream(source.stream(spark, per_epoch=2)) for source in folders.inputs)
+    # The source of input 2 stands in front in the batch: only the order brings input 1 forward.
+    two, one = (job.from_stream(source.stream(spark, per_epoch=2)) for source in folders.inputs)
     one, two = one.select("n", "n div 7 as at", "sub"), two.select("v", "sub as s", "n as number", "n div 7 as since")
     keyed = one.key_by("sub", order_by=["at"]).connect(two.key_by("s", order_by=["since"]))
     keyed.process(Sides(), PLACES, uid="sides").sink_to(MemorySink(job.name), uid="out")
