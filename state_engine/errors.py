@@ -30,6 +30,7 @@ LakestateError
 ├── EpochError                    the epoch was not sealed; nothing advanced
 │   ├── UserFunctionError
 │   ├── OutputTypeError
+│   ├── StateMigrationError
 │   ├── InconsistentAttemptsError
 │   ├── MissingAckError
 │   ├── LocalStateError
@@ -177,6 +178,10 @@ class UserFunctionError(EpochError):
 
 class OutputTypeError(EpochError):
     """A function returned something that its declared output type does not admit."""
+
+
+class StateMigrationError(EpochError):
+    """The author's function that converts values of an earlier type raised, or gave something else than the type."""
 
 
 class InconsistentAttemptsError(EpochError):

@@ -26,6 +26,7 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.durations import Duration, Time
+from state_engine.api.evolution import alias
 from state_engine.api.functions import (
     AggregateFunction,
     FilterFunction,
@@ -115,5 +116,6 @@ __all__ = [
     "ValueStateDescriptor",
     "WatermarkStrategy",
     "WindowFunction",
+    "alias",
     "register_type_codec",
 ]

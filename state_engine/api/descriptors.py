@@ -1,8 +1,9 @@
 """State descriptors, by PyFlink's names: a state's name, its types, and how it aggregates."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+from state_engine.api.evolution import Migration, StateChanges, fields_of
 from state_engine.api.functions import AggregateFunction, ReduceFunction
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.type_hints import type_information
@@ -34,6 +35,7 @@ class StateDescriptor:
         name: The name.
         type_info: Of a value, an element, the value of a map, or the accumulator.
         ttl_config: Its time to live, None while values live for ever.
+        changes: What is said about its earlier types.
 
     Raises:
         UnsupportedTypeError: The type cannot be stored as typed columns.
@@ -44,6 +46,75 @@ class StateDescriptor:
         self.name = check_name(name, "a state")
         self.type_info: TypeInformation = type_information(type_info)
         self.ttl_config: StateTtlConfig | None = None
+        self.changes = StateChanges()
+
+    def with_alias(self, field: str, *old_names: str) -> Self:
+        """Says how a field was called before, so that a restore takes it for the same field.
+
+        Args:
+            field: Path of the field in the type as it is now: `price`, `address.zip`, `lines.element.price`.
+            old_names: Names that the field had in the same struct, without a path.
+
+        Raises:
+            JobDefinitionError: The type has no such field, or no old name was given.
+        """
+        self._check_field(field)
+        if not old_names or not all(old_names):
+            raise JobDefinitionError(
+                f"State {self.name!r} got {old_names!r} as former names of field {field!r}.",
+                action='Give at least one name: with_alias("price", "cost").',
+            )
+        self.changes.aliases[field] = (*self.changes.aliases.get(field, ()), *old_names)
+        return self
+
+    def with_default(self, field: str, value: Any) -> Self:
+        """Says what a field is in values that were written before there was such a field; null otherwise.
+
+        A default of a dataclass does the same. It has nothing to do with the default value of a value state.
+
+        Args:
+            field: Path of the field, as of `with_alias`.
+            value: A value of the field's type; checked when the job is built.
+
+        Raises:
+            JobDefinitionError: The type has no such field.
+        """
+        self._check_field(field)
+        self.changes.defaults[field] = value
+        return self
+
+    def migrate_from(self, old_type: Any, function: Callable[[Any], Any]) -> Self:
+        """Converts values of an earlier type by a function, where no rule does it or none should.
+
+        The function runs once per value in the workers, in the first epoch behind the start. That epoch writes the
+        state anew as a whole, so the function may go from the code once it is sealed.
+
+        Args:
+            old_type: The type exactly as it was declared; a dataclass if the function wants its instances.
+            function: From an old value (an element of a list, a value of a map, an accumulator) to a new one. Not
+                called for nulls.
+
+        Raises:
+            UnsupportedTypeError: State cannot have had this type.
+            JobDefinitionError: There is a function for this type, or it is today's.
+        """
+        old = type_information(old_type)
+        others = [self.type_info, *(migration.old_type for migration in self.changes.migrations)]
+        if old.ddl() in [other.ddl() for other in others]:
+            raise JobDefinitionError(
+                f"State {self.name!r} of {self.type_info} got {function!r} to migrate from {old}.",
+                action="Give one function for each earlier type.",
+            )
+        self.changes.migrations.append(Migration(old, function))
+        return self
+
+    def _check_field(self, field: str) -> None:
+        known = [f.path for f in fields_of(self.type_info)]
+        if field not in known:
+            raise JobDefinitionError(
+                f"State {self.name!r} has no field {field!r}.",
+                action=f"Name one of {', '.join(known)}." if known else f"{self.type_info} has no fields.",
+            )
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Lets values expire; settings whose update type is `Disabled` let them live on.

@@ -22,6 +22,7 @@ from state_engine.api.descriptors import (
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
+from state_engine.backends.migration import migrate, rewritten, sorted_by_group
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
 from state_engine.backends.stamps import join_stamps
 from state_engine.backends.states import (
@@ -39,9 +40,10 @@ from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import TtlRules, ttl_state
 from state_engine.backends.ttl_cleanup import IncrementalCleanup
-from state_engine.errors import RoutingError, StateTypeChangedError
+from state_engine.errors import RoutingError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
+from state_engine.log.evolution import evolve, is_migrated
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
@@ -81,6 +83,8 @@ class HeapKeyedStateBackend:
         self._states: dict[str, Any] = {}
         self._schemas: dict[str, StateSchema] = {}
         self._restored: dict[str, StateSchema] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
+        self._migrated: dict[str, pa.Table] = {}
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
 
@@ -115,6 +119,8 @@ class HeapKeyedStateBackend:
                 what had expired then, where its time to live asks for that; nothing without it.
         """
         self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
+        for name in [n for n in self._migrated if self._restored[n].schema_id == self._schemas[n].schema_id]:
+            del self._migrated[name]  # an epoch that holds the state in its new type is sealed
         self._load = load
         self._sealed = sealed or OperatorTime(-(1 << 63))
 
@@ -123,7 +129,8 @@ class HeapKeyedStateBackend:
 
         Raises:
             DuplicateStateError: The name was used for another type, or another time to live, in this operator.
-            StateTypeChangedError: The log has it with another type.
+            StateTypeChangedError: The log has it with a type that cannot become this one.
+            StateMigrationError: The function that converts its values failed.
             TtlTimeChangedError: Its time to live goes by another time than that of its rows.
         """
         schema = state_schema(self.uid, self.codec.columns, descriptor)
@@ -131,9 +138,7 @@ class HeapKeyedStateBackend:
         if known is not None:
             check_same(known, schema)
             return self._states[descriptor.name]
-        restored = self._restored.get(descriptor.name)
-        if restored is not None and restored.schema_id != schema.schema_id:
-            raise state_type_changed(restored, schema)
+        self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
         return made
@@ -167,8 +172,11 @@ class HeapKeyedStateBackend:
         """Yields the rows that a load of a state applies."""
         restored = self._restored.get(schema.name)
         if restored is not None:
-            known = carry_ttl(restored, schema, ALL)
-            for rows in self._load(known):
+            known = carry_ttl(evolve(restored, schema, ALL), schema, ALL)
+            if is_migrated(restored, schema):
+                whole = migrate(restored, schema, self._descriptors[schema.name], self._load(restored))
+                self._migrated[schema.name] = whole
+            for rows in [whole] if is_migrated(restored, schema) else self._load(known):
                 yield forget_unknown(rows, known.unknown_until) if table.stamped else rows
 
     def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
@@ -244,10 +252,15 @@ class HeapKeyedStateBackend:
             except StateValueError as error:
                 error.add_note(f"state {name!r}")
                 raise
+            schema, parts = self._schemas[name], []
+            if name in self._migrated:
+                parts.append(rewritten(schema, self._migrated[name], self.key_groups, seq))
+                seq += parts[0].num_rows
             if rows is not None:
-                schema = self._schemas[name]
-                changes.append((schema, self._log_table(schema, rows, processing_time, seq)))
+                parts.append(self._log_table(schema, rows, processing_time, seq))
                 seq += len(rows.entries)
+            if parts:
+                changes.append((schema, sorted_by_group(parts)))
         self._bind()
         return changes
 
@@ -301,6 +314,10 @@ class HeapKeyedStateBackend:
         for table in self._tables.values():
             table.forget()
         self._bind()
+
+    def lacks(self, name: str) -> bool:
+        """Says whether a state that was asked for is still to be loaded."""
+        return False
 
     def apply(self, name: str, rows: pa.Table) -> None:
         """Applies log rows of one state, in order. A state that nobody asked for is loaded when somebody does."""
@@ -356,17 +373,4 @@ def _table(descriptor: StateDescriptor) -> HeapTable:
     return ValueTable(descriptor.type_info, stamped)
 
 
-def state_type_changed(old: StateSchema, new: StateSchema) -> StateTypeChangedError:
-    """Returns the error that says how a state differs from what the log has."""
-
-    def spell(schema: StateSchema) -> str:
-        key = f"map of {schema.user_key} to " if schema.user_key else f"{schema.shape} of "
-        return key + schema.value
-
-    return StateTypeChangedError(
-        f"State {new.name!r} of operator {new.uid!r} is a {spell(new)} in the code and a {spell(old)} in the log.",
-        action="Give the new state another name, or restore with the type that it was written with.",
-    )
-
-
-__all__ = ["HeapKeyedStateBackend", "StateRows", "state_type_changed"]
+__all__ = ["HeapKeyedStateBackend", "StateRows"]

@@ -83,6 +83,10 @@ class KeyedStateBackend(Protocol):
         """Moves the pending changes into the base: the manifest that names them is sealed."""
         ...
 
+    def lacks(self, name: str, /) -> bool:
+        """Says whether a state that was asked for will be loaded with `attach`: rows in front of it do not matter."""
+        ...
+
     def apply(self, name: str, rows: pa.Table, /) -> None:
         """Applies log rows of one state, in order. A state that nobody asked for is loaded when somebody does."""
         ...
@@ -98,7 +102,8 @@ class KeyedStateBackend(Protocol):
 
         Raises:
             DuplicateStateError: The name was used for another type, or another time to live, in this operator.
-            StateTypeChangedError: The log has it with another type.
+            StateTypeChangedError: The log has it with a type that cannot become this one.
+            StateMigrationError: The function that converts its values failed.
             TtlTimeChangedError: Its time to live goes by another time than that of its rows.
         """
         ...

@@ -14,13 +14,15 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from state_engine.api.evolution import NO_DEFAULT, fields_of
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import Types, is_hashable
 from state_engine.errors import DuplicateStateError, JobDefinitionError, UnsupportedTypeError
-from state_engine.log.records import StateSchema, StateShape, StateTtl
+from state_engine.log.records import DeclaredChanges, StateSchema, StateShape, StateTtl
 from state_engine.serialization.column import Column
 from state_engine.serialization.convert import ValueTypeError, writer
+from state_engine.serialization.evolution import encode_default
 
 _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
     (ListStateDescriptor, "list"),
@@ -60,6 +62,7 @@ def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -
         user_key=user_key,
         value=descriptor.type_info.ddl(),
         ttl=ttl_of(descriptor.ttl_config),
+        declared=declared_changes(descriptor),
     )
 
 
@@ -112,10 +115,40 @@ def check_names(schemas: Iterable[StateSchema]) -> None:
             )
 
 
-def _schema(*, ttl: StateTtl | None = None, **fields: Any) -> StateSchema:
+def _schema(*, ttl: StateTtl | None = None, declared: DeclaredChanges | None = None, **fields: Any) -> StateSchema:
     key = fields["key"]
     digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
-    return StateSchema(schema_id=digest[:16], **fields, ttl=ttl)
+    return StateSchema(schema_id=digest[:16], **fields, ttl=ttl, declared=declared)
+
+
+def declared_changes(descriptor: StateDescriptor) -> DeclaredChanges | None:
+    """Returns what a descriptor, and the dataclasses of its type, say about earlier types; None if nothing.
+
+    What the descriptor says of a field comes before what the dataclass says.
+
+    Raises:
+        JobDefinitionError: A default is not of its field's type.
+    """
+    said = descriptor.changes
+    aliases: dict[str, tuple[str, ...]] = {}
+    defaults: dict[str, bytes] = {}
+    for field in fields_of(descriptor.type_info):
+        if names := (*said.aliases.get(field.path, ()), *field.aliases):
+            aliases[field.path] = names
+        value = said.defaults.get(field.path, field.default)
+        if value is None or value is NO_DEFAULT:
+            continue
+        try:
+            defaults[field.path] = encode_default(field.type_info, value)
+        except ValueTypeError as error:
+            raise JobDefinitionError(
+                f"The default of field {field.path!r} of state {descriptor.name!r} does not fit its type: {error}.",
+                action=f"Give a value of {field.type_info}.",
+            ) from None
+    migrates_from = tuple(migration.old_type.ddl() for migration in said.migrations)
+    if not (aliases or defaults or migrates_from):
+        return None
+    return DeclaredChanges(aliases=aliases, defaults=defaults, migrates_from=migrates_from)
 
 
 def check_same(known: StateSchema, asked: StateSchema) -> None:
@@ -134,6 +167,11 @@ def check_same(known: StateSchema, asked: StateSchema) -> None:
         raise DuplicateStateError(
             f"Operator {asked.uid!r} uses the state {asked.name!r} with two times to live: {known.ttl}, {asked.ttl}.",
             action="Give both descriptors the same settings, or the two states two names.",
+        )
+    if known.declared != asked.declared:
+        raise DuplicateStateError(
+            f"Operator {asked.uid!r} uses the state {asked.name!r} with two sets of aliases, defaults or migrations.",
+            action="Give both descriptors the same, or the two states two names.",
         )
 
 
@@ -155,4 +193,13 @@ def ttl_of(config: StateTtlConfig | None) -> StateTtl | None:
     )
 
 
-__all__ = ["TIMERS", "check_names", "check_same", "operator_schema", "state_schema", "timer_schema", "ttl_of"]
+__all__ = [
+    "TIMERS",
+    "check_names",
+    "check_same",
+    "declared_changes",
+    "operator_schema",
+    "state_schema",
+    "timer_schema",
+    "ttl_of",
+]

@@ -123,7 +123,8 @@ def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int)
     active = tables.active(plan.table)
     prefix = f"{plan.table}/"
     wanted = {file.path.removeprefix(prefix) for file in state.files}
-    if set(active.names if active else ()) == wanted and (active is not None or not wanted):
+    there = set(active.names if active else ())
+    if there == wanted and (bool(wanted) or active is None or not plan.full):  # a full fold to nothing may bring a type
         return state._replace(version=active.version if active else None)
     version = tables.commit(
         plan.table,

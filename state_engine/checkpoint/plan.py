@@ -148,6 +148,8 @@ def _why_full(schema: StateSchema, base: Base | None, mine: Sequence[StateFile],
         return "it is the first checkpoint of its generation"
     if foreign:
         return foreign
+    if any(former.until >= base.epoch for former in schema.former):
+        return "its type changed"
     reported = live_rows([head], schema)
     limit = max(FULL_MINIMUM_ROWS, FULL_FACTOR * (reported[0] if reported else 0))
     if sum(file.rows for file in mine) > limit:

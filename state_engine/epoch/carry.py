@@ -92,7 +92,7 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
         fingerprints=request.fingerprints,
         operators=plans | {uid: left for uid, left in manifest.operators.items() if uid not in plans},
         schemas=merge_schemas(
-            manifest.schemas, (schema for op in request.operators for schema in op.schemas), manifest.epoch
+            manifest.schemas, (schema for op in request.operators for schema in op.schemas), manifest.epoch, claim=True
         ),
         sinks=merged(manifest.sinks, request.sinks),
         keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},

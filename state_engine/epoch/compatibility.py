@@ -7,6 +7,8 @@ what it was.
 import difflib
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from state_engine.epoch.request import StartRequest
 from state_engine.errors import (
     KeyTypeChangedError,
@@ -15,7 +17,8 @@ from state_engine.errors import (
     StateTypeChangedError,
     UnknownOperatorError,
 )
-from state_engine.log.records import Manifest, SourceFingerprint, StateSchema
+from state_engine.log.evolution import evolve, is_migrated
+from state_engine.log.records import Ack, Manifest, SourceFingerprint, StateSchema
 from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
 
@@ -98,47 +101,61 @@ def check_sources(request: StartRequest, target: Manifest) -> None:
     )
 
 
-def merge_schemas(known: Iterable[StateSchema], found: Iterable[StateSchema], epoch: int) -> tuple[StateSchema, ...]:
+def merge_schemas(
+    known: Iterable[StateSchema], found: Iterable[StateSchema], epoch: int, *, claim: bool = False
+) -> tuple[StateSchema, ...]:
     """Adds the schemas that are new; (uid, kind, name) identifies a state. Sorted by that identity.
 
-    A state that is known gets the time to live that it was found with.
+    A state that is known gets the time to live that it was found with, and the type.
 
     Args:
         known: What the log has.
         found: What the job declares.
         epoch: The last one with rows that were written as `known` says.
+        claim: Nothing is written yet: types stay, and change with the first epoch whose tasks report the new ones.
 
     Raises:
-        StateTypeChangedError: A state is known with another schema.
+        StateTypeChangedError: A state is known with a schema that cannot become the new one.
         TtlTimeChangedError: The time to live of a state goes by another time than its rows.
     """
     merged = {(schema.uid, schema.kind, schema.name): schema for schema in known}
     for schema in found:
         identity = (schema.uid, schema.kind, schema.name)
-        before = merged.get(identity, schema)
-        if before.schema_id != schema.schema_id:
-            differences = "; ".join(_schema_differences(before, schema)) or "only its schema id"
-            raise StateTypeChangedError(
-                f"State {schema.name!r} ({schema.kind}) of operator {schema.uid!r} changed: {differences}.",
-                action="Declare it as it was, give the new state another name, or migrate it.",
-            )
-        merged[identity] = carry_ttl(before, schema, epoch)
+        before = merged.get(identity, replace(schema, declared=None) if schema.declared is not None else schema)
+        now = evolve(before, schema, epoch)
+        merged[identity] = carry_ttl(before if claim else now, schema, epoch)
     return tuple(merged[identity] for identity in sorted(merged))
+
+
+def check_migrated(known: Iterable[StateSchema], acks: Sequence[Ack]) -> None:
+    """A state that a function converts must be written anew by all subtasks of its operator in one epoch.
+
+    Args:
+        known: What the log has.
+        acks: Those of one operator, of one epoch.
+
+    Raises:
+        StateTypeChangedError: Some subtasks did not, for instance because they never asked for the state.
+    """
+    before = {(schema.uid, schema.kind, schema.name): schema for schema in known}
+    migrated = {}
+    for schema in (schema for ack in acks for schema in ack.schemas):
+        old = before.get((schema.uid, schema.kind, schema.name))
+        if old is not None and is_migrated(old, schema):
+            migrated[schema.schema_id] = schema
+    for schema in migrated.values():
+        handles = [ack.changes for ack in acks if ack.changes is not None]
+        wrote = sum(any(s.schema_id == schema.schema_id for s in handle.sections) for handle in handles)
+        if wrote < len(acks):
+            raise StateTypeChangedError(
+                f"State {schema.name!r} of operator {schema.uid!r} is migrated by a function, and only {wrote} of "
+                f"{len(acks)} subtasks wrote what they have of it.",
+                action="Ask for the state in open(), so that every subtask converts its part in the same epoch.",
+            )
 
 
 def _columns(columns: Sequence[Column]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns)
-
-
-def _schema_differences(before: StateSchema, now: StateSchema) -> list[str]:
-    fields = {
-        "shape": (before.shape, now.shape),
-        "key": (_columns(before.key), _columns(now.key)),
-        "namespace": (before.namespace, now.namespace),
-        "user key": (before.user_key, now.user_key),
-        "value": (before.value, now.value),
-    }
-    return [f"{field} was {old}, is {new}" for field, (old, new) in fields.items() if old != new]
 
 
 def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> list[str]:
@@ -153,4 +170,12 @@ def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[Sourc
     return found
 
 
-__all__ = ["check", "check_keys", "check_max_parallelism", "check_operators", "check_sources", "merge_schemas"]
+__all__ = [
+    "check",
+    "check_keys",
+    "check_max_parallelism",
+    "check_migrated",
+    "check_operators",
+    "check_sources",
+    "merge_schemas",
+]

@@ -9,6 +9,7 @@ from state_engine.errors import (
     LakestateError,
     MissingAckError,
     OutputTypeError,
+    StateMigrationError,
     StateTypeChangedError,
     StopRequestedError,
     UserFunctionError,
@@ -20,7 +21,7 @@ _KINDS: dict[str, type[LakestateError]] = {
     "output_type": OutputTypeError,
     "state_type": StateTypeChangedError,
 }
-_FINAL = (UserFunctionError, OutputTypeError, StateTypeChangedError, StopRequestedError)
+_FINAL = (UserFunctionError, OutputTypeError, StateMigrationError, StateTypeChangedError, StopRequestedError)
 
 
 def error_of(decision: Acknowledged, plan: EpochPlan) -> LakestateError:

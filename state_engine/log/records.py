@@ -33,6 +33,33 @@ class StateTtl(Record, frozen=True, kw_only=True):
     allow_change: bool = False
 
 
+class FormerType(Record, frozen=True, kw_only=True):
+    """A type that the values of a state had, and the way from it to the next one.
+
+    Rows up to epoch `until` have it. `renamed` leads from paths of fields in the next type to the names that they had,
+    `defaults` from paths of new fields to their values: Arrow IPC streams of one row. With `by_function` the author's
+    function converted the values: epoch `until` + 1 holds the whole state, and rows before it count no more.
+    """
+
+    until: int
+    schema_id: str
+    value: str
+    renamed: dict[str, str] = msgspec.field(default_factory=dict)
+    defaults: dict[str, bytes] = msgspec.field(default_factory=dict)
+    by_function: bool = False
+
+
+class DeclaredChanges(Record, frozen=True, kw_only=True):
+    """What the code says about earlier types of a state: as `FormerType`, but not yet tied to one of them.
+
+    `migrates_from` are the types for which it has a function.
+    """
+
+    aliases: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    defaults: dict[str, bytes] = msgspec.field(default_factory=dict)
+    migrates_from: tuple[str, ...] = ()
+
+
 class StateSchema(Record, frozen=True, kw_only=True):
     """Identity and types of one state: (uid, kind, name) names it, `schema_id` is a digest up to `value`.
 
@@ -42,6 +69,9 @@ class StateSchema(Record, frozen=True, kw_only=True):
 
     `ttl` is null for a state whose values live for ever. The last access of rows up to epoch `unknown_until` is not to
     be relied on: they were stamped in another time.
+
+    `former` are the types that values had before, oldest first; rows of these are still there. `declared` is in acks
+    only, no manifest keeps it.
     """
 
     schema_id: str
@@ -55,6 +85,8 @@ class StateSchema(Record, frozen=True, kw_only=True):
     value: str
     ttl: StateTtl | None = None
     unknown_until: int | None = None
+    former: tuple[FormerType, ...] = ()
+    declared: DeclaredChanges | None = None
 
 
 class Section(Record, frozen=True, kw_only=True):

@@ -21,10 +21,11 @@ from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import DamagedManifestError
 from state_engine.key_groups import KeyGroupRange
+from state_engine.log.evolution import evolve, types_of
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
-from state_engine.log.state_ttl import settled_time
+from state_engine.log.state_ttl import ALL, settled_time
 from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
@@ -49,11 +50,13 @@ class Cached:
         operator: The instance.
         token: Hash of the manifest that its base stands for; None while it is being changed.
         pending: Attempt whose changes are frozen but not yet known to be sealed.
+        restored: Schemas of the manifest that its states were loaded from, or caught up with, last.
     """
 
     operator: Operator
     token: str | None = None
     pending: str | None = None
+    restored: tuple[StateSchema, ...] = ()
     frozen_rows: int = field(default=0, repr=False)
 
     def release(self) -> None:
@@ -172,7 +175,10 @@ def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> 
     if steps is not None:
         _attach_operator_state(operator, plan)
         operator.open(_restored_from(plan, own))
-        _take(cached, steps, plan, own, subtask)
+        if operator.backend is not None and steps and not _has_the_types_of(cached, steps[-1]):
+            operator.backend.start(plan.predecessor)
+        else:
+            _take(cached, steps, plan, own, subtask)
         _attach(cached, plan)
     else:
         if operator.backend is not None:
@@ -188,7 +194,7 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, 
     token = cached.token if operator.backend is None else operator.backend.resume()
     cached.token = None
     steps = None if token is None else _steps_since(token, plan)
-    if steps is None:
+    if steps is None or (steps and not _has_the_types_of(cached, steps[-1])):
         return False
     goes_on = _take(cached, steps, plan, own, subtask)
     _attach(cached, plan)
@@ -214,7 +220,7 @@ def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: Ope
             goes_on = goes_on and _brought_nothing(step, own)
             if backend is not None:
                 backend.forget()
-                _apply_step(operator, step, plan)
+                _apply_step(operator, step, plan, steps[-1])
         if backend is not None:
             backend.commit(step.hash)
         cached.pending = None
@@ -264,13 +270,33 @@ def _ack_of(step: StoredManifest, own: OperatorPlan, subtask: int) -> str | None
     return operator.acks[subtask].attempt
 
 
-def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan) -> None:
+def _has_the_types_of(cached: Cached, head: StoredManifest) -> bool:
+    """Whether the values of an instance went through the same types as those of the log.
+
+    A driver with other code may have changed a type and back since: what its rows lost, the instance would still have.
+    """
+    backend = cached.operator.backend
+    if backend is None:
+        return True
+    before = {schema.name: schema for schema in cached.restored if schema.uid == backend.uid}
+    now = {schema.name: schema for schema in head.manifest.schemas if schema.uid == backend.uid}
+    for schema in (schema for schema in backend.schemas if schema.name in now and not backend.lacks(schema.name)):
+        known, was = now[schema.name], before.get(schema.name)
+        if known.schema_id != schema.schema_id:
+            return False  # rows that follow would be of the old type
+        if was is not None and types_of(known) != types_of(evolve(was, schema, ALL)):
+            return False
+    return True
+
+
+def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan, head: StoredManifest) -> None:
     backend = operator.backend
     assert backend is not None
     first, last = backend.key_groups
     storage = storage_of(plan.root, plan.job)
+    known = {schema.name: schema for schema in head.manifest.schemas if schema.uid == backend.uid}
     for schema in backend.schemas:
-        for rows in read_change_rows(storage, step.manifest, schema, first, last):
+        for rows in read_change_rows(storage, step.manifest, known.get(schema.name, schema), first, last):
             backend.apply(schema.name, rows)
 
 
@@ -287,6 +313,7 @@ def _attach(cached: Cached, plan: EpochPlan) -> None:
         settled = settled_time(manifest, backend.uid)
         sealed = OperatorTime(manifest.processing_time, NO_WATERMARK if settled is None else settled)
         backend.attach(manifest.schemas, _loader(plan, head, backend.key_groups), sealed)
+        cached.restored = manifest.schemas
     elif backend is not None:
         backend.attach((), lambda _: ())
     _attach_operator_state(cached.operator, plan)

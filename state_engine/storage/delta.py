@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -56,6 +56,50 @@ def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
     Raises:
         StorageError: there is one with other columns or types. Nullability and order are not compared.
     """
+    create_table(path, schema, properties)
+    other = other_columns(path, schema)
+    if other:
+        raise StorageError(
+            f"The Delta table {path} has other columns than wanted: {'; '.join(map(str, other))}.",
+            action="Give the sink or state a new name, or migrate the table.",
+        )
+
+
+def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
+    """Makes sure that a commit with `overwrite` can give the table this schema: creates it, adds table features.
+
+    Columns stay as they are until that commit. Calling it again, or from several places at once, is fine.
+
+    Raises:
+        StorageError: The table cannot be created, or changed.
+    """
+    create_table(path, schema, properties)
+    table = _load(path)
+    if (
+        "timestampNtz" in (table.protocol().writer_features or ())
+        or "timestamp_ntz" not in Schema.from_arrow(schema).to_json()
+    ):
+        return
+    try:
+        table.alter.add_feature(
+            TableFeatures.TimestampWithoutTimezone,
+            allow_protocol_versions_increase=True,
+            commit_properties=CommitProperties(max_commit_retries=0),
+            post_commithook_properties=_HOOKS,
+        )
+    except CommitFailedError:
+        pass  # somebody else commits; if it was not this feature, the commit behind this one says so
+    except (DeltaError, OSError) as error:
+        raise _failed(path, "given timestamps without time zone", error) from error
+    _make_durable(path, table.version() + 1, table.version() + 1)
+
+
+def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
+    """Creates the table unless there is one, whatever its columns.
+
+    Raises:
+        StorageError: It was not created, or the answer was lost.
+    """
     if not DeltaTable.is_deltatable(path):
         try:
             DeltaTable.create(
@@ -73,12 +117,6 @@ def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
         except (DeltaError, OSError) as error:
             raise _failed(path, "created", error) from error
         _make_durable(path, 0, 0)
-    other = other_columns(path, schema)
-    if other:
-        raise StorageError(
-            f"The Delta table {path} has other columns than wanted: {'; '.join(map(str, other))}.",
-            action="Give the sink or state a new name, or migrate the table.",
-        )
 
 
 class OtherColumn(NamedTuple):
@@ -337,10 +375,12 @@ __all__ = [
     "DeltaFile",
     "OtherColumn",
     "append_files",
+    "create_table",
     "ensure_table",
     "live_files",
     "obstacles",
     "other_columns",
+    "prepare_schema",
     "replace_files",
     "table_version",
     "transaction_version",

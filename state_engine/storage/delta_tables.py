@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from state_engine.errors import NotFoundError
-from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, table_version
+from state_engine.storage.delta import (
+    DeltaFile,
+    append_files,
+    ensure_table,
+    live_files,
+    prepare_schema,
+    table_version,
+)
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.tables import ActiveFiles, TableFile
 
@@ -38,7 +45,10 @@ class DeltaTables:
         info: Mapping[str, str] | None = None,
     ) -> int:
         path = f"{self._url}/{table}"
-        ensure_table(path, schema)
+        if overwrite:
+            prepare_schema(path, schema)
+        else:
+            ensure_table(path, schema)
         adds = [DeltaFile(file.name, file.length, file.rows, file.statistics) for file in files]
         return append_files(path, adds, app_id=app_id, version=version, schema=schema, overwrite=overwrite, info=info)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StateTypeChangedError
 from state_engine.log.change_file import read_state
 from state_engine.log.documents import decode_base
+from state_engine.log.evolution import convert_rows, counts
 from state_engine.log.fold import fold
 from state_engine.log.lineage import check_joins
 from state_engine.log.ops import log_schema, ops_to_codes, with_position
@@ -63,6 +64,8 @@ def read_base_rows(
         DamagedFileError: A file is not what the base says.
         StateTypeChangedError: The rows do not fit the schema.
     """
+    if not counts(schema, base.epoch):
+        return
     schema_ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
     schema_ids.add(schema.schema_id)
     for file in base.files:
@@ -70,7 +73,7 @@ def read_base_rows(
             continue
         table = read_parquet(storage, file, first, last)
         if table is not None:
-            yield _conform(schema, table, file.path)
+            yield _conform(schema, table, base.epoch, file.path)
 
 
 def read_change_rows(
@@ -86,7 +89,7 @@ def read_change_rows(
         StateTypeChangedError: The rows do not fit the schema.
     """
     operator = manifest.operators.get(schema.uid)
-    for ack in operator.acks if operator is not None else ():
+    for ack in operator.acks if operator is not None and counts(schema, manifest.epoch) else ():
         if ack.changes is None:
             continue
         handle = ack.changes
@@ -97,7 +100,7 @@ def read_change_rows(
                 f"The change file {handle.path} of epoch {manifest.epoch} is gone.", action=_REMEDY
             ) from error
         if rows is not None:
-            yield _conform(schema, with_position(rows, manifest.epoch), handle.path)
+            yield _conform(schema, with_position(rows, manifest.epoch), manifest.epoch, handle.path)
 
 
 def read_log_rows(segments: Sequence[Segment], schema: StateSchema, first: int, last: int) -> Iterator[pa.Table]:
@@ -171,14 +174,12 @@ def _fetcher(storage: CheckpointStorage, manifest: Manifest, handle: StateHandle
     return lambda offset, length: storage.get_range(handle.path, offset, length)
 
 
-def _conform(schema: StateSchema, table: pa.Table, path: str) -> pa.Table:
-    """Brings rows into the types of the schema; widened types are cast, anything else is refused."""
+def _conform(schema: StateSchema, table: pa.Table, epoch: int, path: str) -> pa.Table:
+    """Brings rows, written or folded in an epoch, into the types of the schema; anything else is refused."""
     target = log_schema(schema, ddl_to_arrow, position=True)
-    rows = ops_to_codes(table)
-    if rows.schema == target:
-        return rows
     try:
-        return rows.select(target.names).cast(target)
+        rows = convert_rows(schema, ops_to_codes(table), epoch)
+        return rows if rows.schema == target else rows.select(target.names).cast(target)
     except (KeyError, pa.ArrowException) as error:
         raise StateTypeChangedError(
             f"State {schema.name!r} of operator {schema.uid!r} was written to {path} with other types: {error}.",

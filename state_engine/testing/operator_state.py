@@ -12,7 +12,9 @@ from state_engine.api.type_hints import parse_ddl
 from state_engine.backends.keys import KeyCodec, join_entries
 from state_engine.backends.schemas import TIMERS
 from state_engine.epoch.compatibility import merge_schemas
+from state_engine.errors import StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
+from state_engine.log.evolution import convert_rows, counts
 from state_engine.log.fold import fold
 from state_engine.log.ops import KEY_GROUP, NAMESPACE, USER_KEY, VALUE, log_schema, with_position
 from state_engine.log.records import Manifest, StateSchema
@@ -131,6 +133,13 @@ def _together(left: OperatorSubtaskState, right: OperatorSubtaskState) -> Operat
         raise ValueError(f"Key groups {both[:10]} are in two snapshots; give one snapshot of each subtask.")
     if both := sorted(left.subtasks() & right.subtasks()):
         raise ValueError(f"Subtasks {both[:10]} are in two snapshots; give one snapshot of each subtask.")
+    others = {schema.name: schema for schema in left.manifest.schemas}
+    for schema in right.manifest.schemas:
+        if (other := others.get(schema.name, schema)).schema_id != schema.schema_id:
+            raise StateTypeChangedError(
+                f"State {schema.name!r} has the type {schema.value} in one snapshot and {other.value} in another.",
+                action="Take all snapshots behind the first epoch of the new type, or all in front of it.",
+            )
     newest = max(left.manifest, right.manifest, key=lambda manifest: manifest.epoch)
     schemas = merge_schemas(left.manifest.schemas, right.manifest.schemas, newest.epoch)
     tables = {}
@@ -146,30 +155,32 @@ class OperatorLog:
 
     def __init__(self) -> None:
         self.schemas: tuple[StateSchema, ...] = ()
-        self._tables: dict[str, list[pa.Table]] = {}
+        self._tables: dict[str, list[tuple[int, pa.Table]]] = {}
 
     def restore(self, snapshot: OperatorSubtaskState) -> None:
         """Begins with what a snapshot holds."""
         self.schemas = snapshot.manifest.schemas
-        self._tables = {schema.name: [snapshot.table(schema.name)] for schema in self.schemas}
+        epoch = snapshot.manifest.epoch
+        self._tables = {schema.name: [(epoch, snapshot.table(schema.name))] for schema in self.schemas}
 
     def seal(self, epoch: int, changes: Changes, schemas: Iterable[StateSchema]) -> None:
         """Adds what the subtasks froze in an epoch.
 
         Raises:
-            StateTypeChangedError: The log has a state with another type.
+            StateTypeChangedError: The log has a state with a type that cannot become this one.
             TtlTimeChangedError: The log has it with times to live in another time.
         """
         self.schemas = merge_schemas(self.schemas, schemas, epoch - 1)
         for schema, rows in changes:
-            self._tables.setdefault(schema.name, []).append(with_position(rows, epoch))
+            self._tables.setdefault(schema.name, []).append((epoch, with_position(rows, epoch)))
 
     def loader(self, key_groups: KeyGroupRange) -> Callable[[StateSchema], Iterable[pa.Table]]:
         """Returns what a backend loads its states with: rows of its own key groups only."""
 
         def load(schema: StateSchema) -> Iterator[pa.Table]:
-            for table in self._tables.get(schema.name, ()):
-                yield _within(table, key_groups)
+            for epoch, table in self._tables.get(schema.name, ()):
+                if counts(schema, epoch):
+                    yield convert_rows(schema, _within(table, key_groups), epoch)
 
         return load
 

@@ -13,6 +13,7 @@ from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
+from state_engine.log.evolution import convert_rows, counts
 from state_engine.log.fold import fold
 from state_engine.log.ops import with_position
 from state_engine.log.records import StateSchema
@@ -71,8 +72,9 @@ class StateHarness:
     def _load(self, schema: StateSchema) -> Iterator[pa.Table]:
         for number, epoch in enumerate(self.epochs, start=1):
             for known, rows in epoch:
-                if known.name == schema.name:
-                    yield rows if log.POSITION in rows.column_names else with_position(rows, number)
+                if known.name == schema.name and counts(schema, number):
+                    placed = rows if log.POSITION in rows.column_names else with_position(rows, number)
+                    yield convert_rows(schema, placed, number)
 
     def at(self, key: Any, namespace: str | None = None) -> None:
         """Makes a key current."""

@@ -76,7 +76,7 @@ class StateLogSuite(ABC):
         for other in others:
             refused(StateTypeChangedError, "'count'", partial(harness.reopened().state, other))
         of_longs = MapStateDescriptor("routes", int, int)
-        refused(StateTypeChangedError, "map of bigint to bigint", partial(harness.reopened().state, of_longs))
+        refused(StateTypeChangedError, "user key was string, is bigint", partial(harness.reopened().state, of_longs))
 
     def test_a_user_key_that_cannot_be_looked_up_is_refused(self) -> None:
         other = MapStateDescriptor("m", "array<int>", int)

@@ -6,13 +6,14 @@ database lacks; records run; `release` lets other workers have the database. All
 in memory, and one write.
 """
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from state_engine.api.descriptors import StateDescriptor
-from state_engine.backends.heap import HeapKeyedStateBackend, TableT, state_type_changed
+from state_engine.backends.heap import HeapKeyedStateBackend, TableT
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.rocksdb.bases import Base
@@ -26,7 +27,9 @@ from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import TtlRules
 from state_engine.key_groups import KeyGroupRange
+from state_engine.log.evolution import evolve, is_migrated, types_of
 from state_engine.log.records import StateSchema
+from state_engine.log.state_ttl import ALL
 
 _LOAD_ROWS = 50_000
 
@@ -58,7 +61,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         self.database = database
         self._loads = True
         self._lacking: set[str] = set()
-        self._found_unknown: dict[str, int | None] = {}
+        self._found: dict[str, StateMeta] = {}
         self._fresh: set[str] = set()
 
     # Life ----------------------------------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         if self.database.acquire():
             self.token = self.database.store.meta.token
             self._loads = False
-            self._lacking, self._found_unknown = set(), {}
+            self._lacking, self._found = set(), {}
             for name, table in self._tables.items():
                 self._connect(table, self._schemas[name])
         return self.token
@@ -88,14 +91,14 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
         super().attach(restored, load, sealed)
         self._loads = True
-        for name, until in self._found_unknown.items():
-            if until != self._unknown_until(name):  # somebody changed the time to live, and changed it back
-                self._lacking.add(name)
-        self._found_unknown = {}
+        for name, found in self._found.items():
+            if (found.unknown_until, found.types) != (self._unknown_until(name), self._types(name)):
+                self._lacking.add(name)  # somebody changed the time to live, or the type, and changed it back
+        self._found = {}
+        for name in self._tables.keys() - self._migrated.keys():
+            if name in self._restored and is_migrated(self._restored[name], self._schemas[name]):
+                self._lacking.add(name)  # an earlier attempt converted it, and this one has to write it
         for name in sorted(self._lacking):
-            known = self._restored.get(name)
-            if known is not None and known.schema_id != self._schemas[name].schema_id:
-                raise state_type_changed(known, self._schemas[name])
             self._load_table(self._tables[name], self._schemas[name])
         self._lacking = set()
 
@@ -153,8 +156,8 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def _connect(self, table: HeapTable, schema: StateSchema) -> None:
         """Lets a table stand on what the database has of it, or has it loaded, now or with the next `attach`."""
         found = self.database.store.meta.states.get(schema.name)
-        if found is not None and (found.schema_id, found.ttl) == (schema.schema_id, schema.ttl):
-            self._found_unknown[schema.name] = found.unknown_until
+        if found is not None and self._serves(found, schema):
+            self._found[schema.name] = found
             base = _base(table)
             base.abandon()
             base.cells.number = found.number
@@ -186,10 +189,29 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         self._fresh.add(schema.name)
         store.end_load(schema.name, self._meta(table, schema))
 
+    def _serves(self, found: StateMeta, schema: StateSchema) -> bool:
+        """Whether a state of the database is the one that is asked for; without a manifest `attach` looks again."""
+        if (found.schema_id, found.ttl) != (schema.schema_id, schema.ttl):
+            return False
+        restored = self._restored.get(schema.name) if self._loads else None
+        return restored is None or (found.types == self._types(schema.name) and not is_migrated(restored, schema))
+
+    def lacks(self, name: str) -> bool:
+        return name in self._lacking
+
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
         single = not isinstance(table, (ListTable, MapTable))
-        number, unknown_until = _base(table).cells.number, self._unknown_until(schema.name)
-        return StateMeta(schema.schema_id, number, table.rows, len(table.base), single, schema.ttl, unknown_until)
+        number, found = _base(table).cells.number, self._found.get(schema.name)
+        unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
+        types = self._types(schema.name) if found is None else found.types
+        rows, keys = table.rows, len(table.base)
+        return StateMeta(schema.schema_id, number, rows, keys, single, schema.ttl, unknown_until, types)
+
+    def _types(self, name: str) -> str:
+        """A digest of all types that the values went through."""
+        restored = self._restored.get(name)
+        types = types_of(self._schemas[name] if restored is None else evolve(restored, self._schemas[name], ALL))
+        return hashlib.sha256("\n".join(types).encode()).hexdigest()[:16]
 
     def _unknown_until(self, name: str) -> int | None:
         restored = self._restored.get(name)

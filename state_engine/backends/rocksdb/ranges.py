@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from state_engine.backends.rocksdb.cells import head_range, state_range
 from state_engine.backends.rocksdb.locks import Slot, lock_files, try_lock
 from state_engine.backends.rocksdb.options import Tuning
@@ -141,7 +143,7 @@ def _counted(store: Store, state: StateMeta, key_groups: KeyGroupRange) -> State
         for _, head in store.scan(*head_range(state.number, group)):
             keys += 1
             rows += 1 if state.single else int.from_bytes(head[:8], "big")
-    return StateMeta(state.schema_id, state.number, rows, keys, state.single, state.ttl, state.unknown_until)
+    return msgspec.structs.replace(state, rows=rows, keys=keys)
 
 
 __all__ = ["KEEP_S", "RangeFolder"]

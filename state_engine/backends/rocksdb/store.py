@@ -35,6 +35,7 @@ class StateMeta(msgspec.Struct, array_like=True):
         single: Whether an entry is one cell, and not many behind a header.
         ttl: Its time to live: with one, values are stamped.
         unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
+        types: A digest of all types that its values went through.
     """
 
     schema_id: str
@@ -44,6 +45,7 @@ class StateMeta(msgspec.Struct, array_like=True):
     single: bool
     ttl: StateTtl | None = None
     unknown_until: int | None = None
+    types: str = ""
 
 
 class Meta(msgspec.Struct):

@@ -97,7 +97,7 @@ class MergeableAggregatingState(AggregatingState[Any, Any]):
     def __init__(self, context: RuntimeContext, descriptor: AggregatingStateDescriptor) -> None:
         self.function = descriptor.get_agg_function()
         raw = AggregatingStateDescriptor(descriptor.name, _Raw(self.function), descriptor.type_info)
-        raw.ttl_config = descriptor.ttl_config
+        raw.ttl_config, raw.changes = descriptor.ttl_config, descriptor.changes
         self._raw = context.get_aggregating_state(raw)
 
     def get(self) -> Any:

@@ -1,0 +1,89 @@
+"""What an author says about the earlier types of a state: other names, defaults, functions (docs/schema-evolution.md).
+
+Fields are named by their path from the value down: `price`, `address.zip`, and through collections
+`lines.element.price`, `by_day.value.price`. Names that are no plain identifiers stand in back-ticks, as in DDL.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from state_engine.api.types import CodecType, ListType, MapType, StructType, TypeInformation, quote
+
+_ALIASES = "lakestate.aliases"
+
+
+class Migration(NamedTuple):
+    """A function from values of an earlier type to values of today's."""
+
+    old_type: TypeInformation
+    function: Callable[[Any], Any]
+
+
+@dataclass
+class StateChanges:
+    """All that a descriptor says about earlier types.
+
+    Attributes:
+        aliases: Former names of fields, by path.
+        defaults: Values of fields that older values lack, by path.
+        migrations: Functions, one per earlier type.
+    """
+
+    aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    migrations: list[Migration] = field(default_factory=list)
+
+
+def alias(*old_names: str) -> dict[str, tuple[str, ...]]:
+    """Returns the metadata of a dataclass field that had other names: `field(metadata=alias("cost"))`."""
+    return {_ALIASES: old_names}
+
+
+class Field(NamedTuple):
+    """A field of a type, at any depth; `aliases` and `default` are those of its dataclass."""
+
+    path: str
+    type_info: TypeInformation
+    aliases: tuple[str, ...]
+    default: Any
+
+
+NO_DEFAULT: Any = dataclasses.MISSING
+
+
+def fields_of(type_info: TypeInformation, path: str = "") -> Iterator[Field]:
+    """Yields all fields of a type, outer ones first; keys of maps have none that could change."""
+    match type_info:
+        case ListType(element):
+            yield from fields_of(element, join_path(path, "element"))
+        case MapType(_, value):
+            yield from fields_of(value, join_path(path, "value"))
+        case CodecType():
+            yield from fields_of(type_info.columns, path)
+        case StructType(names, types, carrier):
+            declared = {f.name: f for f in dataclasses.fields(carrier)} if dataclasses.is_dataclass(carrier) else {}
+            for name, kind in zip(names, types, strict=True):
+                here = join_path(path, quote(name))
+                known = declared.get(name)
+                yield Field(here, kind, _aliases(known), _default(known))
+                yield from fields_of(kind, here)
+
+
+def join_path(path: str, part: str) -> str:
+    """Returns the path of a part of what lies at a path."""
+    return f"{path}.{part}" if path else part
+
+
+def _aliases(known: "dataclasses.Field[Any] | None") -> tuple[str, ...]:
+    return tuple(known.metadata.get(_ALIASES, ())) if known is not None else ()
+
+
+def _default(known: "dataclasses.Field[Any] | None") -> Any:
+    if known is None:
+        return NO_DEFAULT
+    return known.default if known.default_factory is dataclasses.MISSING else known.default_factory()
+
+
+__all__ = ["NO_DEFAULT", "Field", "Migration", "StateChanges", "alias", "fields_of", "join_path"]

@@ -1,0 +1,132 @@
+"""A state whose type changed: may it, what the manifest keeps of it, and rows of the old type as rows of the new. Pure.
+
+The types that a state had form a line: `former[0] → former[1] → … → value`. Rows are converted step by step from where
+they were written, so that a field that was dropped and comes back is a new field, whether or not a fold lay between.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from state_engine.api.type_hints import parse_ddl
+from state_engine.errors import StateTypeChangedError
+from state_engine.log.ops import VALUE
+from state_engine.log.records import DeclaredChanges, FormerType, StateSchema
+from state_engine.serialization.column import Column
+from state_engine.serialization.evolution import IncompatibleTypesError, conversion, conversion_of_ddl
+from state_engine.serialization.types import ddl_to_arrow, from_arrow
+
+_ACTION = (
+    "Declare it as it was, give the new state another name, or convert the values with migrate_from() of the "
+    "descriptor (docs/schema-evolution.md)."
+)
+_REMEDY = "Declare it as it was, or give the new state another name: this cannot change (docs/schema-evolution.md)."
+
+
+def evolve(known: StateSchema, found: StateSchema, until: int) -> StateSchema:
+    """Returns a known schema with the type that a state has now; settings of a time to live stay as they are.
+
+    Args:
+        known: What the log has.
+        found: The same state as the code declares it, with what it says about earlier types.
+        until: The last epoch whose rows were written as `known` says.
+
+    Raises:
+        StateTypeChangedError: Its values cannot become values of the new type, or something changed that has to stay.
+    """
+    if known.schema_id == found.schema_id:
+        return known
+    differences = _what_has_to_stay(known, found)
+    if differences or known.value == found.value:
+        raise _changed(found, "; ".join(differences) or "only its schema id", _REMEDY)
+    declared = found.declared or DeclaredChanges()
+    former = FormerType(until=until, schema_id=known.schema_id, value=known.value)
+    if known.value in declared.migrates_from:
+        former = replace(former, by_function=True)
+    else:
+        try:
+            way = conversion(parse_ddl(known.value), parse_ddl(found.value), declared.aliases, declared.defaults)
+        except IncompatibleTypesError as error:
+            raise _changed(found, _spell(known, found, error), _ACTION) from None
+        former = replace(former, renamed=way.renamed, defaults=way.defaults)
+    return replace(known, schema_id=found.schema_id, value=found.value, former=(*known.former, former))
+
+
+def is_migrated(known: StateSchema, found: StateSchema) -> bool:
+    """Says whether the author's function stands between two schemas: the next epoch then writes the whole state."""
+    declared = found.declared
+    changed = known.schema_id != found.schema_id and not _what_has_to_stay(known, found)
+    return changed and declared is not None and known.value in declared.migrates_from
+
+
+def types_of(schema: StateSchema) -> tuple[str, ...]:
+    """Returns all types that a state had, the present one last."""
+    return (*(former.value for former in schema.former), schema.value)
+
+
+def counts(schema: StateSchema, epoch: int) -> bool:
+    """Says whether rows of an epoch (or of a base of that epoch) are still part of the state."""
+    return not any(former.by_function and epoch <= former.until for former in schema.former)
+
+
+def convert_rows(schema: StateSchema, rows: pa.Table, epoch: int) -> pa.Table:
+    """Returns rows in the type that the state has now; everything but `value` stays as it is.
+
+    Args:
+        schema: The state; rows of the epoch count (`counts`).
+        rows: In the columns of the log.
+        epoch: The one in which they were written, or folded to a base: it says which type they have.
+
+    Raises:
+        StateTypeChangedError: They have another one.
+    """
+    steps = [former for former in schema.former if epoch <= former.until]
+    types = [*(former.value for former in steps), schema.value]
+    index = rows.schema.get_field_index(VALUE)
+    if index < 0:
+        raise KeyError(VALUE)
+    column: Any = rows.column(index)
+    if column.type != ddl_to_arrow(types[0]):
+        if from_arrow(column.type) != parse_ddl(types[0]):
+            raise StateTypeChangedError(
+                f"State {schema.name!r} of operator {schema.uid!r} has rows of {from_arrow(column.type)} from epoch "
+                f"{epoch}, when its type was {types[0]}.",
+                action="Somebody else wrote them; restore an older checkpoint or savepoint.",
+            )
+        column = column.cast(ddl_to_arrow(types[0]))  # another layout of the same type, such as large strings
+    for former, new in zip(steps, types[1:], strict=True):
+        aliases = tuple((path, (name,)) for path, name in former.renamed.items())
+        convert = conversion_of_ddl(former.value, new, aliases, tuple(former.defaults.items()))
+        target: Any = ddl_to_arrow(new)
+        column = pa.chunked_array([convert(chunk) for chunk in column.chunks], target)
+    return rows.set_column(index, pa.field(VALUE, column.type), column)
+
+
+def _what_has_to_stay(known: StateSchema, found: StateSchema) -> list[str]:
+    fields = {
+        "shape": (known.shape, found.shape),
+        "key": (_columns(known.key), _columns(found.key)),
+        "namespace": (known.namespace, found.namespace),
+        "user key": (known.user_key, found.user_key),
+    }
+    return [f"{field} was {old}, is {new}" for field, (old, new) in fields.items() if old != new]
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+def _spell(known: StateSchema, found: StateSchema, error: IncompatibleTypesError) -> str:
+    if not error.path:
+        return str(error)
+    return f"field {error} (value was {known.value}, is {found.value})"
+
+
+def _changed(schema: StateSchema, differences: str, action: str) -> StateTypeChangedError:
+    return StateTypeChangedError(
+        f"State {schema.name!r} ({schema.kind}) of operator {schema.uid!r} changed: {differences}.", action=action
+    )
+
+
+__all__ = ["convert_rows", "counts", "evolve", "is_migrated", "types_of"]

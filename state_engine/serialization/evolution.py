@@ -1,0 +1,260 @@
+"""How a type may change, and what that does to a column: Arrow in, Arrow out, no Python per value.
+
+| from | to |
+|---|---|
+| tinyint, smallint, int, bigint | a wider one of these; decimal with room for all its digits |
+| tinyint, smallint | float, double |
+| int | double |
+| float | double |
+| decimal | decimal with as many digits or more on both sides of the point |
+| date | timestamp_ntz, at midnight |
+| array, map | the same of a type that its elements, or values, may change to |
+| struct | fields added, left out, reordered, renamed by an alias, changed by these rules; one at least stays |
+
+Everything else is refused: what could lose a digit, what needs a time zone, a map's keys.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.evolution import join_path
+from state_engine.api.type_hints import parse_ddl
+from state_engine.api.types import AtomicType, DecimalType, ListType, MapType, StructType, TypeInformation, quote
+from state_engine.serialization.convert import writer
+from state_engine.serialization.types import to_arrow
+
+Convert = Callable[[Any], Any]
+Paths = tuple[tuple[str, tuple[str, ...]], ...]
+Defaults = tuple[tuple[str, bytes], ...]
+
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_WIDER = {
+    "tinyint": {"smallint", "int", "bigint", "float", "double"},
+    "smallint": {"int", "bigint", "float", "double"},
+    "int": {"bigint", "double"},
+    "float": {"double"},
+    "date": {"timestamp_ntz"},
+}
+_WHY = {
+    ("date", "timestamp"): "midnight is not the same moment everywhere",
+    ("bigint", "double"): "a double does not hold all 64 bits",
+    ("int", "float"): "a float does not hold all 32 bits",
+}
+
+
+class IncompatibleTypesError(Exception):
+    """A type may not become another one.
+
+    Attributes:
+        path: The field, empty for the value itself.
+        old: What it was.
+        new: What it is.
+        why: The reason, empty if there is simply no rule.
+    """
+
+    def __init__(self, path: str, old: TypeInformation, new: TypeInformation, why: str = "") -> None:
+        super().__init__(f"{path or 'value'} was {old}, is {new}{f' ({why})' if why else ''}")
+        self.path = path
+        self.old = old
+        self.new = new
+        self.why = why
+
+
+class Conversion(NamedTuple):
+    """How columns of one type become columns of another.
+
+    Attributes:
+        convert: From an Arrow array to an Arrow array; nulls stay nulls.
+        renamed: Fields by path, with the names that they had; those for which an alias was needed.
+        defaults: Values of added fields by path; those that were declared.
+    """
+
+    convert: Convert
+    renamed: dict[str, str]
+    defaults: dict[str, bytes]
+
+
+def conversion(
+    old: TypeInformation,
+    new: TypeInformation,
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    defaults: Mapping[str, bytes] | None = None,
+) -> Conversion:
+    """Returns the way from one type to another.
+
+    Args:
+        old: The type of the values that are there.
+        new: The type that they shall have.
+        aliases: Former names of fields of `new`, by path.
+        defaults: What `encode_default` made of the values of added fields, by path.
+
+    Raises:
+        IncompatibleTypesError: There is none.
+    """
+    planner = _Planner(aliases or {}, defaults or {})
+    return Conversion(planner.plan(old, new, ""), planner.renamed, planner.used)
+
+
+@lru_cache(maxsize=1024)
+def conversion_of_ddl(old: str, new: str, aliases: Paths, defaults: Defaults) -> Convert:
+    """Returns `conversion(…).convert` for types in DDL, kept for the next time."""
+    return conversion(parse_ddl(old), parse_ddl(new), dict(aliases), dict(defaults)).convert
+
+
+def encode_default(type_info: TypeInformation, value: Any) -> bytes:
+    """Returns one value as an Arrow IPC stream of one row: what a manifest keeps.
+
+    Raises:
+        ValueTypeError: The value does not fit the type.
+    """
+    array = writer(type_info)([value])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, pa.schema([pa.field("default", array.type)])) as out:
+        out.write_batch(pa.record_batch([array], names=["default"]))
+    return sink.getvalue()
+
+
+class _Planner:
+    """Builds a conversion from the outside in, and notes which aliases and defaults it used."""
+
+    def __init__(self, aliases: Mapping[str, tuple[str, ...]], defaults: Mapping[str, bytes]) -> None:
+        self._aliases = aliases
+        self._defaults = defaults
+        self.renamed: dict[str, str] = {}
+        self.used: dict[str, bytes] = {}
+
+    def plan(self, old: TypeInformation, new: TypeInformation, path: str) -> Convert:
+        if old == new:
+            return _same
+        match old, new:
+            case ListType(a), ListType(b):
+                return _lists(self.plan(a, b, join_path(path, "element")), to_arrow(new))
+            case MapType(k, a), MapType(j, b):
+                if k != j:
+                    raise IncompatibleTypesError(join_path(path, "key"), k, j, "keys of a map stay as they are")
+                return _maps(self.plan(a, b, join_path(path, "value")), to_arrow(new))
+            case StructType(), StructType():
+                return self._struct(old, new, path)
+        if not widens(old, new):
+            raise IncompatibleTypesError(path, old, new, _WHY.get((old.ddl(), new.ddl()), ""))
+        target = to_arrow(new)
+        return lambda array: array.cast(target)
+
+    def _struct(self, old: StructType, new: StructType, path: str) -> Convert:
+        places = self._places(old, new, path)
+        if all(place is None for place in places):
+            raise IncompatibleTypesError(path, old, new, "no field of the old one is left")
+        parts: list[Convert] = []
+        for name, kind, place in zip(new.names, new.types, places, strict=True):
+            here = join_path(path, quote(name))
+            if place is not None:
+                parts.append(_field(place, self.plan(old.types[place], kind, here)))
+                continue
+            default = self._defaults.get(here)
+            if default is not None:
+                self.used[here] = default
+            parts.append(_filled(kind, default))
+        return _structs(parts, to_arrow(new))
+
+    def _places(self, old: StructType, new: StructType, path: str) -> list[int | None]:
+        """Where each new field is among the old ones: by its name, then by name without case, then by an alias."""
+        exact = {name: place for place, name in enumerate(old.names)}
+        folded = {name.lower(): place for place, name in enumerate(old.names)}
+        places = [exact.get(name, folded.get(name.lower())) for name in new.names]
+        taken = {place for place in places if place is not None}
+        for index, name in enumerate(new.names):
+            if places[index] is not None:
+                continue
+            here = join_path(path, quote(name))
+            known = [folded[a.lower()] for a in self._aliases.get(here, ()) if a.lower() in folded]
+            found = list(dict.fromkeys(place for place in known if place not in taken))
+            if len(found) > 1:
+                both = " and ".join(old.names[place] for place in found)
+                raise IncompatibleTypesError(path, old, new, f"{name} may be {both}, which are both there")
+            if found:
+                places[index] = found[0]
+                taken.add(found[0])
+                self.renamed[here] = old.names[found[0]]
+        return places
+
+
+def widens(old: TypeInformation, new: TypeInformation) -> bool:
+    """Says whether every value of one type without parts is a value of another."""
+    match old, new:
+        case AtomicType(a), AtomicType(b):
+            return b in _WIDER.get(a, ())
+        case AtomicType(a), DecimalType(precision, scale):
+            return a in _DIGITS and precision - scale >= _DIGITS[a]
+        case DecimalType(p, s), DecimalType(precision, scale):
+            return scale >= s and precision - scale >= p - s
+    return False
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _field(place: int, convert: Convert) -> Convert:
+    return lambda struct: convert(struct.flatten()[place])
+
+
+def _filled(kind: TypeInformation, default: bytes | None) -> Convert:
+    target: Any = to_arrow(kind)
+    if default is None:
+        return lambda struct: pa.nulls(len(struct), target)
+    with pa.ipc.open_stream(pa.py_buffer(default)) as stream:
+        value: Any = stream.read_all().column(0).combine_chunks().cast(target)
+    return lambda struct: value.take(pa.array(np.zeros(len(struct), np.int64)))
+
+
+def _structs(parts: list[Convert], target: Any) -> Convert:
+    def convert(array: Any) -> Any:
+        mask = pc.is_null(array) if array.null_count else None
+        return pa.StructArray.from_arrays([part(array) for part in parts], fields=list(target), mask=mask)
+
+    return convert
+
+
+def _lists(part: Convert, target: Any) -> Convert:
+    def convert(array: Any) -> Any:
+        array, offsets, (start, length), mask = _spans(array)
+        return pa.ListArray.from_arrays(offsets, part(array.values.slice(start, length)), type=target, mask=mask)
+
+    return convert
+
+
+def _maps(part: Convert, target: Any) -> Convert:
+    def convert(array: Any) -> Any:
+        array, offsets, (start, length), mask = _spans(array)
+        keys, items = array.keys.slice(start, length), part(array.items.slice(start, length))
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
+
+    return convert
+
+
+def _spans(array: Any) -> tuple[Any, Any, tuple[int, int], Any]:
+    """Where the lists of an array lie: offsets from 0 on, the part of the elements that they use, which are null."""
+    mask = None
+    if array.null_count:
+        mask = pc.is_null(array)
+        array = array.take(pa.array(np.arange(len(array))))  # a null list may have had elements
+    offsets = array.offsets.to_numpy(zero_copy_only=False)
+    start = int(offsets[0]) if len(offsets) else 0
+    moved = pa.array((offsets - start).astype(np.int32)) if len(offsets) else pa.array([0], pa.int32())
+    return array, moved, (start, int(offsets[-1]) - start if len(offsets) else 0), mask
+
+
+__all__ = [
+    "Conversion",
+    "IncompatibleTypesError",
+    "conversion",
+    "conversion_of_ddl",
+    "encode_default",
+    "widens",
+]
