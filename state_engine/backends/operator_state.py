@@ -12,12 +12,13 @@ from state_engine.api.checkpointed import OperatorStateStore
 from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.state import ListState
 from state_engine.api.type_hints import parse_ddl
-from state_engine.backends.heap import state_type_changed
 from state_engine.backends.operator_lists import OperatorList, Slot
 from state_engine.backends.schemas import operator_schema
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError
+from state_engine.log.evolution import evolve
 from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.log.state_ttl import ALL
 
 Rows = Callable[[StateSchema], Iterable[pa.Table]]
 Changes = list[tuple[StateSchema, pa.Table]]
@@ -78,11 +79,9 @@ class OperatorStateBackend(OperatorStateStore):
         known = self._lists.get(descriptor.name)
         if known is None:
             restored = self._restored.get(descriptor.name)
-            if restored is not None and restored.schema_id != schema.schema_id:
-                raise state_type_changed(restored, schema)
             known = OperatorList(schema, descriptor.type_info, self._own, union=union)
             if restored is not None:
-                known.load(self._load(schema))
+                known.load(self._load(evolve(restored, schema, ALL)))
             if self._left_over:
                 self._left_over.discard(descriptor.name)
             self._lists[descriptor.name] = known

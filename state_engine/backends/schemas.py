@@ -92,7 +92,17 @@ def timer_schema(uid: str, key: Sequence[Column], domain: TimeDomain) -> StateSc
 
 
 def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
-    """Returns the schema of an operator list state, which has no key."""
+    """Returns the schema of an operator list state, which has no key.
+
+    Raises:
+        JobDefinitionError: A function shall migrate it, or a default is not of its field's type.
+    """
+    if descriptor.changes.migrations:
+        raise JobDefinitionError(
+            f"The operator state {descriptor.name!r} of operator {uid!r} has a function to migrate from "
+            f"{descriptor.changes.migrations[0].old_type}.",
+            action="Convert it in initialize_state(): read the list under its old name, and fill one of another name.",
+        )
     return _schema(
         uid=uid,
         kind="operator",
@@ -100,6 +110,7 @@ def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
         shape="list",
         key=(),
         value=descriptor.type_info.ddl(),
+        declared=declared_changes(descriptor),
     )
 
 

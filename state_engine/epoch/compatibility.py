@@ -6,6 +6,7 @@ what it was.
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +22,19 @@ from state_engine.log.evolution import evolve, is_migrated
 from state_engine.log.records import Ack, Manifest, SourceFingerprint, StateSchema
 from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
+
+
+class Written(NamedTuple):
+    """What one subtask did in an epoch: states that it asked for so far, and ids of those that it wrote."""
+
+    asked: tuple[StateSchema, ...]
+    schema_ids: frozenset[str]
+
+
+def written_of(ack: Ack) -> Written:
+    """Returns what an ack says of this."""
+    sections = ack.changes.sections if ack.changes is not None else ()
+    return Written(ack.schemas, frozenset(section.schema_id for section in sections))
 
 
 def check(request: StartRequest, target: Manifest) -> None:
@@ -127,29 +141,28 @@ def merge_schemas(
     return tuple(merged[identity] for identity in sorted(merged))
 
 
-def check_migrated(known: Iterable[StateSchema], acks: Sequence[Ack]) -> None:
+def check_migrated(known: Iterable[StateSchema], subtasks: Sequence[Written]) -> None:
     """A state that a function converts must be written anew by all subtasks of its operator in one epoch.
 
     Args:
         known: What the log has.
-        acks: Those of one operator, of one epoch.
+        subtasks: What each subtask of one operator asked for and wrote.
 
     Raises:
         StateTypeChangedError: Some subtasks did not, for instance because they never asked for the state.
     """
     before = {(schema.uid, schema.kind, schema.name): schema for schema in known}
     migrated = {}
-    for schema in (schema for ack in acks for schema in ack.schemas):
+    for schema in (schema for subtask in subtasks for schema in subtask.asked):
         old = before.get((schema.uid, schema.kind, schema.name))
         if old is not None and is_migrated(old, schema):
             migrated[schema.schema_id] = schema
     for schema in migrated.values():
-        handles = [ack.changes for ack in acks if ack.changes is not None]
-        wrote = sum(any(s.schema_id == schema.schema_id for s in handle.sections) for handle in handles)
-        if wrote < len(acks):
+        wrote = sum(schema.schema_id in subtask.schema_ids for subtask in subtasks)
+        if wrote < len(subtasks):
             raise StateTypeChangedError(
                 f"State {schema.name!r} of operator {schema.uid!r} is migrated by a function, and only {wrote} of "
-                f"{len(acks)} subtasks wrote what they have of it.",
+                f"{len(subtasks)} subtasks wrote what they have of it.",
                 action="Ask for the state in open(), so that every subtask converts its part in the same epoch.",
             )
 
@@ -171,6 +184,7 @@ def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[Sourc
 
 
 __all__ = [
+    "Written",
     "check",
     "check_keys",
     "check_max_parallelism",
@@ -178,4 +192,5 @@ __all__ = [
     "check_operators",
     "check_sources",
     "merge_schemas",
+    "written_of",
 ]

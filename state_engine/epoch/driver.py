@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from state_engine.clock import Clock
 from state_engine.epoch import carry, debts
 from state_engine.epoch.acks import Answer, acknowledge
-from state_engine.epoch.compatibility import check_migrated, merge_schemas
+from state_engine.epoch.compatibility import check_migrated, merge_schemas, written_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.failures import error_of, is_final
 from state_engine.epoch.ports import (
@@ -242,7 +242,7 @@ class EpochDriver:
         self._base = carry.newer_base(held.lineage, self._base, self._publisher.completed())
         operators = {op.uid: _operated(op, held.operators.get(op.uid), plan, acks[op.uid]) for op in plan.operators}
         for of_operator in acks.values():
-            check_migrated(held.schemas, of_operator)
+            check_migrated(held.schemas, [written_of(ack) for ack in of_operator])
         found = (schema for of_operator in acks.values() for ack in of_operator for schema in ack.schemas)
         time = advance(
             plan.operators,

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from state_engine.api.timers import TimeDomain
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.acks import Acknowledged, Answer
-from state_engine.epoch.compatibility import check
+from state_engine.epoch.compatibility import Written, check, check_migrated
 from state_engine.epoch.failures import error_of
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.epoch.request import OperatorShape, StartRequest
@@ -126,7 +127,7 @@ class OperatorInstances:
                         outputs.append(operator.process(part))
                     if finish:
                         outputs.append(operator.finish())
-            changes = [change for operator in self._running for change in self._end(operator)]
+            changes = [self._end(operator) for operator in self._running]
             self._seal(changes)
             self._follow(parts)
         return outputs
@@ -175,15 +176,19 @@ class OperatorInstances:
         with self._reported(operator.subtask):
             return operator.end(self._next_checkpoint, self._epoch + 1)
 
-    def _seal(self, changes: Changes) -> None:
+    def _seal(self, changes: Sequence[Changes]) -> None:
         """E6, and E3 of the next epoch: every instance is caught up with what was sealed."""
-        self._log.seal(self._epoch + 1, changes, [schema for operator in self._running for schema in operator.schemas])
+        together = list(chain(*changes))
+        wrote = [frozenset(schema.schema_id for schema, _ in part) for part in changes]
+        asked = [operator.schemas for operator in self._running]
+        check_migrated(self._log.schemas, list(map(Written, asked, wrote)))
+        self._log.seal(self._epoch + 1, together, chain(*asked))
         self._epoch += 1
         self._sealed = (self.processing_time, self.watermark)
         self._snapshot_id = self._next_checkpoint
         for operator in self._running:
             operator.settle()
-            operator.operator_state.follow(lambda wanted: [rows for schema, rows in changes if schema == wanted])
+            operator.operator_state.follow(lambda wanted: [rows for schema, rows in together if schema == wanted])
             self._attach(operator)
 
     def _follow(self, parts: Sequence[pa.RecordBatch]) -> None:

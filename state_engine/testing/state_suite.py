@@ -30,6 +30,7 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.errors import JobDefinitionError
+from state_engine.testing.state_evolution_suite import StateEvolutionSuite
 from state_engine.testing.state_folding_suite import FoldingStateSuite
 from state_engine.testing.state_harness import At, refused, same
 from state_engine.testing.state_log_suite import StateLogSuite
@@ -463,7 +464,15 @@ class MapStateSuite(StateLogSuite):
             assert harness.state(descriptor).is_empty()
 
 
-class StateSuite(ValueStateSuite, ListStateSuite, MapStateSuite, FoldingStateSuite, TtlExpirySuite, TtlCleanupSuite):
+class StateSuite(
+    ValueStateSuite,
+    ListStateSuite,
+    MapStateSuite,
+    FoldingStateSuite,
+    TtlExpirySuite,
+    TtlCleanupSuite,
+    StateEvolutionSuite,
+):
     """All of it."""
 
 

@@ -19,6 +19,7 @@ from state_engine.log.records import (
     Base,
     BaseReference,
     Codec,
+    FormerType,
     Manifest,
     OperatorEpoch,
     Origin,
@@ -182,6 +183,19 @@ def _with_sinks() -> Manifest:
     )
 
 
+def _evolved() -> Manifest:
+    """As `_manifest`, of the release that keeps former types; the older files have no such field."""
+    renamed = FormerType(
+        until=7,
+        schema_id="00ff",
+        value="struct<cost:int>",
+        renamed={"price": "cost"},
+        defaults={"currency": b"\xff\xff\xff\xff an Arrow IPC stream"},
+    )
+    by_function = FormerType(until=20, schema_id="10aa", value="struct<price:int,currency:string>", by_function=True)
+    return replace(_manifest(), schemas=(replace(COUNTS, former=(renamed, by_function)), ROUTES))
+
+
 def _base() -> Base:
     return Base(
         job="flights",
@@ -232,6 +246,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
+    "evolved.json": lambda: encode_manifest(_evolved())[0],
     "base.json": lambda: encode_base(_base())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
     "changes-none.arrow": lambda: _change_file("none")[0],
@@ -240,6 +255,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
     "closing.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
+    "evolved.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
     "changes-none.arrow": verify_change_file,
@@ -257,6 +273,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
+    assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
 
