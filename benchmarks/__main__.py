@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import running_count, thresholds, worker_memory
+from benchmarks import running_count, state_backends, thresholds, worker_memory
 from benchmarks.model import ENGINES
 from benchmarks.report import show, show_verdicts, write_json
 from benchmarks.running_count import Plan, Report
@@ -86,6 +86,21 @@ def run_worker_memory(
     """The memory of a Python worker with a million keys of three numbers per subtask."""
     with folder_at(work) as folder:
         finish(worker_memory.measure(folder, tell, count(keys)), json, check)
+
+
+@app.command("state_backends")
+def run_state_backends(
+    json: Json = None,
+    check: Check = False,
+    keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes a while.")] = "100k,1m",
+    shapes: Annotated[str, typer.Option(help="Shapes of state.")] = ",".join(state_backends.SHAPES),
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, backends in turn; the median is shown.")] = 1,
+    work: Work = None,
+) -> None:
+    """Heap against RocksDB: epochs that touch 20,000 of many keys, without Spark around them."""
+    chosen = names(shapes, state_backends.SHAPES)
+    with folder_at(work) as folder:
+        finish(state_backends.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
 
 
 def finish(report: Report, json: Path | None, check: bool) -> None:

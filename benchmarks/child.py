@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from benchmarks.model import ENGINES, Case, Outcome
+from benchmarks.model import CONTENDERS, Case, Outcome
 
 ENDS, FINAL = "ends.json", "final.parquet"
 
@@ -15,7 +15,7 @@ ENDS, FINAL = "ends.json", "final.parquet"
 def main(path: str) -> None:
     """Runs a case and writes when its epochs ended and what the state was."""
     case = msgspec.json.decode(Path(path).read_bytes(), type=Case)
-    outcome: Outcome = importlib.import_module(ENGINES[case.engine].module).run(case)
+    outcome: Outcome = importlib.import_module(CONTENDERS[case.engine].module).run(case)
     work = Path(case.work)
     pq.write_table(outcome.final, work / FINAL)
     (work / ENDS).write_bytes(msgspec.json.encode(outcome.ends))

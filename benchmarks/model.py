@@ -7,6 +7,7 @@ import pyarrow as pa
 
 RUNNING_COUNT = "running_count"
 WORKER_MEMORY = "worker_memory"
+STATE_BACKENDS = "state_backends"
 
 
 class Engine(NamedTuple):
@@ -39,12 +40,22 @@ ENGINES = {
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 
 
+STORES = {
+    f"{shape}/{store}": Engine("benchmarks.state_backend_engine", "lakestate", f"{shape}/{store}", store)
+    for shape in ("value", "map", "list")
+    for store in ("heap", "rocksdb")
+}
+"""What `STATE_BACKENDS` compares: a shape of state in a backend."""
+
+CONTENDERS = ENGINES | STORES
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What one engine runs once, in a process of its own.
 
     Attributes:
-        workload: `RUNNING_COUNT` or `WORKER_MEMORY`.
-        engine: A name in `ENGINES`.
+        workload: `RUNNING_COUNT`, `WORKER_MEMORY` or `STATE_BACKENDS`.
+        engine: A name in `CONTENDERS`.
         key_type: `int` (64 bits) or `string`.
         keys: Number of keys that the data are drawn from.
         epochs: Number of epochs to be read.

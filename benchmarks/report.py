@@ -8,9 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.model import ENGINES, Result
+from benchmarks.model import ENGINES, STORES, Result
 from benchmarks.thresholds import Verdict, ratio_to
 
+STORE_LABELS = {engine.label for engine in STORES.values()}
 PEERS = [engine.label for engine in ENGINES.values() if engine.engine == "spark"]
 
 
@@ -30,7 +31,14 @@ def table(results: Sequence[Result]) -> Table:
     shown = Table(box=box.MARKDOWN)
     for name in ("workload", "engine", "backend", "keys", "records", "epoch"):
         shown.add_column(name, justify="right" if name in ("records", "epoch") else "left", no_wrap=True)
-    for name in ("records/s", "CPU s per M", "peak MiB", "results", *(f"× {peer.split('/')[1]}" for peer in PEERS)):
+    for name in (
+        "records/s",
+        "CPU s per M",
+        "peak MiB",
+        "results",
+        *(f"× {peer.split('/')[1]}" for peer in PEERS),
+        "× heap",
+    ):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in results:
         shown.add_row(
@@ -45,6 +53,7 @@ def table(results: Sequence[Result]) -> Table:
             f"{row.peak_rss_mb:,.0f}",
             "equal" if row.results_equal else "WRONG",
             *(_ratio(row, peer, results) for peer in PEERS),
+            _ratio(row, f"{row.label.rpartition('/')[0]}/heap", results) if row.label in STORE_LABELS else "",
         )
     return shown
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.child import ENDS, FINAL
 from benchmarks.data import same_rows
-from benchmarks.model import ENGINES, Case, Result
+from benchmarks.model import CONTENDERS, Case, Result
 from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
 from benchmarks.steady import steady_part
 
@@ -82,7 +82,7 @@ def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float
         peak: Measures memory up to the end of the last epoch, in MiB.
     """
     case, steady = run.case, steady_part(run.ends)
-    engine, records = ENGINES[case.engine], steady.epochs * case.epoch_records
+    engine, records = CONTENDERS[case.engine], steady.epochs * case.epoch_records
     return Result(
         workload=case.workload,
         engine=engine.engine,

@@ -12,7 +12,7 @@ FILE = Path(__file__).with_name("thresholds.toml")
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One engine must be so many times as fast as another."""
+    """One engine must be so many times as fast as another; with `keys`, only at that number of keys."""
 
     workload: str
     key_types: list[str]
@@ -20,6 +20,7 @@ class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of: str
     to: str
     at_least: float
+    keys: int | None = None
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,11 +92,13 @@ def _case(result: Result) -> tuple[str, str, int, int, int]:
 def _ratios(ratios: Sequence[Ratio], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
     for ratio in ratios:
         for key_type in ratio.key_types:
+            of_many = "" if ratio.keys is None else f"{ratio.keys:,} "
             name = (
-                f"{ratio.workload}, {key_type} keys, epochs of {ratio.epoch_records:,}: "
+                f"{ratio.workload}, {of_many}{key_type} keys, epochs of {ratio.epoch_records:,}: "
                 f"{ratio.of} at least {ratio.at_least:g} times {ratio.to}"
             )
             rows = [r for r in results if (r.workload, r.key_type, r.epoch_records) == _where(ratio, key_type)]
+            rows = [r for r in rows if ratio.keys in (None, r.keys)]
             pair = [r for r in rows if r.label in (ratio.of, ratio.to)]
             mine = next((r for r in pair if r.label == ratio.of), None)
             measured = ratio_to(mine, ratio.to, pair) if mine else None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
 
 
 class WrittenEachEpoch(RocksDBKeyedStateBackend):
@@ -31,9 +31,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=["heap", "rocksdb", "rocksdb-written"])
-def make_backend(request: pytest.FixtureRequest, disk: Path) -> Iterator[Any]:
+@pytest.fixture(params=["heap", "rocksdb", "rocksdb-written", "rocksdb-forgetful"])
+def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes backends; the last one drops what it read at every opportunity, as one with large values does."""
     numbers, opened = count(), []
+    if request.param == "rocksdb-forgetful":
+        monkeypatch.setattr(bases, "READ_BYTES", -1)
 
     def make(*args: Any) -> Any:
         if request.param == "heap":

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import pytest
 
+from state_engine.backends.rocksdb.cells import state_range
 from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.locks import lock_files, take_slot, try_lock
 from state_engine.backends.rocksdb.options import Tuning
@@ -138,9 +139,9 @@ def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, di
 
 
 def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, other: Owner) -> None:
-    other.do("acquire")
-    other.do("write a")
-    mine = own(wait_s=0.1)
+    for word in ("acquire", "write a", "release", "acquire"):
+        other.do(word)
+    mine = own(wait_s=0.2)
     assert mine.acquire()
     assert mine.store.meta.token is None
     write(mine, "mine")
@@ -257,6 +258,22 @@ def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own:
     third = own()
     third.acquire()
     assert third.store.meta.token is None
+
+
+def test_what_is_left_of_a_load_that_never_ended_is_removed(own: Any) -> None:
+    first = own()
+    first.acquire()
+    number = first.store.begin_load("state")
+    changes = Changes()
+    changes.cells = {number.to_bytes(2, "big") + b"%d" % n: b"x" for n in range(100)}
+    first.store.load(changes)
+    first.close()
+    second = own()
+    second.acquire()
+    assert second.store.meta.loading == []
+    assert second.store.meta.states == {}
+    assert list(second.store.scan(*state_range(number))) == []
+    assert second.store.begin_load("state") != number
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_by_name(disk: Path) -> None:

@@ -20,7 +20,8 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.timers import TimeDomain
-from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
+from state_engine.backends.rocksdb.cells import state_range
 from state_engine.testing.state_harness import StateHarness
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -175,7 +176,10 @@ def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Range) ->
     assert backend.resume() == "t1"
     place.attach(narrow)
     narrow.state(COUNT, 7).update(99)
+    store = backend.database.store
+    others = [state.number for name, state in store.meta.states.items() if name != "count"]
     place.seal(narrow)
+    assert [list(store.scan(*state_range(number))) for number in others] == [[], [], []], "nobody would remove it"
     backend.close()
     later = place.instance()
     assert place.loads == 3, "those that the other did not catch up"
@@ -217,6 +221,26 @@ def test_an_epoch_that_failed_leaves_nothing(place: Range) -> None:
     write(harness, 5)
     harness.backend.forget()
     assert contents(harness) == expected
+
+
+def test_counts_hold_where_nothing_that_was_read_is_remembered(place: Range, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bases, "READ_BYTES", -1)
+    harness = place.instance()
+    steps: list[tuple[Any, list[Any], int]] = [
+        (lambda routes: routes.put("x", 1), ["x"], 1),
+        (lambda routes: routes.put("y", 2), ["x", "y"], 2),
+        (lambda routes: routes.remove("x"), ["y"], 1),
+        (lambda routes: routes.put("y", 3), ["y"], 1),
+        (lambda routes: routes.remove("y"), [], 0),
+    ]
+    for step, keys, rows in steps:
+        for key in range(3):
+            step(harness.state(ROUTES, key))
+            harness.state(TAGS, key).add("more")
+        place.seal(harness)
+        assert [list(harness.state(ROUTES, key).keys()) for key in range(3)] == [keys] * 3
+        sizes = {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
+        assert sizes == {"routes": (3 * rows, 3 * (rows > 0)), "tags": (3 * len(place.epochs), 3)}
 
 
 def test_timers_are_in_the_database(place: Range) -> None:

@@ -52,9 +52,25 @@ def test_the_table_is_markdown_with_ratios_side_by_side(row: Rows) -> None:
 
     header, rule, ours, *_ = printed([row(), *peers])
 
-    assert header[-2:] == ["× transformWithState", "× groupBy"]
+    assert header[-3:] == ["× transformWithState", "× groupBy", "× heap"]
     assert set("".join(rule)) <= set("-:")
-    assert ours[-2:] == ["25.00", "0.80"]
+    assert ours[-3:] == ["25.00", "0.80", ""]
+
+
+def test_backends_are_compared_with_the_heap_at_the_same_number_of_keys(row: Rows) -> None:
+    def store(name: str, keys: int, speed: float) -> Result:
+        return row(workload="state_backends", form=f"map/{name}", backend=name, keys=keys, records_per_second=speed)
+
+    rows = [
+        store("heap", 100, 8.0),
+        store("rocksdb", 100, 2.0),
+        store("heap", 1_000, 8.0),
+        store("rocksdb", 1_000, 1.0),
+    ]
+
+    _, _, *shown = printed([*rows, row(form="value/rocksdb", backend="rocksdb", workload="state_backends")])
+
+    assert [one[-1] for one in shown] == ["1.00", "0.25", "1.00", "0.12", ""]
 
 
 def test_a_row_with_wrong_results_has_no_ratio(row: Rows) -> None:
@@ -62,8 +78,8 @@ def test_a_row_with_wrong_results_has_no_ratio(row: Rows) -> None:
 
     lines = printed([row(results_equal=False), peer])
 
-    assert lines[2][-3:] == ["WRONG", "", ""]
-    assert lines[3][-3:] == ["equal", "", "1.00"]
+    assert lines[2][-4:] == ["WRONG", "", "", ""]
+    assert lines[3][-4:] == ["equal", "", "1.00", ""]
 
 
 def test_verdicts_say_what_was_not_reached() -> None:

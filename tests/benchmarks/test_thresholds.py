@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.model import ENGINES, Result
+from benchmarks.model import CONTENDERS, Result
 from benchmarks.thresholds import Limit, Ratio, Thresholds, judge, load, passed, ratio_to
 
 Rows = Callable[..., Result]
@@ -86,7 +86,7 @@ def test_the_file_names_engines_that_exist() -> None:
     thresholds = load()
     named = {t.of for t in [*thresholds.ratio, *thresholds.limit]} | {t.to for t in thresholds.ratio}
 
-    assert named == {engine.label for engine in ENGINES.values()}
+    assert named == {engine.label for engine in CONTENDERS.values()}
 
 
 def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:

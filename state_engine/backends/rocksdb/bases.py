@@ -5,6 +5,7 @@ into the database; and the database. Numbers of keys and rows are exact after ea
 entry learns first whether it is there: of what the function read before, otherwise of the database.
 """
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -14,8 +15,11 @@ from state_engine.backends.rocksdb.store import Changes, Store
 from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.tables import MISSING
 
-READ_AT_MOST = 50_000
-"""Entries that are remembered as read, where nobody says when a batch of records begins."""
+READ_BYTES = 16 << 20
+"""How much of a state is remembered as read, about; with the next read after that all of it is dropped."""
+
+_PER_CELL = 100
+_NUMBERS = struct.Struct(">QQ")
 
 KNOWN_AT_MOST = 500_000
 """Entries of which it is remembered, over the batches of an epoch, whether they are there."""
@@ -42,15 +46,25 @@ class Base(ABC):
         self.live = 0
         self.staged: dict[Any, Any] = {}
         self._reset: set[int] = set()
+        self._held = 0
         self._misses = 0
         self._reads_ahead = False
 
     def __len__(self) -> int:
         return self.live
 
-    @abstractmethod
     def forget_reads(self) -> None:
         """Drops what was read."""
+        self._held = 0
+
+    def _make_room(self) -> None:
+        """Drops what was read if it is much."""
+        if self._held > READ_BYTES:
+            self.forget_reads()
+
+    def _hold(self, cells: Sequence[bytes | None]) -> None:
+        """Takes cells that were read into account."""
+        self._held += _PER_CELL * len(cells) + sum(map(len, filter(None, cells)))
 
     @abstractmethod
     def _read_many(self, entries: list[Any]) -> None:
@@ -65,11 +79,11 @@ class Base(ABC):
         """Takes all entries of a key group out of the count, and the staged ones away."""
 
     def prefetch(self, entries: list[Any]) -> None:
-        """Begins a batch of records: what the last one read is dropped, and what this one will read is read at once.
+        """Reads at once what a batch of records will read, as far as it is not known.
 
         A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
         """
-        self.forget_reads()
+        self._make_room()
         self._reads_ahead = self._reads_ahead or self._misses * 4 > len(entries)
         self._misses = 0
         if self._reads_ahead:
@@ -137,13 +151,13 @@ class ValueBase(Base):
         value = self._read.get(entry, MISSING)
         if value is MISSING:
             self._misses += 1
-            if len(self._read) >= READ_AT_MOST:
-                self._read = {}
+            self._make_room()
             self._read_many([entry])
             value = self._read[entry]
         return default if value is None else value
 
     def forget_reads(self) -> None:
+        super().forget_reads()
         self._read = {}
 
     def _read_many(self, entries: list[Any]) -> None:
@@ -154,8 +168,10 @@ class ValueBase(Base):
             for entry in entries:
                 if entry in staged:
                     read[entry] = staged[entry]
-            entries = [entry for entry in entries if entry not in staged]
-        for entry, value in zip(entries, self._stored(self.cells.keys(entries)), strict=True):
+        unread = [entry for entry in entries if entry not in read]
+        found = self._stored(self.cells.keys(unread))
+        self._hold(found)
+        for entry, value in zip(unread, found, strict=True):
             read[entry] = None if value is None else decode(value)
             known[entry] = value is not None
 
@@ -164,7 +180,8 @@ class ValueBase(Base):
         changes = dict(entries)
         self.live += sum(value is not None for value in changes.values()) - self._present(list(changes))
         self.staged.update(changes)
-        self._read, self._known = {}, {}
+        self._known = {}
+        self.forget_reads()
 
     def _present(self, entries: list[Any]) -> int:
         """Returns how many of the entries have a value now."""
@@ -205,14 +222,16 @@ class Header:
     """What is known of one list or map without reading it.
 
     Attributes:
+        key: Its own key.
         count: Its live rows.
         end: The number of its next piece, or place.
         stored: Whether the database has cells of it.
     """
 
-    __slots__ = ("count", "end", "stored")
+    __slots__ = ("count", "end", "key", "stored")
 
-    def __init__(self, count: int = 0, end: int = 0, stored: bool = False) -> None:
+    def __init__(self, key: bytes, count: int = 0, end: int = 0, stored: bool = False) -> None:
+        self.key = key
         self.count = count
         self.end = end
         self.stored = stored
@@ -230,8 +249,7 @@ class HeaderedBase(Base):
         found = self._headers.get(entry)
         if found is None:
             self._misses += 1
-            if len(self._headers) >= READ_AT_MOST + 2 * len(self.staged):
-                self.forget_reads()
+            self._make_room()
             self.read_headers([entry])
             found = self._headers[entry]
         return found
@@ -239,12 +257,15 @@ class HeaderedBase(Base):
     def read_headers(self, entries: Iterable[Any]) -> None:
         """Reads headers at once, of those that are not known."""
         unknown = [entry for entry in dict.fromkeys(entries) if entry not in self._headers]
-        for entry, value in zip(unknown, self._stored(self.cells.keys(unknown)), strict=True):
+        keys = self.cells.keys(unknown)
+        found = self._stored(keys)
+        self._hold(found)
+        for entry, key, value in zip(unknown, keys, found, strict=True):
             if value is None:
-                self._headers[entry] = Header()
+                self._headers[entry] = Header(key)
             else:
-                count, end = (int.from_bytes(value[i : i + 8], "big") for i in (0, 8))
-                self._headers[entry] = Header(count, end, stored=True)
+                count, end = _NUMBERS.unpack(value)
+                self._headers[entry] = Header(key, count, end, stored=True)
 
     def count(self, entry: Any, header: Header, more: int) -> None:
         """Takes rows into the counts."""
@@ -252,6 +273,7 @@ class HeaderedBase(Base):
         self.live += (header.count > 0) - (before > 0)
 
     def forget_reads(self) -> None:
+        super().forget_reads()
         self._headers = {entry: h for entry, h in self._headers.items() if entry in self.staged} if self.staged else {}
 
     def _drop(self, group: int, staged: list[Any]) -> None:
@@ -273,11 +295,12 @@ class HeaderedBase(Base):
         super().abandon()
         self._headers = {}
 
-    def _stage_header(self, changes: Changes, head: bytes, header: Header) -> None:
+    @staticmethod
+    def _stage_header(changes: Changes, header: Header) -> None:
         if header.count:
-            changes.cells[head] = header.count.to_bytes(8, "big") + header.end.to_bytes(8, "big")
+            changes.cells[header.key] = _NUMBERS.pack(header.count, header.end)
         elif header.stored:
-            changes.cells[head] = None
+            changes.cells[header.key] = None
 
 
 __all__ = ["Base", "Header", "HeaderedBase", "Opened", "ValueBase"]

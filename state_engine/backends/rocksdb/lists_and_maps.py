@@ -29,8 +29,7 @@ class ListBase(HeaderedBase):
             header = self.header(entry)
             if not header.count:
                 return default
-            if len(self._read) >= READ_LISTS:
-                self._read = {}
+            self._make_room()
             found = self._read[entry] = self._elements(entry, header)
         return found if found else default
 
@@ -45,11 +44,12 @@ class ListBase(HeaderedBase):
         delta = self.staged.get(entry)
         elements: list[Any] = []
         if header.stored and not (delta is not None and delta.cleared):
-            prefix = inner_prefix(self.cells.key(entry))
+            prefix = inner_prefix(header.key)
             if header.end <= _FEW:
-                pieces: Iterable[Any] = self._stored([prefix + number_bytes(n) for n in range(header.end)])
+                pieces: list[Any] = self._stored([prefix + number_bytes(n) for n in range(header.end)])
             else:
-                pieces = (piece for _, piece in self._opened.store.scan(prefix, prefix_end(prefix)))
+                pieces = [piece for _, piece in self._opened.store.scan(prefix, prefix_end(prefix))]
+            self._hold(pieces)
             for piece in pieces:
                 elements.extend(self._pieces.decode(piece))
         if delta is not None:
@@ -63,12 +63,14 @@ class ListBase(HeaderedBase):
         counts: list[int] = []
         for entry in entries:
             header = self._headers[entry]
-            if header.stored and entry not in self.staged and header.end <= _FEW:
-                prefix = inner_prefix(self.cells.key(entry))
+            if header.stored and header.end <= _FEW and entry not in self.staged and entry not in self._read:
+                prefix = inner_prefix(header.key)
                 wanted.append(entry)
                 counts.append(header.end)
                 keys.extend(prefix + number_bytes(n) for n in range(header.end))
-        found: Iterator[Any] = iter(self._stored(keys))
+        pieces = self._stored(keys)
+        self._hold(pieces)
+        found: Iterator[Any] = iter(pieces)
         for entry, count in zip(wanted, counts, strict=True):
             self._read[entry] = [e for _ in range(count) for e in self._pieces.decode(next(found))]
 
@@ -100,8 +102,9 @@ class ListBase(HeaderedBase):
         self._read = {}
 
     def _stage_cells(self, changes: Changes) -> None:
-        for head, (entry, delta) in zip(self.cells.keys(list(self.staged)), self.staged.items(), strict=True):
-            header, prefix = self._headers[entry], inner_prefix(head)
+        for entry, delta in self.staged.items():
+            header = self._headers[entry]
+            prefix = inner_prefix(header.key)
             if delta.cleared:
                 if header.end > _FEW:
                     changes.ranges.append((prefix, prefix_end(prefix)))
@@ -112,10 +115,7 @@ class ListBase(HeaderedBase):
                 piece = self._pieces.encode(delta.appended[start : start + _PIECE])
                 changes.cells[prefix + number_bytes(header.end)] = piece
                 header.end += 1
-            self._stage_header(changes, head, header)
-
-
-READ_LISTS = 1_000
+            self._stage_header(changes, header)
 
 
 class MapView:
@@ -156,7 +156,6 @@ class MapBase(HeaderedBase):
         self._user_keys = user_keys
         self._values = values
         self._read: dict[Any, dict[Any, Any]] = {}
-        self._remembered = 0
 
     def get(self, entry: Any, default: Any = None) -> Any:
         """Returns a view of the map of an entry, or the default where it is empty."""
@@ -180,31 +179,31 @@ class MapBase(HeaderedBase):
 
     def read_entries(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Reads entries of maps at once, of maps that the database has."""
-        if self._remembered > READ_ENTRIES:
-            self._read, self._remembered = {}, 0
+        self._make_room()
         wanted: list[tuple[Any, Any]] = []
         keys: list[bytes] = []
         for entry, user_key in pairs:
-            delta = self.staged.get(entry)
-            if not self.header(entry).stored or (delta is not None and delta.cleared):
+            delta, header = self.staged.get(entry), self.header(entry)
+            if not header.stored or (delta is not None and delta.cleared) or user_key in self._read.get(entry, ()):
                 continue
             try:
-                keys.append(inner_prefix(self.cells.key(entry)) + self._user_keys.encode(user_key))
+                keys.append(inner_prefix(header.key) + self._user_keys.encode(user_key))
             except MISFIT:
                 self._read.setdefault(entry, {})[user_key] = MISSING
             else:
                 wanted.append((entry, user_key))
-        for (entry, user_key), value in zip(wanted, self._stored(keys), strict=True):
+        cells = self._stored(keys)
+        self._hold(cells)
+        for (entry, user_key), value in zip(wanted, cells, strict=True):
             found = MISSING if value is None else self._values.decode(value[8:])
             self._read.setdefault(entry, {})[user_key] = found
-        self._remembered += len(wanted)
 
     def content(self, entry: Any, header: Header) -> dict[Any, Any]:
         """Returns all of a map, in the order in which its entries were put."""
         delta = self.staged.get(entry)
         found = []
         if header.stored and not (delta is not None and delta.cleared):
-            prefix = inner_prefix(self.cells.key(entry))
+            prefix = inner_prefix(header.key)
             decode_key, decode, start = self._user_keys.decode, self._values.decode, len(prefix)
             for key, value in self._opened.store.scan(prefix, prefix_end(prefix)):
                 found.append((value[:8], decode_key(key, start)[0], value))
@@ -221,8 +220,8 @@ class MapBase(HeaderedBase):
 
     def put(self, entry: Any, user_key: Any, value: Any) -> int:
         """Stages an entry behind all others of its map, or its end (`DELETED`); returns how many more there are."""
-        header = self.header(entry)
         more = (value is not DELETED) - (self.find(entry, user_key) is not MISSING)
+        header = self.header(entry)  # behind `find`, which may make room and so forget it
         delta = self._delta(entry)
         delta.entries.pop(user_key, None)
         if value is not DELETED or (header.stored and not delta.cleared):
@@ -247,14 +246,15 @@ class MapBase(HeaderedBase):
 
     def forget_reads(self) -> None:
         super().forget_reads()
-        self._read, self._remembered = {}, 0
+        self._read = {}
 
     def _read_many(self, entries: list[Any]) -> None:
         self.read_headers(entries)
 
     def _stage_cells(self, changes: Changes) -> None:
-        for head, (entry, delta) in zip(self.cells.keys(list(self.staged)), self.staged.items(), strict=True):
-            header, prefix = self._headers[entry], inner_prefix(head)
+        for entry, delta in self.staged.items():
+            header = self._headers[entry]
+            prefix = inner_prefix(header.key)
             if delta.cleared and header.stored:
                 self._stage_clear(changes, prefix)
             for user_key, value in delta.entries.items():
@@ -264,7 +264,7 @@ class MapBase(HeaderedBase):
                 else:
                     changes.cells[key] = number_bytes(header.end) + self._values.encode(value)
                     header.end += 1
-            self._stage_header(changes, head, header)
+            self._stage_header(changes, header)
 
     def _stage_clear(self, changes: Changes, prefix: bytes) -> None:
         """Many range deletes would slow all reads; few entries are deleted one by one."""
@@ -275,9 +275,6 @@ class MapBase(HeaderedBase):
                 changes.ranges.append((prefix, prefix_end(prefix)))
                 return
         changes.cells.update(dict.fromkeys(keys))
-
-
-READ_ENTRIES = 50_000
 
 
 def _place(found: tuple[bytes, Any, bytes]) -> bytes:

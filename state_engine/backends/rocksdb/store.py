@@ -170,14 +170,10 @@ class Store:
             options.set_iterate_upper_bound(end)
             iterator: Any = self._db.iter(options)
             iterator.seek(begin)
-        while True:
-            with self._refusing():
-                if not iterator.valid():
-                    iterator.status()  # a damaged block ends an iterator like the last key does
-                    return
-                cell = iterator.key(), iterator.value()
+            while iterator.valid():
+                yield iterator.key(), iterator.value()
                 iterator.next()
-            yield cell
+            iterator.status()  # a damaged block ends an iterator like the last key does
 
     # Writing -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,137 @@
+"""Heap and RocksDB without Spark around them: what an epoch costs that touches a fixed number of many keys."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.model import Case, Outcome
+from state_engine.api import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.api.state_backend import StateBackend
+from state_engine.backends.choose import backend_maker
+from state_engine.backends.keyed import KeyedStateBackend
+from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.schemas import state_schema
+from state_engine.backends.time import OperatorTime
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log.ops import Op, log_schema
+from state_engine.log.records import StateSchema
+from state_engine.serialization.types import ddl_to_arrow, parse_columns
+
+MAX_PARALLELISM = 128
+BATCH = 10_000
+USER_KEYS = 8
+_PIECE = 100_000
+
+DESCRIPTORS: dict[str, StateDescriptor] = {
+    "value": ValueStateDescriptor("state", Types.LONG()),
+    "map": MapStateDescriptor("state", Types.LONG(), Types.LONG()),
+    "list": ListStateDescriptor("state", Types.LONG()),
+}
+
+
+def run(case: Case) -> Outcome:
+    """Loads a row for each key, lets each epoch touch its keys, and reads everything back."""
+    shape, _, store = case.engine.partition("/")
+    codec, context = KeyCodec(parse_columns("k bigint"), MAX_PARALLELISM), KeyContext()
+    maker = backend_maker(settings(store, Path(case.work)), case.work, "benchmark", 1)
+    backend = maker("operator", codec, KeyGroupRange(0, MAX_PARALLELISM - 1), context, OperatorTime())
+    backend.resume()
+    backend.start("0")
+    schema = state_schema("operator", codec.columns, DESCRIPTORS[shape])
+    backend.attach([schema], lambda _: first_rows(schema, codec, case.keys))
+    state = backend.state(DESCRIPTORS[shape])
+    ends = []
+    for epoch in range(case.epochs):
+        in_batches(touched(case, epoch), backend, context, toucher(shape, state, epoch))
+        backend.freeze(epoch)
+        backend.settle()
+        backend.commit(str(epoch + 1))
+        ends.append(time.time())
+    totals: list[int] = []
+    in_batches(np.arange(case.keys), backend, context, lambda _: totals.append(total(shape, state)))
+    backend.close()
+    return Outcome(ends, pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals, pa.int64())}))
+
+
+def settings(store: str, work: Path) -> StateBackend:
+    """Returns what a job's author would write."""
+    if store == "heap":
+        return HashMapStateBackend()
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(work / "disk"))
+    return backend
+
+
+def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
+    """Returns the keys of an epoch: as many as it has records, spread over all keys, each epoch others."""
+    first = epoch * case.epoch_records
+    return (np.arange(first, first + case.epoch_records) * 2_654_435_761) % case.keys
+
+
+def truth(case: Case) -> pa.Table:
+    """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1."""
+    totals = np.ones(case.keys, np.int64)
+    for epoch in range(case.epochs):
+        np.add.at(totals, touched(case, epoch), epoch + 1)
+    return pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals)})
+
+
+def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit: Callable[[Any], None]) -> None:
+    """Makes key after key current, as an operator does with its batches of records."""
+    for start in range(0, len(keys), BATCH):
+        batch = keys[start : start + BATCH].tolist()
+        backend.prefetch(batch)
+        for key in batch:
+            context.entry = key
+            visit(key)
+
+
+def toucher(shape: str, state: Any, epoch: int) -> Callable[[Any], None]:
+    """Returns what an epoch does under each of its keys."""
+    user_key, more = epoch % USER_KEYS, epoch + 1
+    if shape == "value":
+        return lambda _: state.update((state.value() or 0) + more)
+    if shape == "map":
+        return lambda _: state.put(user_key, (state.get(user_key) or 0) + more)
+    return lambda _: state.add(more)
+
+
+def total(shape: str, state: Any) -> int:
+    """Returns the sum of what the current key has."""
+    if shape == "value":
+        return int(state.value() or 0)
+    return sum(state.values() if shape == "map" else state.get())
+
+
+def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.Table]:
+    """Yields one log row for each key, as a base fold of the log would."""
+    columns = log_schema(schema, ddl_to_arrow)
+    op = Op.APPEND if schema.shape == "list" else Op.PUT
+    for start in range(0, keys, _PIECE):
+        numbers = np.arange(start, min(keys, start + _PIECE))
+        count = len(numbers)
+        values: dict[str, Any] = {
+            "key_group": codec.key_groups(numbers.tolist(), [pa.array(numbers)]),
+            "k": numbers,
+            "user_key": np.zeros(count, np.int64),
+            "value": np.ones(count, np.int64),
+            "op": np.full(count, op, np.int8),
+            "seq": numbers,
+        }
+        yield pa.table({f.name: _column(values, f, count) for f in columns}, schema=columns)
+
+
+def _column(values: dict[str, Any], field: Any, count: int) -> Any:
+    return pa.array(values[field.name], field.type) if field.name in values else pa.nulls(count, field.type)
