@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from state_engine.api import AllWindowFunction, OutputTag, ProcessAllWindowFunction, Time, Types, ValueStateDescriptor
+from state_engine.api import (
+    AllWindowFunction,
+    CheckpointedFunction,
+    ListStateDescriptor,
+    OutputTag,
+    ProcessAllWindowFunction,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
 from state_engine.api.windows import (
     CountEvictor,
     CountTumblingWindowAssigner,
@@ -98,6 +107,32 @@ def test_count_windows() -> None:
     with all_of(CountTumblingWindowAssigner.of(3)).reduce(lambda a, b: (a.k + b.k, a.n + b.n)) as run:
         run.process_elements([(k, n) for n, k in enumerate("abcdefgh")])
         assert run.extract_output_values() == [("abc", 3), ("def", 12)]
+
+
+class Remembers(ProcessAllWindowFunction[Any, Any, Any], CheckpointedFunction):
+    """Keeps how often it fired in a field, as operator state."""
+
+    fired = 0
+
+    def initialize_state(self, context: Any) -> None:
+        self.stored = context.get_operator_state_store().get_list_state(ListStateDescriptor("fired", Types.LONG()))
+        self.fired = sum(self.stored.get())
+
+    def snapshot_state(self, context: Any) -> None:
+        self.stored.update([self.fired])
+
+    def process(self, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        self.fired += 1
+        yield context.window().start, str(self.fired)
+
+
+def test_a_function_may_keep_operator_state() -> None:
+    with all_of(TUMBLING).process(Remembers(), SEEN) as run:
+        run.process_elements([("a", 1), ("b", 2)], [1, 12])
+        run.process_watermark(9)
+        run.close()
+        run.process_watermark(19)
+        assert run.extract_output_values() == [(0, "1"), (10, "2")]
 
 
 class ForKeys(WindowFunction[Any, Any, Any, Any]):

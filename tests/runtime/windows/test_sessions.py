@@ -14,6 +14,7 @@ from state_engine.api import (
     ListStateDescriptor,
     ProcessWindowFunction,
     ReducingStateDescriptor,
+    StateTtlConfig,
     Time,
     Types,
     ValueStateDescriptor,
@@ -294,6 +295,28 @@ def test_windows_cannot_be_merged_into_one_that_is_over(shown: Any, clock: str) 
         run.set_processing_time(7)
         with pytest.raises(UserFunctionError, match=r"merged into TimeWindow\(start=0, end=5\), which is over at"):
             run.process_element(("a", 2), 8)
+
+
+def test_what_a_trigger_aggregates_may_expire(shown: Any, total: Any) -> None:
+    descriptor = AggregatingStateDescriptor("seen", total, Types.LIST(Types.LONG()))
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(10)).build())
+    found: list[Any] = []
+
+    class Remembers(EventTimeTrigger):
+        def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+            ctx.get_partitioned_state(descriptor).add(element)
+            found.append(ctx.get_partitioned_state(descriptor).get())
+            return super().on_element(element, timestamp, window, ctx)
+
+        def on_merge(self, window: Any, ctx: Any) -> None:
+            super().on_merge(window, ctx)
+            ctx.merge_partitioned_state(descriptor)
+
+    with shown(SESSIONS, lambda s: s.trigger(Remembers())) as run:
+        for now, n in ((0, 1), (5, 2), (100, 4)):
+            run.set_processing_time(now)
+            run.process_element(("a", n), n)
+    assert found == [("total", 1, 1), ("total", 2, 3), ("total", 1, 4)]
 
 
 def test_windows_that_merge_have_no_state_of_their_own(windowed: Any) -> None:
