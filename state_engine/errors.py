@@ -33,6 +33,8 @@ LakestateError
 │   ├── StateMigrationError
 │   ├── InconsistentAttemptsError
 │   ├── MissingAckError
+│   ├── ReadOnlyStateError
+│   ├── BroadcastDivergenceError
 │   ├── LocalStateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
@@ -194,6 +196,14 @@ class MissingAckError(EpochError):
 
 class LocalStateError(EpochError):
     """A worker's local database cannot be used; it is discarded, and the epoch runs again."""
+
+
+class ReadOnlyStateError(EpochError):
+    """A function wrote broadcast state where it may only read it."""
+
+
+class BroadcastDivergenceError(EpochError):
+    """Subtasks changed their copies of a broadcast state in different ways."""
 
 
 class StopRequestedError(EpochError):

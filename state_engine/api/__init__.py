@@ -3,6 +3,12 @@
 Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
 """
 
+from state_engine.api.broadcast import (
+    BroadcastProcessFunction,
+    BroadcastState,
+    KeyedBroadcastProcessFunction,
+    ReadOnlyBroadcastState,
+)
 from state_engine.api.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
@@ -69,6 +75,8 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AllWindowFunction",
     "AppendingState",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
@@ -82,6 +90,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "HashMapStateBackend",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
@@ -97,6 +106,7 @@ __all__ = [
     "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
+    "ReadOnlyBroadcastState",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

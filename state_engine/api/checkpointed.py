@@ -6,7 +6,8 @@ A `CheckpointedFunction` or a `CheckpointListener` is mixed into any function of
 from abc import ABC, abstractmethod
 from typing import Any
 
-from state_engine.api.descriptors import ListStateDescriptor
+from state_engine.api.broadcast import BroadcastState
+from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor
 from state_engine.api.functions import KeyedStateStore
 from state_engine.api.state import ListState
 
@@ -28,6 +29,10 @@ class OperatorStateStore(ABC):
         `add`, `update` and `clear` change the subtask's own elements. `get` gives those of all subtasks in order: its
         own as they are, those of the others as of the newest sealed epoch.
         """
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """Returns a map that is the same in all subtasks; see `api.broadcast`."""
 
 
 class FunctionInitializationContext(ABC):

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.checkpointed import OperatorStateStore
-from state_engine.api.descriptors import ListStateDescriptor
+from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from state_engine.api.state import ListState
 from state_engine.api.type_hints import parse_ddl
+from state_engine.backends.broadcast import BroadcastMap
 from state_engine.backends.operator_lists import OperatorList, Slot
-from state_engine.backends.schemas import operator_schema
+from state_engine.backends.schemas import broadcast_schema, check_names, check_same, operator_schema
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.log.evolution import evolve
@@ -37,6 +38,7 @@ class OperatorStateBackend(OperatorStateStore):
         self.uid = uid
         self._own = Slot(parallelism, subtask)
         self._lists: dict[str, OperatorList] = {}
+        self._maps: dict[str, BroadcastMap] = {}
         self._restored: dict[str, StateSchema] = {}
         self._load: Rows = lambda _: ()
         self._left_over: set[str] | None = None
@@ -48,15 +50,15 @@ class OperatorStateBackend(OperatorStateStore):
             restored: Schemas that the log knows.
             load: Gives all rows of one state, of all subtasks, oldest first.
         """
-        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind == "operator"}
+        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("operator", "broadcast")}
         self._load = load
         if self._left_over is None:
-            self._left_over = set(self._restored)
+            self._left_over = {s.name for s in self._restored.values() if s.kind == "operator"}
 
     @property
     def holds_state(self) -> bool:
         """Whether there is any operator state, asked for or left in the log."""
-        return bool(self._restored or self._lists)
+        return bool(self._restored or self._lists or self._maps)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, union=False)
@@ -70,15 +72,11 @@ class OperatorStateBackend(OperatorStateStore):
                 f"Operator {self.uid!r} asked for an operator list state with {descriptor!r}.",
                 action="Give a ListStateDescriptor.",
             )
-        if descriptor.ttl_config is not None:
-            raise JobDefinitionError(
-                f"The operator state {descriptor.name!r} of operator {self.uid!r} has a time to live.",
-                action="Only values of keyed state expire; store the time with the element, and drop it yourself.",
-            )
+        _refuse_ttl(self.uid, descriptor)
         schema = operator_schema(self.uid, descriptor)
         known = self._lists.get(descriptor.name)
         if known is None:
-            restored = self._restored.get(descriptor.name)
+            restored = self._restored_as(schema)
             known = OperatorList(schema, descriptor.type_info, self._own, union=union)
             if restored is not None:
                 known.load(self._load(evolve(restored, schema, ALL)))
@@ -93,21 +91,53 @@ class OperatorStateBackend(OperatorStateStore):
             )
         return known
 
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastMap:
+        if not isinstance(state_descriptor, MapStateDescriptor):
+            raise JobDefinitionError(
+                f"Operator {self.uid!r} asked for a broadcast state with {state_descriptor!r}.",
+                action="Give a MapStateDescriptor.",
+            )
+        known = self._maps.get(state_descriptor.name)
+        if known is not None and known.descriptor is state_descriptor:
+            return known  # asked for with every element
+        _refuse_ttl(self.uid, state_descriptor)
+        schema = broadcast_schema(self.uid, state_descriptor)
+        if known is None:
+            restored = self._restored_as(schema)
+            known = BroadcastMap(schema, state_descriptor, logged=self._own.subtask == 0)
+            if restored is not None:
+                known.load(self._load(evolve(restored, schema, ALL)))
+            self._maps[state_descriptor.name] = known
+        check_same(known.schema, schema)
+        return known
+
+    def _restored_as(self, schema: StateSchema) -> StateSchema | None:
+        restored = self._restored.get(schema.name)
+        if restored is not None:
+            check_names((restored, schema))
+        return restored
+
+    def digests(self) -> dict[str, str]:
+        """Returns a digest of what the epoch changed, by the name of the broadcast state that was changed."""
+        return {name: held.digest for name, held in self._maps.items() if held.digest}
+
     @property
     def rows(self) -> int:
         """Sealed elements of the subtask's own, over all states."""
-        return sum(held.rows for held in self._lists.values())
+        return sum(held.rows for held in self._states())
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that were asked for."""
-        return tuple(held.schema for held in self._lists.values())
+        return tuple(held.schema for held in self._states())
 
     def statistics(self) -> tuple[StateStatistics, ...]:
-        """Sizes of the subtask's own lists as they are sealed."""
-        return tuple(
-            StateStatistics(name=name, rows=held.rows, keys=min(held.rows, 1)) for name, held in self._lists.items()
-        )
+        """Sizes of the subtask's own lists as they are sealed, and in subtask 0 of the broadcast states."""
+        logged = [held for held in self._states() if isinstance(held, OperatorList) or self._own.subtask == 0]
+        return tuple(StateStatistics(name=one.schema.name, rows=one.rows, keys=min(one.rows, 1)) for one in logged)
+
+    def _states(self) -> list[OperatorList | BroadcastMap]:
+        return [*self._lists.values(), *self._maps.values()]
 
     def freeze(self, processing_time: int, seq: int) -> Changes:
         """Turns the epoch's changes into rows of the log, and keeps them pending.
@@ -122,11 +152,13 @@ class OperatorStateBackend(OperatorStateStore):
             StateValueError: A value does not fit its state's type.
         """
         changes: Changes = []
-        for held in [*self._lists.values(), *self._take_left_over()]:
+        lists = [*self._lists.values(), *self._take_left_over()]
+        states: list[OperatorList | BroadcastMap] = [*lists, *self._maps.values()]
+        for held in states:
             try:
                 rows = held.freeze(processing_time, seq)
             except StateValueError as error:
-                error.add_note(f"operator state {held.schema.name!r}")
+                error.add_note(f"{held.schema.kind} state {held.schema.name!r}")
                 raise
             if rows is not None:
                 changes.append((held.schema, rows))
@@ -157,6 +189,14 @@ class OperatorStateBackend(OperatorStateStore):
             if held.union:
                 for rows in read(held.schema):
                     held.follow(rows)
+
+
+def _refuse_ttl(uid: str, descriptor: StateDescriptor) -> None:
+    if descriptor.ttl_config is not None:
+        raise JobDefinitionError(
+            f"The operator state {descriptor.name!r} of operator {uid!r} has a time to live.",
+            action="Only values of keyed state expire; store the time with the element, and drop it yourself.",
+        )
 
 
 __all__ = ["OperatorStateBackend"]

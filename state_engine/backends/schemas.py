@@ -114,6 +114,24 @@ def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
     )
 
 
+def broadcast_schema(uid: str, descriptor: MapStateDescriptor) -> StateSchema:
+    """Returns the schema of a broadcast state, which has no key.
+
+    Raises:
+        UnsupportedTypeError: Its user keys cannot be looked up.
+    """
+    keyed = state_schema(uid, (), descriptor)
+    return _schema(
+        uid=uid,
+        kind="broadcast",
+        name=keyed.name,
+        shape="map",
+        key=(),
+        user_key=keyed.user_key,
+        value=keyed.value,
+    )
+
+
 def check_names(schemas: Iterable[StateSchema]) -> None:
     """Raises DuplicateStateError if one name is used for two kinds of state in one operator."""
     kinds: dict[tuple[str, str], StateSchema] = {}
@@ -206,6 +224,7 @@ def ttl_of(config: StateTtlConfig | None) -> StateTtl | None:
 
 __all__ = [
     "TIMERS",
+    "broadcast_schema",
     "check_names",
     "check_same",
     "declared_changes",

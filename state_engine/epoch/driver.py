@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from state_engine.clock import Clock
 from state_engine.epoch import carry, debts
 from state_engine.epoch.acks import Answer, acknowledge
+from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import check_migrated, merge_schemas, written_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.failures import error_of, is_final
@@ -228,6 +229,7 @@ class EpochDriver:
                     raise
                 continue
             if decision.answer is Answer.SUCCESS:
+                check_broadcast(decision.acks, plan.epoch)
                 return decision.acks
             error_found = error_of(decision, plan)
             if last or is_final(error_found):

@@ -4,11 +4,13 @@ from state_engine import errors
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import (
+    BroadcastDivergenceError,
     EpochError,
     InconsistentAttemptsError,
     LakestateError,
     MissingAckError,
     OutputTypeError,
+    ReadOnlyStateError,
     StateMigrationError,
     StateTypeChangedError,
     StopRequestedError,
@@ -21,7 +23,15 @@ _KINDS: dict[str, type[LakestateError]] = {
     "output_type": OutputTypeError,
     "state_type": StateTypeChangedError,
 }
-_FINAL = (UserFunctionError, OutputTypeError, StateMigrationError, StateTypeChangedError, StopRequestedError)
+_FINAL = (
+    BroadcastDivergenceError,
+    OutputTypeError,
+    ReadOnlyStateError,
+    StateMigrationError,
+    StateTypeChangedError,
+    StopRequestedError,
+    UserFunctionError,
+)
 
 
 def error_of(decision: Acknowledged, plan: EpochPlan) -> LakestateError:

@@ -180,7 +180,8 @@ class EarliestTimers(Record, frozen=True, kw_only=True):
 class Ack(Record, frozen=True, kw_only=True):
     """What one attempt of one subtask did in one epoch. `schemas` lists the states that it has seen so far.
 
-    `earliest_timer` is null in what this release writes; `timers` took its place.
+    `earliest_timer` is null in what this release writes; `timers` took its place. `broadcast` holds a digest of the
+    changes to each broadcast state that was changed.
     """
 
     uid: str
@@ -195,6 +196,7 @@ class Ack(Record, frozen=True, kw_only=True):
     earliest_timer: int | None = None
     timers: EarliestTimers | None = None
     event_times: tuple[HighestTime, ...] = ()
+    broadcast: dict[str, str] = msgspec.field(default_factory=dict)
     failure: Failure | None = None
     timings_ms: dict[str, float] = msgspec.field(default_factory=dict)
 

@@ -66,6 +66,8 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
         timers=OperatorTimerService(time, keys),
     )
     operator_state = OperatorStateBackend(spec.uid, 0, 1)
+    for declared in spec.broadcast:
+        operator_state.get_broadcast_state(declared)
     life = LifeCycle(function, keys, lambda error, _: error)
     try:
         life.begin(InitializationContext(None, operator_state, context), context)

@@ -73,7 +73,7 @@ def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
 def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
     state = ", ".join(getattr(error, "__notes__", ()))
-    under = "" if state.startswith("operator state") else f" under key {error.entry!r}"
+    under = "" if state.startswith(("operator", "broadcast")) else f" under key {error.entry!r}"
     return Failure(
         kind="state_type",
         uid=uid,

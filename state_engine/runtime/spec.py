@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
@@ -12,7 +13,9 @@ from state_engine.log.ops import RESERVED
 from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.serialization.column import Column
 
-OperatorKind = Literal["keyed_process", "process", "keyed_co_process", "co_process"]
+OperatorKind = Literal[
+    "keyed_process", "process", "keyed_co_process", "co_process", "keyed_broadcast_process", "broadcast_process"
+]
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class OperatorSpec:
             each other, in ms. The watermark then follows the records within an epoch. None for all others.
         two_inputs: How two inputs share the columns of `input`; None for an operator with one. `key` and `order_by` are
             those of the first.
+        broadcast: The broadcast states that input 2 changes; without any it is an input as the first.
     """
 
     uid: str
@@ -52,6 +56,7 @@ class OperatorSpec:
     emits_event_time: bool = False
     out_of_orderness: int | None = None
     two_inputs: TwoInputs | None = None
+    broadcast: tuple[MapStateDescriptor, ...] = ()
 
 
 def check_columns(columns: StructType, names: Sequence[str]) -> None:

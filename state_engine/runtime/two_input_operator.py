@@ -1,21 +1,21 @@
 """An operator instance with two inputs, whose records come in one order in one set of columns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.types import StructType
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
+from state_engine.runtime.broadcast_operator import BroadcastOperator
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import Emitted
 from state_engine.runtime.operator import Operator
+from state_engine.runtime.rows_of_input import RowsOfInput
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_inputs import INPUT, TwoInputs
-from state_engine.serialization.convert import reader, row_maker
 
 
 class TwoInputOperator(Operator):
@@ -39,7 +39,10 @@ class TwoInputOperator(Operator):
     ) -> None:
         super().__init__(spec, subtask, parallelism, make_backend)
         self._tag = spec.input.names.index(INPUT)
-        self._rows = ((1, _Rows(two.first, range(len(two.first.names)))), (2, _Rows(two.second, two.places)))
+        self._rows = (
+            (1, RowsOfInput(two.first, range(len(two.first.names)))),
+            (2, RowsOfInput(two.second, two.places)),
+        )
         of_adapter = self.function.verb if isinstance(self.function, CoAdapter) else None
         self._calls = tuple(f"{of_adapter or 'process_element'}{n}" for n in (1, 2))
 
@@ -87,32 +90,15 @@ class TwoInputOperator(Operator):
             raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
 
 
-class _Rows:
-    """Makes row objects of one input's records.
-
-    Args:
-        struct: Columns of the input.
-        places: Position of each among the shared columns.
-    """
-
-    def __init__(self, struct: StructType, places: Sequence[int]) -> None:
-        self._places = places
-        self._readers = [reader(t) for t in struct.types]
-        self._make_row = row_maker(struct)
-
-    def of(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """Yields the rows of a batch that holds records of this input alone."""
-        columns = [read(batch.column(place)) for read, place in zip(self._readers, self._places, strict=True)]
-        return map(self._make_row, *columns)
-
-
 def operator_of(
     spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
 ) -> Operator:
-    """Returns an instance of an operator, with one input or two."""
+    """Returns an instance of an operator, with one input, two, or a broadcast one beside the first."""
     two = spec.two_inputs
     if two is None:
         return Operator(spec, subtask, parallelism, make_backend)
+    if spec.broadcast:
+        return BroadcastOperator(spec, two, subtask, parallelism, make_backend)
     return TwoInputOperator(spec, two, subtask, parallelism, make_backend)
 
 

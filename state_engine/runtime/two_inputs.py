@@ -82,8 +82,16 @@ def two_inputs(first: KeyedInput, second: KeyedInput) -> TwoInputs:
     return TwoInputs(first.columns, second.columns, places, shared.columns, second.key, second.order_by)
 
 
+def with_broadcast(first: KeyedInput, second: StructType) -> TwoInputs:
+    """Returns how a stream, keyed or not, shares columns with a broadcast one, whose records have no key."""
+    shared = SharedColumns(first.columns)
+    places = shared.take(second)
+    shared.add(INPUT, Types.BYTE())
+    return TwoInputs(first.columns, second, places, shared.columns)
+
+
 def _named(one: KeyedInput, names: Sequence[str]) -> str:
     return f"{', '.join(names)} ({one.types(names)})" if names else "nothing"
 
 
-__all__ = ["INPUT", "KeyedInput", "TwoInputs", "two_inputs"]
+__all__ = ["INPUT", "KeyedInput", "TwoInputs", "two_inputs", "with_broadcast"]

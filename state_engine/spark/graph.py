@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import Function
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
@@ -82,7 +83,7 @@ class OperatorNode:
     """One operator.
 
     `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
-    share. `states` are those that the function's `open()` asks for.
+    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front.
     """
 
     uid: str
@@ -95,6 +96,7 @@ class OperatorNode:
     output: StructType
     generated_uid: bool
     two_inputs: TwoInputs | None = None
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
     sinks: list[SinkNode] = field(default_factory=list)
     side_outputs: dict[str, StructType] = field(default_factory=dict)
     states: tuple[StateSchema, ...] = ()

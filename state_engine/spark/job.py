@@ -226,6 +226,7 @@ class StreamJob:
             generated_uid=node.generated_uid,
             parameters=self.parameters,
             two_inputs=node.two_inputs,
+            broadcast=node.broadcast_states,
             emits_event_time=node.emits_event_time,
             out_of_orderness=node.out_of_orderness,
         )

@@ -1,7 +1,7 @@
 """Streams behind `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from state_engine.api.functions import (
     FilterFunction,
@@ -19,6 +19,7 @@ from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
 
 if TYPE_CHECKING:
+    from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from state_engine.spark.connected_streams import ConnectedStreams
     from state_engine.spark.stream import DataStream
 
@@ -36,15 +37,26 @@ class KeyedStream:
         self.key = key
         self.order_by = order_by
 
-    def connect(self, other: "KeyedStream") -> "ConnectedStreams":
+    @overload
+    def connect(self, other: "KeyedStream") -> "ConnectedStreams": ...
+
+    @overload
+    def connect(self, other: "BroadcastStream") -> "BroadcastConnectedStream": ...
+
+    def connect(self, other: "KeyedStream | BroadcastStream") -> "ConnectedStreams | BroadcastConnectedStream":
         """Brings this stream and another keyed one into one operator, where they share the state of their keys.
 
+        Or a broadcast one, which every subtask gets whole.
+
         Raises:
-            JobDefinitionError: The other is no keyed stream of the same job.
+            JobDefinitionError: The other is no keyed or broadcast stream of the same job.
             UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
         """
+        from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
         from state_engine.spark.connected_streams import ConnectedStreams
 
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self, other)
         if not isinstance(other, KeyedStream):
             raise JobDefinitionError(
                 f"connect() of a keyed stream got {type(other).__name__}.", action="Put key_by(...) in front of both."

@@ -1,10 +1,10 @@
 """From what feeds an operator to the columns of its exchange, as Spark SQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.runtime.two_inputs import INPUT
+from state_engine.runtime.two_inputs import INPUT, TwoInputs
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
 from state_engine.spark.sources import SOURCE, Sources
@@ -91,11 +91,14 @@ def from_upstream(node: OperatorNode, number: int) -> list[str] | None:
 def order_of(node: OperatorNode) -> list[str]:
     """Returns what a subtask's records are sorted by: their event time, if they have any, then the author's order.
 
-    With two inputs their order columns make one order; input 1 comes first among equals.
+    With two inputs their order columns make one order; input 1 comes first among equals. Broadcast elements come in
+    front of all records.
     """
     two, time = node.two_inputs, [EVENT_TIME] if node.timed else []
     if two is None:
         return [*time, *map(quote_always, node.order_by)]
+    if node.broadcast_states:
+        return [f"-{INPUT}", *time, *_of_elements(two), *_of_input(1, node.order_by)]
     if not node.order_by and not two.second_order:
         return [*time, INPUT] if time else []
     made = time
@@ -108,6 +111,16 @@ def order_of(node: OperatorNode) -> list[str]:
             sides[1] = quote_always(two.columns.names[place])
         made.append(sides[0] if sides[0] == sides[1] else f"if({INPUT} = 1, {sides[0]}, {sides[1]})")
     return [*made, INPUT]
+
+
+def _of_elements(two: TwoInputs) -> list[str]:
+    """All that broadcast elements can be sorted by, so that every subtask has them in the same order."""
+    places = zip(two.second.types, two.places, strict=True)
+    return _of_input(2, [two.columns.names[place] for type_, place in places if "map<" not in type_.ddl()])
+
+
+def _of_input(input_: int, names: Sequence[str]) -> list[str]:
+    return [f"if({INPUT} = {input_}, {quote_always(name)}, null)" for name in names]
 
 
 def _as(expression: str, name: str) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from pyspark.sql import DataFrame
 
+from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
@@ -18,6 +19,7 @@ from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.between import check_condition, selected
+from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.edges import check_distinct, with_step
 from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, Step, TimeStep, WhereStep
@@ -169,16 +171,27 @@ class DataStream:
         check_columns(self._columns, order_by)
         return KeyedStream(self._partitioned(broadcast=False), tuple(columns), tuple(order_by))
 
-    def broadcast(self) -> "DataStream":
+    @overload
+    def broadcast(self) -> "DataStream": ...
+
+    @overload
+    def broadcast(self, descriptor: MapStateDescriptor, /, *others: MapStateDescriptor) -> BroadcastStream: ...
+
+    def broadcast(self, *descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream":
         """Sends every record to every subtask of the next operator, which has no key, or takes it as one of two inputs.
 
         Each subtask calls its function for every record, and emits what that gives. `key_by` behind it takes it back.
 
+        Args:
+            descriptors: Of the states in which a function keeps it; the result is then for `connect`.
+
         Raises:
+            JobDefinitionError: One is no `MapStateDescriptor`.
             UnsupportedTopologyError: This is a side output.
         """
         self.feeding()
-        return self._partitioned(broadcast=True)
+        stream = self._partitioned(broadcast=True)
+        return BroadcastStream(stream, descriptors) if descriptors else stream
 
     def _partitioned(self, *, broadcast: bool) -> "DataStream":
         edges = tuple(replace(edge, broadcast=broadcast) for edge in self._edges)
@@ -285,13 +298,21 @@ class DataStream:
             check_distinct(edges)
         return DataStream(self._job, edges, self._columns)
 
-    def connect(self, other: "DataStream") -> ConnectedStreams:
+    @overload
+    def connect(self, other: "DataStream") -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, other: "DataStream | BroadcastStream") -> ConnectedStreams | BroadcastConnectedStream:
         """Brings this stream and another one into one operator with two inputs; the columns may differ.
 
         Raises:
             JobDefinitionError: The other is no stream of the same job, or it is keyed and this one is not.
             UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
         """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self, other)
         self._check_stream(other, "connect")
         return ConnectedStreams(self, other)
 

@@ -238,6 +238,7 @@ class Subtask:
             statistics=operator.statistics() if operator else (),
             timers=self._timers(cached) if self._failure is None else None,
             event_times=self._event_times.seen(),
+            broadcast=operator.operator_state.digests() if operator and self._failure is None else {},
             failure=self._failure,
             timings_ms=self._watch.timings,
         )

@@ -1,5 +1,6 @@
 """Shipped test equipment: the harness for functions, conformance suites, the reference model, the simulator."""
 
+from state_engine.testing.broadcast_harness import KeyedBroadcastOperatorTestHarness
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 from state_engine.testing.operator_state import OperatorSubtaskState, repackage_state
 from state_engine.testing.restorable import check_restorable
@@ -7,6 +8,7 @@ from state_engine.testing.two_input_harness import KeyedTwoInputStreamOperatorTe
 from state_engine.testing.window_harness import windowed_harness
 
 __all__ = [
+    "KeyedBroadcastOperatorTestHarness",
     "KeyedOneInputStreamOperatorTestHarness",
     "KeyedTwoInputStreamOperatorTestHarness",
     "OperatorSubtaskState",

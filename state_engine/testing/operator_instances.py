@@ -14,13 +14,14 @@ from state_engine.api.timers import TimeDomain
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.acks import Acknowledged, Answer
+from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import Written, check, check_migrated
 from state_engine.epoch.failures import error_of
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.errors import LakestateError
 from state_engine.key_groups import KeyGroupRange, range_of
-from state_engine.log.records import Failure, Manifest, OperatorEpoch, Span
+from state_engine.log.records import Ack, Failure, Manifest, OperatorEpoch, Span
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
@@ -128,6 +129,7 @@ class OperatorInstances:
                     if finish:
                         outputs.append(operator.finish())
             changes = [self._end(operator) for operator in self._running]
+            check_broadcast({self._spec.uid: [self._ack(operator) for operator in self._running]}, self._epoch + 1)
             self._seal(changes)
             self._follow(parts)
         return outputs
@@ -175,6 +177,16 @@ class OperatorInstances:
         """E5."""
         with self._reported(operator.subtask):
             return operator.end(self._next_checkpoint, self._epoch + 1)
+
+    def _ack(self, operator: Operator) -> Ack:
+        return Ack(
+            uid=self._spec.uid,
+            subtask=operator.subtask,
+            attempt="",
+            records_in=0,
+            records_out=0,
+            broadcast=operator.operator_state.digests(),
+        )
 
     def _seal(self, changes: Sequence[Changes]) -> None:
         """E6, and E3 of the next epoch: every instance is caught up with what was sealed."""

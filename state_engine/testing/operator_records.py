@@ -49,9 +49,7 @@ class RecordRouter:
             ValueError: There are more or fewer timestamps than records.
         """
         listed = list(records)
-        batch = self._columns(listed)
-        if timestamps is not None:
-            batch = _in_order(batch, timestamps)
+        batch = self._in_columns(listed, timestamps)
         if self._codec is None:
             owners = self._in_turn(len(listed))
         else:
@@ -62,6 +60,10 @@ class RecordRouter:
                 if owner not in self._subtasks:
                     raise self._strange(key, group, owner)
         return [batch.take(np.flatnonzero(owners == subtask)) for subtask in self._subtasks]
+
+    def _in_columns(self, records: list[Any], timestamps: Sequence[int | None] | None) -> pa.RecordBatch:
+        batch = self._columns(records)
+        return batch if timestamps is None else _in_order(batch, timestamps)
 
     def _columns(self, records: list[Any]) -> pa.RecordBatch:
         try:

@@ -47,6 +47,16 @@ class OperatorSubtaskState:
         keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed"]
         return {name: _contents(self._schemas[name], self._tables[name]) for name in keyed}
 
+    def broadcast_states(self) -> dict[str, dict[Any, Any]]:
+        """Returns the map of every broadcast state, by its name; of a single subtask's harness if it is subtask 0."""
+        found = {}
+        for name, schema in self._schemas.items():
+            if schema.kind == "broadcast":
+                table = self._tables[name]
+                user_keys = reader(parse_ddl(schema.user_key or ""))(table.column(USER_KEY))
+                found[name] = dict(zip(user_keys, _values(schema, table), strict=True))
+        return found
+
     def operator_states(self) -> dict[str, list[list[Any]]]:
         """Returns the lists of every operator list state, by its name: one list for each subtask, in order.
 
@@ -88,7 +98,8 @@ class OperatorSubtaskState:
         return self._groups(of_operator=True)
 
     def _groups(self, *, of_operator: bool) -> set[int]:
-        tables = [t for name, t in self._tables.items() if (self._schemas[name].kind == "operator") == of_operator]
+        kinds = {name: schema.kind in ("operator", "broadcast") for name, schema in self._schemas.items()}
+        tables = [table for name, table in self._tables.items() if kinds[name] == of_operator]
         return {int(group) for table in tables for group in table.column(KEY_GROUP).to_numpy()}
 
     def __repr__(self) -> str:
@@ -189,7 +200,7 @@ class OperatorLog:
         found = {}
         for schema in self.schemas:
             empty = log_schema(schema, ddl_to_arrow, position=True).empty_table()
-            within = subtasks if schema.kind == "operator" else key_groups
+            within = subtasks if schema.kind in ("operator", "broadcast") else key_groups
             found[schema.name] = fold(schema, [empty, *self.loader(within)(schema)])
         return found
 

@@ -27,62 +27,18 @@ from state_engine.testing.harness_base import OperatorTestHarness, subtasks_of
 from state_engine.testing.operator_records import RecordRouter, unfit
 
 
-class KeyedTwoInputStreamOperatorTestHarness(OperatorTestHarness):
-    """As `KeyedOneInputStreamOperatorTestHarness`, for a function with two inputs.
+class TwoInputHarness(OperatorTestHarness):
+    """What harnesses of two inputs have in common.
 
     Args:
-        function: A `KeyedCoProcessFunction`, or without key columns a `CoProcessFunction`; with either also a
-            `CoMapFunction` or a `CoFlatMapFunction`.
-        key1: Names of the key columns of input 1; empty for a function without key.
-        key2: Those of input 2.
-        input_type1: Columns of the records of input 1: DDL, `Types.ROW_NAMED` or a dataclass.
-        input_type2: Those of input 2.
-        output_type: Columns of the rows that the function returns.
-        parallelism: Number of subtasks.
-        max_parallelism: Number of key groups.
-        subtask: The only subtask to run; records of other subtasks' keys are refused.
-        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
-        uid: Name of the operator, in messages and in snapshots.
-        parameters: Job parameters.
-
-    Raises:
-        JobDefinitionError: What a job would refuse when it is built.
+        spec: The operator.
+        parallelism: Its parallelism.
+        subtasks: Those that run here.
+        router: Brings the records of both inputs to them.
     """
 
-    def __init__(
-        self,
-        function: Function,
-        key1: str | Sequence[str],
-        key2: str | Sequence[str],
-        input_type1: Any,
-        input_type2: Any,
-        output_type: Any,
-        *,
-        parallelism: int = 1,
-        max_parallelism: int = 128,
-        subtask: int | None = None,
-        side_outputs: Sequence[OutputTag] = (),
-        uid: str = "operator",
-        parameters: dict[str, str] | None = None,
-    ) -> None:
-        first, second = _input(input_type1, key1, 1), _input(input_type2, key2, 2)
-        check_parallelism(parallelism, max_parallelism)
-        two = two_inputs(first, second)
-        spec = OperatorSpec(
-            uid=check_name(uid, "an operator"),
-            kind="keyed_co_process" if first.key else "co_process",
-            function=_adapted(function, keyed=bool(first.key)),
-            input=two.columns,
-            key=key_columns(two.columns, first.key),
-            order_by=(),
-            output=columns_type(output_type, f"operator {uid!r}"),
-            side_outputs={tag.tag_id: side_output_columns(tag) for tag in side_outputs},
-            max_parallelism=max_parallelism,
-            parameters=parameters or {},
-            two_inputs=two,
-        )
-        subtasks = subtasks_of(subtask, parallelism)
-        super().__init__(spec, parallelism, subtasks, _TwoInputRouter(spec, two, parallelism, subtasks))
+    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int], router: RecordRouter) -> None:
+        super().__init__(spec, parallelism, subtasks, router)
         self._watermarks = [NO_WATERMARK, NO_WATERMARK]
 
     def process_element1(self, record: Any, timestamp: int | None = None) -> None:
@@ -139,7 +95,65 @@ class KeyedTwoInputStreamOperatorTestHarness(OperatorTestHarness):
         self._move_watermark(max(min(self._watermarks), self._instances.watermark))
 
 
-class _TwoInputRouter(RecordRouter):
+class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
+    """As `KeyedOneInputStreamOperatorTestHarness`, for a function with two inputs.
+
+    Args:
+        function: A `KeyedCoProcessFunction`, or without key columns a `CoProcessFunction`; with either also a
+            `CoMapFunction` or a `CoFlatMapFunction`.
+        key1: Names of the key columns of input 1; empty for a function without key.
+        key2: Those of input 2.
+        input_type1: Columns of the records of input 1: DDL, `Types.ROW_NAMED` or a dataclass.
+        input_type2: Those of input 2.
+        output_type: Columns of the rows that the function returns.
+        parallelism: Number of subtasks.
+        max_parallelism: Number of key groups.
+        subtask: The only subtask to run; records of other subtasks' keys are refused.
+        side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
+        uid: Name of the operator, in messages and in snapshots.
+        parameters: Job parameters.
+
+    Raises:
+        JobDefinitionError: What a job would refuse when it is built.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        key1: str | Sequence[str],
+        key2: str | Sequence[str],
+        input_type1: Any,
+        input_type2: Any,
+        output_type: Any,
+        *,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        subtask: int | None = None,
+        side_outputs: Sequence[OutputTag] = (),
+        uid: str = "operator",
+        parameters: dict[str, str] | None = None,
+    ) -> None:
+        first, second = _input(input_type1, key1, 1), _input(input_type2, key2, 2)
+        check_parallelism(parallelism, max_parallelism)
+        two = two_inputs(first, second)
+        spec = OperatorSpec(
+            uid=check_name(uid, "an operator"),
+            kind="keyed_co_process" if first.key else "co_process",
+            function=_adapted(function, keyed=bool(first.key)),
+            input=two.columns,
+            key=key_columns(two.columns, first.key),
+            order_by=(),
+            output=columns_type(output_type, f"operator {uid!r}"),
+            side_outputs={tag.tag_id: side_output_columns(tag) for tag in side_outputs},
+            max_parallelism=max_parallelism,
+            parameters=parameters or {},
+            two_inputs=two,
+        )
+        subtasks = subtasks_of(subtask, parallelism)
+        super().__init__(spec, parallelism, subtasks, TwoInputRouter(spec, two, parallelism, subtasks))
+
+
+class TwoInputRouter(RecordRouter):
     """Makes the shared columns of pairs of input and record, in the order of the pairs."""
 
     def __init__(self, spec: OperatorSpec, two: TwoInputs, parallelism: int, subtasks: Sequence[int]) -> None:
@@ -193,4 +207,4 @@ def _adapted(function: Function, *, keyed: bool) -> Function:
     return function
 
 
-__all__ = ["KeyedTwoInputStreamOperatorTestHarness"]
+__all__ = ["KeyedTwoInputStreamOperatorTestHarness", "TwoInputHarness", "TwoInputRouter"]

@@ -12,11 +12,16 @@ from state_engine.api.output_tag import columns_type
 from state_engine.api.windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
 from state_engine.runtime.running import RunningAdapter
-from state_engine.testing import KeyedOneInputStreamOperatorTestHarness, KeyedTwoInputStreamOperatorTestHarness
+from state_engine.testing import (
+    KeyedBroadcastOperatorTestHarness,
+    KeyedOneInputStreamOperatorTestHarness,
+    KeyedTwoInputStreamOperatorTestHarness,
+)
+from state_engine.testing.two_input_harness import TwoInputHarness
 from state_engine.testing.window_harness import windowed_harness
 
 END = 2**63 - 1
-Harness = KeyedOneInputStreamOperatorTestHarness | KeyedTwoInputStreamOperatorTestHarness
+Harness = KeyedOneInputStreamOperatorTestHarness | TwoInputHarness
 Found = dict[str, list[Any]]  # rows by output; the main output is called "rows"
 
 
@@ -82,7 +87,7 @@ def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: boo
             harness.close()
             harness = make_harness(scenario, parallelism=1 + number % 3)
             harness.initialize_state(snapshot)
-            if isinstance(harness, KeyedTwoInputStreamOperatorTestHarness):
+            if isinstance(harness, TwoInputHarness):
                 for step in watermarks.values():  # a snapshot has that of the operator; inputs begin with their own
                     do(harness, [step])
     harness.close()
@@ -91,7 +96,7 @@ def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: boo
 
 def do(harness: Harness, part: Sequence[Step]) -> None:
     """Does the steps of one part."""
-    two = isinstance(harness, KeyedTwoInputStreamOperatorTestHarness)
+    two = isinstance(harness, TwoInputHarness)
     match part[0]:
         case Element():
             elements = [step for step in part if isinstance(step, Element)]
@@ -126,6 +131,16 @@ def make_harness(scenario: Scenario, *, parallelism: int = 1) -> Harness:
     """
     if scenario.operation.verb in ("window", "count_window"):
         return _windowed(scenario, parallelism)
+    if scenario.operation.verb == "broadcast":
+        return KeyedBroadcastOperatorTestHarness(
+            scenario.operation.make(),
+            scenario.key or (),
+            scenario.input,
+            scenario.input2 or scenario.input,
+            scenario.output,
+            scenario.operation.options["descriptors"](),
+            **_options(scenario, parallelism),
+        )
     if scenario.operation.verb.startswith("co_"):
         return KeyedTwoInputStreamOperatorTestHarness(
             scenario.operation.make(),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from golden_file import by_key, groups, load, step_to_json
-from not_as_recorded import DIFFERENT, NOT_YET, WRONG_WITHIN_AN_EPOCH
+from not_as_recorded import DIFFERENT, IN_EVERY_SUBTASK, NOT_YET, ONE_AFTER_THE_OTHER, WRONG_WITHIN_AN_EPOCH
 from replay import (
     Found,
     NotReplayedYet,
@@ -49,13 +49,13 @@ def test_gives_what_flink_gave(group: str, name: str) -> None:
     assert_recorded(group, scenario, each_step(scenario), restarts=False)
 
 
-@every_scenario(WRONG_WITHIN_AN_EPOCH)
+@every_scenario(WRONG_WITHIN_AN_EPOCH | ONE_AFTER_THE_OTHER)
 def test_gives_the_same_with_records_together(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
     assert_recorded(group, scenario, records_together(scenario), restarts=False)
 
 
-@every_scenario({})
+@every_scenario(IN_EVERY_SUBTASK)
 def test_gives_the_same_with_a_restart_at_another_parallelism_after_every_step(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
     assert_recorded(group, scenario, each_step(scenario), restarts=True)

@@ -1,0 +1,31 @@
+"""Row objects of one of two inputs, out of the columns that both share."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.api.types import StructType
+from state_engine.serialization.convert import reader, row_maker
+
+
+class RowsOfInput:
+    """Makes row objects of one input's records.
+
+    Args:
+        struct: Columns of the input.
+        places: Position of each among the shared columns.
+    """
+
+    def __init__(self, struct: StructType, places: Sequence[int]) -> None:
+        self._places = places
+        self._readers = [reader(t) for t in struct.types]
+        self._make_row = row_maker(struct)
+
+    def of(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """Yields the rows of a batch that holds records of this input alone."""
+        columns = [read(batch.column(place)) for read, place in zip(self._readers, self._places, strict=True)]
+        return map(self._make_row, *columns)
+
+
+__all__ = ["RowsOfInput"]

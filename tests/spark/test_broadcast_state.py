@@ -1,0 +1,150 @@
+"""Broadcast state in real streams: rules that change, over restarts, rescales, publishes, and subtasks that differ."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Input, by_n, newest, records, run_all
+
+from state_engine.api import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    MapStateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.errors import BroadcastDivergenceError, DuplicateStateError, JobDefinitionError, UserFunctionError
+from state_engine.inspect import read_state
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+OUTPUT = "n bigint, k string, rule bigint, times bigint"
+
+
+class Match(KeyedBroadcastProcessFunction):
+    """Tells the rule of each record, the newest of its `sub`, and how often its key came."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield value.n, value.k, ctx.get_broadcast_state(RULES).get(value.sub), self.count.value()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        if value.v >= 0:
+            ctx.get_broadcast_state(RULES).put(value.name, value.number)
+        else:
+            ctx.get_broadcast_state(RULES).remove(value.name)
+
+
+class Diverging(Match):
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(value.name, self.subtask)
+
+
+class Writing(Match):
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put("x", 1)
+
+
+def match_job(spark: Any, folder: Path, name: str, function: Any = None, **options: Any) -> StreamJob:
+    data, rules = (Input(folder / side) for side in ("data", "rules"))
+    job = StreamJob(name, root=str(folder / "root"), **{"parallelism": 2, **options})
+    elements = job.from_stream(rules.stream(spark)).select("n as number", "sub as name", "v").broadcast(RULES)
+    keyed = job.from_stream(data.stream(spark)).key_by("k", order_by=["n"])
+    matched = keyed.connect(elements).process(function or Match(), OUTPUT, uid="match")
+    matched.sink_to(MemorySink(name), uid="out")
+    return job
+
+
+def add(folder: Path, side: str, epoch: int, count: int) -> list[Any]:
+    source = Input(folder / side)
+    source.files = sorted((folder / side).glob("*.parquet"))
+    rows = records(count, seed=100 * epoch + len(side), first=1000 * epoch)
+    source.add(rows)
+    return rows
+
+
+def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> None:
+    """Each run reads one file of each side, so it is one epoch: its rules come first."""
+    name, known, counts, expected = "rules", {}, {}, []
+    for epoch, parallelism in enumerate((2, 3, 3, 1, 2)):
+        for rule in sorted(add(tmp_path, "rules", epoch, 12)):
+            known.pop(rule.sub, None)
+            if rule.v >= 0:
+                known[rule.sub] = rule.n
+        for record in add(tmp_path, "data", epoch, 40):
+            counts[record.k] = counts.get(record.k, 0) + 1
+            expected.append((record.n, record.k, known.get(record.sub), counts[record.k]))
+        client = run_all(match_job(spark, tmp_path, name), parallelism=parallelism)
+        assert len(client.epochs) == 1
+    assert by_n(MemorySink(name).rows()) == expected
+    rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
+    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+    assert {row["key_group"] for row in rows} == {0}
+    [*_, last] = newest(tmp_path / "root", name).operators["match"].acks
+    assert last.changes is None or all(section.name != "rules" for section in last.changes.sections)
+    for epoch in (5, 6):
+        add(tmp_path, "data", epoch, 2)
+    run_all(match_job(spark, tmp_path, name, checkpoint_interval_ms=1))
+    assert (tmp_path / "root" / name / "_operator" / "match" / "rules").is_dir()
+    client = run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
+    rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
+    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+
+
+def test_subtasks_that_differ_stop_the_job(spark: Any, tmp_path: Path) -> None:
+    add(tmp_path, "rules", 0, 5)
+    add(tmp_path, "data", 0, 5)
+    with pytest.raises(BroadcastDivergenceError, match=r"'rules'.*subtask 0 against subtask 1"):
+        run_all(match_job(spark, tmp_path, "diverging", Diverging()))
+    run_all(match_job(spark, tmp_path, "diverging"))
+    assert len(MemorySink("diverging").rows()) == 5
+
+
+def test_the_data_side_may_not_write(spark: Any, tmp_path: Path) -> None:
+    add(tmp_path, "rules", 0, 5)
+    add(tmp_path, "data", 0, 5)
+    with pytest.raises(UserFunctionError, match="ReadOnlyStateError"):
+        run_all(match_job(spark, tmp_path, "writing", Writing()))
+
+
+class Plain(BroadcastProcessFunction):
+    """Tells the rule, without a key."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield value.n, value.k, ctx.get_broadcast_state(RULES).get(value.sub), 0
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(value.sub, max(value.v, ctx.get_broadcast_state(RULES).get(value.sub) or 0))
+
+
+def test_a_stream_without_key(spark: Any, tmp_path: Path) -> None:
+    rules, data = add(tmp_path, "rules", 0, 9), add(tmp_path, "data", 0, 30)
+    job = StreamJob("plain", root=str(tmp_path / "root"), parallelism=3)
+    elements = job.from_stream(Input(tmp_path / "rules").stream(spark)).broadcast(RULES)
+    stream = job.from_stream(Input(tmp_path / "data").stream(spark))
+    stream.connect(elements).process(Plain(), OUTPUT, uid="plain").sink_to(MemorySink("plain"), uid="out")
+    run_all(job)
+    highest = {sub: max(0, *(rule.v for rule in rules if rule.sub == sub)) for sub in {rule.sub for rule in rules}}
+    assert by_n(MemorySink("plain").rows()) == [(r.n, r.k, highest.get(r.sub), 0) for r in sorted(data)]
+
+
+def test_what_cannot_be_broadcast_is_refused(spark: Any, tmp_path: Path) -> None:
+    add(tmp_path, "rules", 0, 1)
+    job = StreamJob("refused", root=str(tmp_path / "root"))
+    stream = job.from_stream(Input(tmp_path / "rules").stream(spark))
+    with pytest.raises(JobDefinitionError, match="MapStateDescriptor"):
+        stream.broadcast(ValueStateDescriptor("rules", Types.LONG()))  # type: ignore[call-overload]
+    with pytest.raises(DuplicateStateError, match="rules"):
+        stream.broadcast(RULES, RULES)
+    other = job.from_stream(Input(tmp_path / "rules").stream(spark))
+    with pytest.raises(JobDefinitionError, match="KeyedBroadcastProcessFunction"):
+        other.key_by("k").connect(stream.broadcast(RULES)).process(Plain(), OUTPUT)
