@@ -108,9 +108,10 @@ class CheckpointPublisher:
         owed = self._owed(head)
         if owed:
             now = self._world.clock.now_ms()
-            joined = [stored.manifest.checkpoint_id or 0 for stored in owed[:-1]]
-            self._untold.extend(CheckpointEnd(checkpoint_id, completed=False) for checkpoint_id in joined)
             self._run(owed[-1], [aborted_row(stored, owed[-1], now) for stored in owed[:-1]])
+            if self._ended[-1].base is not None:
+                joined = [stored.manifest.checkpoint_id or 0 for stored in owed[:-1]]
+                self._untold.extend(CheckpointEnd(checkpoint_id, completed=False) for checkpoint_id in joined)
         return self.completed()
 
     def wait(self, timeout_s: float | None = None) -> bool:

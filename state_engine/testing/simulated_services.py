@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
@@ -74,6 +74,7 @@ class SimulatedPublisher:
 
     world: World
     crash: SimulatedCrashes
+    ends: list[CheckpointEnd] = field(default_factory=list)
 
     def begin(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest
@@ -93,16 +94,18 @@ class SimulatedPublisher:
                 checkpoint_id=manifest.checkpoint_id or 0,
             )
         )
+        self.ends.append(CheckpointEnd(manifest.checkpoint_id or 0, completed=True))
         self.crash.at(CrashPoint.E9_VISIBLE, manifest.epoch)
 
     def completed(self) -> BaseReference | None:
         return self.world.checkpoints[-1] if self.world.checkpoints else None
 
     def has_ended(self) -> bool:
-        return False
+        return bool(self.ends)
 
     def ended(self) -> Sequence[CheckpointEnd]:
-        return ()
+        ends, self.ends = self.ends, []
+        return ends
 
     def finish(self, head: StoredManifest) -> BaseReference | None:
         lineage = head.manifest.lineage

@@ -11,6 +11,7 @@ from state_engine.checkpoint import plan
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import CheckpointEnd
 from state_engine.log.fold import fold
 from state_engine.log.ops import ops_to_codes
 from state_engine.log.records import Base
@@ -159,6 +160,9 @@ def test_an_interval_that_nobody_finished_joins_the_next(root: str, point: Crash
     assert reference.checkpoint_id == 3
     assert_published(job, read_base(job.storage, reference))
     assert [(row.id, row.status) for row in rows_of(job)] == [("1", "completed"), ("2", "aborted"), ("3", "completed")]
+    assert next_driver.has_ended()
+    assert next_driver.ended() == [CheckpointEnd(2, completed=False), CheckpointEnd(3, completed=True)]
+    assert not next_driver.has_ended()
 
 
 def test_the_first_checkpoint_of_a_restored_generation_is_full(root: str) -> None:
@@ -205,6 +209,8 @@ def test_a_failure_is_kept_and_the_next_checkpoint_covers_the_interval(root: str
     running.begin(changed)
     assert running.completed() is None
     assert running.failures == 1
+    assert running.ended() == [CheckpointEnd(1, completed=False)]
+    assert running.ended() == []
     assert [(event.checkpoint_id, event.base) for event in heard] == [(1, None)]
     row = rows_of(job)[0]
     assert (row.status, row.base) == ("failed", None)
