@@ -162,6 +162,8 @@ class Operator:
             self.backend.prefetch(keys)
         if len(arrays) > len(columns):
             self._timed_loop(keys, arrays[-1].to_pylist(), columns, emitted)
+        elif emitted.times is not None:
+            self._timed_loop(keys, [None] * batch.num_rows, columns, emitted)
         elif keys is not None:
             self._keyed_loop(keys, columns, emitted)
         else:
@@ -287,10 +289,14 @@ class Operator:
         backend = self.backend
         if backend is None or not backend.has_timers(domain):
             return
+        timers = backend.timers(domain)
+        first = timers.earliest()
+        if first is None or first > limit:
+            return  # so it is in front of nearly every record of an ordered input
         context, time, timer = self.context, self.time, self._timer
         timer.domain = domain
         time.firing = domain
-        for at, entry in backend.timers(domain).due(limit):
+        for at, entry in timers.due(limit):
             time.timestamp = at  # in front of the entry: states may clean up when they hear of it
             context.entry = entry
             try:
