@@ -134,6 +134,9 @@ def test_only_the_state_that_changed_is_folded_from_scratch(job: Job) -> None:
 def test_a_state_without_rows_changes_its_table_too(job: Job) -> None:
     job.publish({LAST: [put("a", old(1))]})
     job.publish({LAST: [reset_group(group) for group in range(13)]})
+    job.change(replace(OLD, schema_id="empty", value="struct<minutes:int>"))
+    job.publish()
+    assert job.columns() == ["minutes"]
     job.change(NEW)
     job.publish()
     assert job.columns() == ["origin", "delay", "cause"]

@@ -164,6 +164,15 @@ def test_older_code_may_seal_while_newer_code_waits(job: Job, served: bool) -> N
     assert Worker(job, both).values("xy") == {"x": (4, None), "y": (5, 6)}
 
 
+def test_a_worker_begins_anew_on_what_newer_code_left_on_the_disk(job: Job) -> None:
+    job.seal(ONE, {"y": {"a": 3}})
+    first = Worker(job, both)
+    first.values("xy")
+    first.end()
+    job.seal(ONE, {"x": {"a": 4}})
+    assert Worker(job, both).values("xy") == {"x": (4, None), "y": (3, None)}
+
+
 def test_each_attempt_of_a_migration_writes_the_whole_state(job: Job) -> None:
     """Also where an earlier attempt left the new type on the disk."""
     first, second = Worker(job, text), Worker(job, text)
