@@ -43,7 +43,7 @@ from state_engine.backends.ttl_cleanup import IncrementalCleanup
 from state_engine.errors import RoutingError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
-from state_engine.log.evolution import evolve, is_migrated
+from state_engine.log.evolution import evolve, is_migrated, reported
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
@@ -217,7 +217,7 @@ class HeapKeyedStateBackend:
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that were asked for."""
-        return tuple(self._schemas.values())
+        return tuple(reported(schema, self._restored.get(name)) for name, schema in self._schemas.items())
 
     def statistics(self) -> tuple[StateStatistics, ...]:
         """Sizes of the states as of the token."""

@@ -17,7 +17,7 @@ from state_engine.backends.operator_lists import OperatorList, Slot
 from state_engine.backends.schemas import broadcast_schema, check_names, check_same, operator_schema
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError
-from state_engine.log.evolution import evolve
+from state_engine.log.evolution import evolve, reported
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.log.state_ttl import ALL
 
@@ -129,7 +129,7 @@ class OperatorStateBackend(OperatorStateStore):
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that were asked for."""
-        return tuple(held.schema for held in self._states())
+        return tuple(reported(held.schema, self._restored.get(held.schema.name)) for held in self._states())
 
     def statistics(self) -> tuple[StateStatistics, ...]:
         """Sizes of the subtask's own lists as they are sealed, and in subtask 0 of the broadcast states."""

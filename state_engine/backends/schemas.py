@@ -97,12 +97,7 @@ def operator_schema(uid: str, descriptor: ListStateDescriptor) -> StateSchema:
     Raises:
         JobDefinitionError: A function shall migrate it, or a default is not of its field's type.
     """
-    if descriptor.changes.migrations:
-        raise JobDefinitionError(
-            f"The operator state {descriptor.name!r} of operator {uid!r} has a function to migrate from "
-            f"{descriptor.changes.migrations[0].old_type}.",
-            action="Convert it in initialize_state(): read the list under its old name, and fill one of another name.",
-        )
+    _refuse_migration(uid, descriptor)
     return _schema(
         uid=uid,
         kind="operator",
@@ -119,7 +114,9 @@ def broadcast_schema(uid: str, descriptor: MapStateDescriptor) -> StateSchema:
 
     Raises:
         UnsupportedTypeError: Its user keys cannot be looked up.
+        JobDefinitionError: A function shall migrate it, or a default is not of its field's type.
     """
+    _refuse_migration(uid, descriptor)
     keyed = state_schema(uid, (), descriptor)
     return _schema(
         uid=uid,
@@ -129,7 +126,17 @@ def broadcast_schema(uid: str, descriptor: MapStateDescriptor) -> StateSchema:
         key=(),
         user_key=keyed.user_key,
         value=keyed.value,
+        declared=keyed.declared,
     )
+
+
+def _refuse_migration(uid: str, descriptor: StateDescriptor) -> None:
+    if descriptor.changes.migrations:
+        raise JobDefinitionError(
+            f"State {descriptor.name!r} of operator {uid!r} is no keyed state, and has a function to migrate from "
+            f"{descriptor.changes.migrations[0].old_type}.",
+            action="Convert it yourself: read it under its old name and type, and fill a state of another name.",
+        )
 
 
 def check_names(schemas: Iterable[StateSchema]) -> None:

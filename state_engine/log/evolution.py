@@ -60,6 +60,17 @@ def is_migrated(known: StateSchema, found: StateSchema) -> bool:
     return changed and declared is not None and known.value in declared.migrates_from
 
 
+def reported(schema: StateSchema, known: StateSchema | None) -> StateSchema:
+    """Returns a schema as an ack has it: without what it says about earlier types once the log has its type.
+
+    Args:
+        schema: As the code declares it.
+        known: What the log has, if it has the state.
+    """
+    is_there = known is not None and known.schema_id == schema.schema_id
+    return replace(schema, declared=None) if is_there and schema.declared is not None else schema
+
+
 def types_of(schema: StateSchema) -> tuple[str, ...]:
     """Returns all types that a state had, the present one last."""
     return (*(former.value for former in schema.former), schema.value)
@@ -129,4 +140,4 @@ def _changed(schema: StateSchema, differences: str, action: str) -> StateTypeCha
     )
 
 
-__all__ = ["convert_rows", "counts", "evolve", "is_migrated", "types_of"]
+__all__ = ["convert_rows", "counts", "evolve", "is_migrated", "reported", "types_of"]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from state_engine.api import Types
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.epoch.compatibility import merge_schemas
+from state_engine.epoch.crash_points import CrashPoint
 from state_engine.inspect import list_states, read_state, run_sql
 from state_engine.log.evolution import types_of
 from state_engine.log.records import DeclaredChanges, StateSchema
@@ -129,6 +130,39 @@ def test_only_the_state_that_changed_is_folded_from_scratch(job: Job) -> None:
         "legs": (False, ""),
     }
     job.check()
+
+
+class Crashed(BaseException):
+    """The process is gone."""
+
+
+class CrashAt:
+    """Raises at a point of a publish."""
+
+    def __init__(self, point: CrashPoint) -> None:
+        self._point = point
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        if point is self._point:
+            raise Crashed
+
+
+@pytest.mark.parametrize("point", [point for point in CrashPoint if point.where == "publisher"], ids=str)
+def test_a_publish_of_a_new_type_is_finished_after_any_crash(job: Job, point: CrashPoint) -> None:
+    job.publish({LAST: [put("a", old(1))], LEG: [append("a", 1)]})
+    job.change(NEW, LONG_LEGS)
+    sealed = job.log.epoch({LAST: [put("b", new(2))], LEG: [append("a", 2)]}, checkpoint_id=2)
+    with pytest.raises(Crashed):
+        CheckpointPublisher(job.log.storage, "flights", clock=ManualClock(), crash=CrashAt(point)).begin(sealed)
+    job.check()
+    again = CheckpointPublisher(job.log.storage, "flights", clock=ManualClock())
+    reference = again.finish(sealed)
+    assert reference is not None
+    assert reference.epoch == sealed.manifest.epoch
+    job.log.adopt(reference)
+    job.epoch({LAST: [put("c", new(3))]})
+    job.check()
+    assert job.columns() == ["origin", "delay", "cause"]
 
 
 def test_a_state_without_rows_changes_its_table_too(job: Job) -> None:

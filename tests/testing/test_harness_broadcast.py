@@ -95,6 +95,46 @@ def test_restored_at_another_parallelism(parallelism: int) -> None:
         assert after.snapshot().broadcast_states() == {"rules": {"b": 9}}
 
 
+class Weigh(BroadcastProcessFunction):
+    """Says what the rules are; holds them as the descriptor has it."""
+
+    def __init__(self, rules: MapStateDescriptor) -> None:
+        self.rules = rules
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield (repr(ctx.get_broadcast_state(self.rules).items()),)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        fields = len(self.rules.type_info.names)  # type: ignore[attr-defined]
+        ctx.get_broadcast_state(self.rules).put(value.name, (value.factor,) * fields)
+
+
+def test_the_type_of_a_broadcast_state_may_change() -> None:
+    def weighing(rules: MapStateDescriptor, parallelism: int = 2) -> KeyedBroadcastOperatorTestHarness:
+        columns = ("k string", "name string, factor int", "found string")
+        return KeyedBroadcastOperatorTestHarness(Weigh(rules), (), *columns, [rules], parallelism=parallelism)
+
+    with weighing(MapStateDescriptor("rules", Types.STRING(), "struct<f:int>")) as before:
+        before.process_broadcast_element(("a", 2))
+        snapshot = before.snapshot()
+    now = MapStateDescriptor("rules", Types.STRING(), "struct<unit:int,factor:bigint>").with_alias("factor", "f")
+    now.with_default("unit", 10)
+    with weighing(now) as after:
+        after.initialize_state(snapshot)
+        after.process_element(("x",))
+        after.process_broadcast_element(("b", 3))
+        after.process_element(("x",))
+        for restored in (after, weighing(now, 3)):
+            if restored is not after:
+                restored.initialize_state(after.snapshot())
+                restored.process_element(("x",))
+            assert "('a', Row(unit=10, factor=2))" in taken(restored)[0][0]
+        assert after.snapshot().broadcast_states()["rules"]["b"].factor == 3
+    narrower = MapStateDescriptor("rules", Types.STRING(), "struct<f:smallint>")
+    with pytest.raises(StateTypeChangedError, match=r"'rules' \(broadcast\).*f was int, is smallint"):
+        weighing(narrower).initialize_state(snapshot)
+
+
 def test_a_map_keeps_its_order_warm_as_restored() -> None:
     class Show(Match):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:

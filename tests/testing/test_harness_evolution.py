@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from state_engine.api import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    ProcessFunction,
     RuntimeContext,
     StateDescriptor,
     TypeCodec,
@@ -169,6 +173,27 @@ def test_a_snapshot_behind_the_change_has_the_new_type_only() -> None:
         run.initialize_state(snapshot)
 
 
+def test_what_is_said_about_earlier_types_is_reported_with_a_change_only() -> None:
+    old, new = (
+        ValueStateDescriptor("s", "struct<a:int>"),
+        ValueStateDescriptor("s", "struct<b:int>").with_alias("b", "a"),
+    )
+
+    def reported(run: KeyedOneInputStreamOperatorTestHarness) -> list[bool]:
+        (operator,) = run._instances._running
+        return [schema.declared is not None for schema in operator.schemas if schema.kind == "keyed"]
+
+    with harness(new, lambda n: (n,)) as run:
+        run.process_element(("a", 1))
+        assert reported(run) == [False]
+    with harness(new, lambda n: (n,)) as run:
+        run.initialize_state(written(old, lambda n: (n,)))
+        run.open()
+        assert reported(run) == [True]
+        run.process_element(("a", 1))
+        assert reported(run) == [False]
+
+
 def test_what_is_refused_names_state_field_types_and_remedy() -> None:
     snapshot = written(ValueStateDescriptor("s", "struct<p:struct<n:bigint>>"), lambda n: ((n,),))
     with harness(ValueStateDescriptor("s", "struct<p:struct<n:int>>")) as run:
@@ -294,6 +319,51 @@ def test_what_a_codec_stores_may_change() -> None:
         run.initialize_state(snapshot)
         run.process_elements([("a", 5), ("a", 6)])
         assert run.extract_output_values() == [("a", "Point(1, 1, -1)"), ("a", "Point(5, 5, 5)")]
+
+
+class Buffer(ProcessFunction, CheckpointedFunction):
+    """Keeps all records in an operator list, and says what it holds."""
+
+    def __init__(self, descriptor: ListStateDescriptor, *, union: bool = False) -> None:
+        self.descriptor = descriptor
+        self.union = union
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self.stored = (store.get_union_list_state if self.union else store.get_list_state)(self.descriptor)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None: ...
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+        yield (repr(sorted(tuple(row) for row in self.stored)),)
+        self.stored.add((value.n,) * len(self.descriptor.type_info.names))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("union", [False, True])
+def test_operator_lists_follow_the_rules(union: bool) -> None:
+    def buffer(descriptor: ListStateDescriptor, **given: Any) -> KeyedOneInputStreamOperatorTestHarness:
+        function = Buffer(descriptor, union=union)
+        return KeyedOneInputStreamOperatorTestHarness(function, (), "n int", "found string", **given)
+
+    with buffer(ListStateDescriptor("s", "struct<a:int>"), parallelism=2) as run:
+        run.process_elements([(1,), (2,), (3,)])
+        snapshot = run.snapshot()
+    now = ListStateDescriptor("s", "struct<new:int,b:bigint>").with_alias("b", "a").with_default("new", 9)
+    for parallelism in (1, 3):
+        with buffer(now, parallelism=parallelism) as run:
+            run.initialize_state(snapshot)
+            run.process_elements([(7,)])
+            if parallelism == 1 or union:
+                assert run.extract_output_values() == [(repr([(9, 1), (9, 2), (9, 3)]),)]
+            after = run.snapshot()
+        with buffer(now) as run:
+            run.initialize_state(after)
+            run.process_elements([(8,)])
+            assert run.extract_output_values() == [(repr([(7, 7), (9, 1), (9, 2), (9, 3)]),)]
+    with pytest.raises(StateTypeChangedError, match=r"\(operator\).*a was int, is string"):
+        buffer(ListStateDescriptor("s", "struct<a:string>")).initialize_state(snapshot)
+    with pytest.raises(JobDefinitionError, match="is no keyed state"):
+        buffer(ListStateDescriptor("s", "bigint").migrate_from("int", str)).open()
 
 
 WRONG: list[tuple[str, Callable[[], object], type[Exception], str]] = [
