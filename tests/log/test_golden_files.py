@@ -183,6 +183,31 @@ def _with_sinks() -> Manifest:
     )
 
 
+def _with_operator_state() -> Manifest:
+    """An epoch of the end of the input, with operator state, broadcast state, and what functions were told."""
+    manifest = _manifest()
+    operator = manifest.operators["delays"]
+    schemas = (
+        StateSchema(schema_id="33cc", uid="delays", kind="operator", name="held", shape="list", value="bigint"),
+        StateSchema(
+            schema_id="44dd",
+            uid="delays",
+            kind="broadcast",
+            name="rules",
+            shape="map",
+            user_key="string",
+            value="double",
+        ),
+    )
+    acks = tuple(replace(ack, broadcast={"rules": "0f" * 16}) for ack in operator.acks)
+    return replace(
+        manifest,
+        snapshot_id=8,
+        schemas=(*manifest.schemas, *schemas),
+        operators={"delays": replace(operator, acks=acks, since=3, finished=True)},
+    )
+
+
 def _evolved() -> Manifest:
     """As `_manifest`, of the release that keeps former types; the older files have no such field."""
     renamed = FormerType(
@@ -247,6 +272,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "closing.json": lambda: encode_manifest(_closing())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
     "evolved.json": lambda: encode_manifest(_evolved())[0],
+    "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
     "base.json": lambda: encode_base(_base())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
     "changes-none.arrow": lambda: _change_file("none")[0],
@@ -256,6 +282,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "closing.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
     "evolved.json": lambda data: decode_manifest(data).manifest,
+    "operator_state.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
     "changes-none.arrow": verify_change_file,
@@ -274,6 +301,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
+    assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
 
