@@ -7,7 +7,8 @@ LakestateError
 │   ├── DuplicateUidError
 │   ├── DuplicateStateError
 │   ├── UnsupportedUpstreamError
-│   └── UnsupportedTopologyError
+│   ├── UnsupportedTopologyError
+│   └── UnsupportedMethodError
 ├── RestoreError                  refused when the job starts; nothing was written
 │   ├── KeyTypeChangedError
 │   ├── StateTypeChangedError
@@ -92,6 +93,10 @@ class UnsupportedUpstreamError(JobDefinitionError):
 
 class UnsupportedTopologyError(JobDefinitionError):
     """The graph has a shape that one epoch cannot run."""
+
+
+class UnsupportedMethodError(JobDefinitionError, AttributeError):
+    """A method that PyFlink's class of the same name has, and ours does not."""
 
 
 class RestoreError(LakestateError):

@@ -4,7 +4,7 @@ from typing import Any
 
 from state_engine.api.descriptors import check_name
 from state_engine.api.type_hints import type_information
-from state_engine.api.types import StructType
+from state_engine.api.types import StructType, columns_of_type
 from state_engine.errors import UnsupportedTypeError
 
 
@@ -13,13 +13,14 @@ class OutputTag:
 
     Args:
         tag_id: Letters, digits, `_`, `-`, `.`.
-        type_info: The columns of its rows: DDL (`a int, b string`), `Types.ROW_NAMED`, or a dataclass. A function
-            that only emits to it may leave it out.
+        type_info: The columns of its rows: DDL (`a int, b string`), `Types.ROW_NAMED`, or a dataclass; any other type,
+            such as `Types.STRING()`, for bare values, which a table has in one column `f0`. A function that only emits
+            to it may leave it out.
     """
 
     def __init__(self, tag_id: str, type_info: Any = None) -> None:
         self.tag_id = check_name(tag_id, "a side output")
-        self.type_info: StructType | None = None if type_info is None else columns_type(type_info, f"output {tag_id!r}")
+        self.type_info: StructType | None = None if type_info is None else columns_of_type(type_information(type_info))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OutputTag) and other.tag_id == self.tag_id

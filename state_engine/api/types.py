@@ -5,7 +5,8 @@ also what durable formats record; `serialization` maps it to Arrow and Delta. Tw
 alike, whatever Python object carries them.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,13 +85,43 @@ class MapType(TypeInformation):
         return f"map<{self.key.ddl()},{self.value.ddl()}>"
 
 
+class Carrier(ABC):
+    """What holds the fields of a stream's records, where that is no class of one attribute per field."""
+
+    @abstractmethod
+    def maker(self) -> Callable[..., Any]:
+        """Returns what makes a record of the field values."""
+
+    @abstractmethod
+    def values(self, record: Any) -> tuple[Any, ...]:
+        """Returns the field values of a record."""
+
+
+class Bare(Carrier):
+    """A record is the value of its one field, without a row around it."""
+
+    def maker(self) -> Callable[..., Any]:
+        return _itself
+
+    def values(self, record: Any) -> tuple[Any, ...]:
+        return (record,)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class StructType(TypeInformation):
-    """Named fields. `carrier` is the Python class that holds them: None (a row), `tuple`, or a dataclass."""
+    """Named fields.
+
+    `carrier` is the Python class that holds them: None (a row), `tuple`, or a dataclass; or a `Carrier`, which only the
+    columns of a stream have: inside a state a value of one field is that field's type.
+    """
 
     names: tuple[str, ...]
     types: tuple[TypeInformation, ...]
-    carrier: type | None = field(default=None, compare=False)
+    carrier: type | Carrier | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.types):
@@ -125,6 +156,16 @@ class CodecType(TypeInformation):
 
     def ddl(self) -> str:
         return self.columns.ddl()
+
+
+def columns_of_type(type_info: TypeInformation) -> StructType:
+    """Returns the columns of a stream whose records have a type: its fields, or one column `f0` for any other type."""
+    return type_info if isinstance(type_info, StructType) else StructType(("f0",), (type_info,), carrier=Bare())
+
+
+def type_of_columns(columns: StructType) -> TypeInformation:
+    """Returns the type of a stream's records, as a state that keeps them declares it."""
+    return columns.types[0] if isinstance(columns.carrier, Bare) else columns
 
 
 def is_hashable(type_info: TypeInformation) -> bool:
@@ -252,6 +293,8 @@ def _all(hints: Sequence[Any]) -> tuple[TypeInformation, ...]:
 
 __all__ = [
     "AtomicType",
+    "Bare",
+    "Carrier",
     "CodecType",
     "DecimalType",
     "ListType",
@@ -259,6 +302,8 @@ __all__ = [
     "StructType",
     "TypeInformation",
     "Types",
+    "columns_of_type",
     "is_hashable",
     "quote",
+    "type_of_columns",
 ]

@@ -18,7 +18,7 @@ from state_engine.api.functions import (
     RuntimeContext,
 )
 from state_engine.api.state import ValueState
-from state_engine.api.types import StructType
+from state_engine.api.types import StructType, type_of_columns
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 
 
@@ -107,7 +107,7 @@ class ReduceAdapter(Adapter):
 
     Args:
         function: Reduces two records to one.
-        struct: Columns of the records, and of the state.
+        struct: Columns of the records; the state keeps one of them.
     """
 
     verb = method = "reduce"
@@ -120,7 +120,8 @@ class ReduceAdapter(Adapter):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         # First the own state: an open() that fails in the driver must not hide it.
-        self._state: ValueState[Any] = runtime_context.get_state(ValueStateDescriptor(self.state_name, self._struct))
+        kept = ValueStateDescriptor(self.state_name, type_of_columns(self._struct))
+        self._state: ValueState[Any] = runtime_context.get_state(kept)
         super().open(OtherStates(runtime_context, self.state_name))
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from state_engine.api.functions import ReduceFunction, RuntimeContext
 from state_engine.api.row import row_class
-from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
+from state_engine.api.types import INTEGERS, AtomicType, Carrier, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import ReduceAdapter
 from state_engine.serialization.convert import as_tuple, row_maker
@@ -106,6 +106,9 @@ def _getter(struct: StructType, position: int) -> Callable[[Any], Any]:
     """Returns what reads a field of a record, by the fastest way that its class has."""
     if struct.carrier is tuple:
         return itemgetter(position)
+    if isinstance(struct.carrier, Carrier):
+        values = struct.carrier.values
+        return lambda record: values(record)[position]
     if struct.carrier is None:
         return attrgetter(row_class(struct.names).__struct_fields__[position])
     return attrgetter(struct.names[position])

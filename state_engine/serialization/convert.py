@@ -23,6 +23,7 @@ from state_engine.api.row import InputRow, row_class
 from state_engine.api.types import (
     INTEGERS,
     AtomicType,
+    Carrier,
     CodecType,
     DecimalType,
     ListType,
@@ -166,12 +167,14 @@ def _map_reader(read_key: Reader, read_value: Reader) -> Reader:
 
 
 def row_maker(struct: StructType) -> Callable[..., Any]:
-    """Returns what makes one Python object of the field values: a row class, a dataclass, or a tuple."""
+    """Returns what makes one Python object of the field values: a row class, a dataclass, a tuple, a bare value."""
     carrier, names = struct.carrier, struct.names
     if carrier is tuple:
         return lambda *values: values
     if carrier is None:
         return row_class(names)
+    if isinstance(carrier, Carrier):
+        return carrier.maker()
     if any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(carrier).parameters.values()):
         return lambda *values: carrier(**dict(zip(names, values, strict=True)))
     return carrier
@@ -369,6 +372,8 @@ def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
         ValueTypeError: A row has another number of fields, or is no row.
     """
     width = len(struct.names)
+    if isinstance(struct.carrier, Carrier):
+        rows = list(map(struct.carrier.values, rows))
     kinds = set(map(type, rows))
     if not kinds <= {tuple}:
         rows = [row if type(row) is tuple else as_tuple(row, struct, index) for index, row in enumerate(rows)]
@@ -388,6 +393,8 @@ def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
     Raises:
         ValueTypeError: The row is none of these, or has fields that the struct has not.
     """
+    if isinstance(struct.carrier, Carrier):
+        return struct.carrier.values(row)
     if isinstance(row, InputRow):
         names = row.field_names()
         values = row.as_tuple()

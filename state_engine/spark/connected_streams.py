@@ -12,6 +12,7 @@ from state_engine.api.co_functions import (
 from state_engine.api.functions import Function
 from state_engine.api.output_tag import columns_type
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter, CoFlatMapAdapter, CoMapAdapter
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import KeyedInput, two_inputs
@@ -59,11 +60,11 @@ class ConnectedStreams:
 
     def map(self, function: CoMapFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Makes one row of each record, or none where the function returns None."""
-        return self._apply(CoMapAdapter(function), output_type, uid)
+        return self.add_operator(CoMapAdapter(function), output_type, uid)
 
     def flat_map(self, function: CoFlatMapFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Makes any number of rows of each record: what the function yields or returns."""
-        return self._apply(CoFlatMapAdapter(function), output_type, uid)
+        return self.add_operator(CoFlatMapAdapter(function), output_type, uid)
 
     def process(
         self, function: KeyedCoProcessFunction | CoProcessFunction, output_type: Any, *, uid: str | None = None
@@ -87,17 +88,18 @@ class ConnectedStreams:
                 action=f"Give a {wanted.__name__}"
                 + (", or put key_by(...) in front of a KeyedCoProcessFunction." if not keyed else "."),
             )
-        return self._apply(function, output_type, uid)
+        return self.add_operator(function, output_type, uid)
 
     def is_keyed_stream(self) -> bool:
         """Says whether a stream is keyed; the other one has to be keyed too."""
         return any(one.key for one in self._inputs)
 
-    def _apply(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
+    def add_operator(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
+        """Adds an operator behind both streams; the methods above end here."""
         first, second = self._inputs
         two = two_inputs(first, second)
         kind: OperatorKind = "keyed_co_process" if first.key else "co_process"
-        called = f"co_{function.verb}" if isinstance(function, CoAdapter) else kind
+        called = f"co_{function.verb}" if isinstance(function, (CoAdapter, Adapter)) else kind
         one, other = self._streams
         edges = (*one.feeding(1), *other.feeding(2))
         return one.behind(

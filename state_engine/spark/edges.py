@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from state_engine.errors import UnsupportedTopologyError
 from state_engine.runtime.shared_columns import OWN
-from state_engine.spark.graph import Edge, SelectStep, SourceNode, Step, TimeStep, WhereStep
+from state_engine.spark.computed import with_computed
+from state_engine.spark.dry import DryFrame
+from state_engine.spark.graph import ComputeStep, Edge, SelectStep, SourceNode, Step, TimeStep, WhereStep
 from state_engine.spark.names import quote_always
 from state_engine.spark.timing import with_event_time
 from state_engine.spark.upstream import check_upstream
@@ -28,8 +31,9 @@ def with_step(edge: Edge, step: Step, *, ends: bool = False) -> Edge:
     origin = edge.origin
     strategy = step.strategy if isinstance(step, TimeStep) else edge.strategy
     if isinstance(origin, SourceNode):
-        changed = _transformed(origin.df, step)
-        check_upstream(changed)
+        changed: Any = _transformed(origin.df, step)
+        if not isinstance(changed, DryFrame):
+            check_upstream(changed)
         return replace(edge, origin=replace(origin, df=changed), strategy=strategy)
     if ends:
         raise _misplaced()
@@ -42,6 +46,8 @@ def _transformed(df: DataFrame, step: Step) -> DataFrame:
             return _selected(df, step)
         case WhereStep(condition):
             return df.where(condition)
+        case ComputeStep(compute, records, computed):
+            return with_computed(df, records, compute, computed)
         case TimeStep(records, strategy, columns):
             return with_event_time(df, records, strategy, columns)
     raise _misplaced()

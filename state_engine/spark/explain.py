@@ -9,7 +9,17 @@ from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.outputs import MAIN
 from state_engine.spark.dry import DryFrame
-from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SourceNode, Step, TimeStep, WhereStep
+from state_engine.spark.graph import (
+    ComputeStep,
+    Edge,
+    MapStep,
+    OperatorNode,
+    SelectStep,
+    SourceNode,
+    Step,
+    TimeStep,
+    WhereStep,
+)
 from state_engine.spark.schemas import ddl_of
 
 if TYPE_CHECKING:
@@ -177,6 +187,8 @@ def _step(step: Step) -> str:
             return f"where({condition})"
         case MapStep(function):
             return f"map({getattr(function, '__qualname__', type(function).__name__)})"
+        case ComputeStep(_, _, computed):
+            return f"compute({', '.join(computed.names)})"
         case TimeStep():
             return "assign_timestamps_and_watermarks"
 

@@ -44,6 +44,15 @@ class MapStep:
 
 
 @dataclass(frozen=True)
+class ComputeStep:
+    """Columns that a Python function computes of each record, behind those of the records."""
+
+    compute: Callable[[Any], tuple[Any, ...]]
+    records: StructType
+    computed: StructType
+
+
+@dataclass(frozen=True)
 class TimeStep:
     """`assign_timestamps_and_watermarks` between operators: columns of ours behind those of the records."""
 
@@ -52,7 +61,7 @@ class TimeStep:
     columns: tuple[str, ...]
 
 
-Step = SelectStep | WhereStep | MapStep | TimeStep
+Step = SelectStep | WhereStep | MapStep | ComputeStep | TimeStep
 
 
 @dataclass
@@ -166,4 +175,15 @@ class Edge:
         return self.strategy is not None or (isinstance(self.origin, OperatorNode) and self.origin.timed)
 
 
-__all__ = ["Edge", "MapStep", "OperatorNode", "SelectStep", "SinkNode", "SourceNode", "Step", "TimeStep", "WhereStep"]
+__all__ = [
+    "ComputeStep",
+    "Edge",
+    "MapStep",
+    "OperatorNode",
+    "SelectStep",
+    "SinkNode",
+    "SourceNode",
+    "Step",
+    "TimeStep",
+    "WhereStep",
+]

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame
 from state_engine.api.types import StructType, Types
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.spark.graph import MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
+from state_engine.spark.computed import computing, extended
+from state_engine.spark.graph import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
 from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.names import quote_always
 from state_engine.spark.prepared import Prepared
@@ -95,10 +96,12 @@ def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> Da
                 stream = stream.where(f"{IS_MARK} or ({condition})")
             case MapStep():
                 stream = _mapped(stream, step.function, step.input, step.output, ours)
+            case ComputeStep(compute, records, computed):
+                stream = _mapped(stream, computing(compute, records), records, extended(records, computed), ours)
             case TimeStep(records, strategy, columns):
                 if strategy.assigner is not None:
                     with_time = StructType((*records.names, EVENT_TIME), (*records.types, Types.LONG()))
-                    stream = _mapped(stream, assigning(strategy.assigner), records, with_time, [CONTROL])
+                    stream = _mapped(stream, assigning(strategy.assigner, records), records, with_time, [CONTROL])
                     columns = (*columns, EVENT_TIME)
                 stream = stream.selectExpr(*map(quote_always, records.names), *columns, CONTROL)
                 ours = [EVENT_TIME, *([PARTITION] if strategy.partition is not None else []), CONTROL]

@@ -85,6 +85,11 @@ def local_session(
     return builder.getOrCreate()
 
 
+def active_session() -> SparkSession:
+    """Returns the session that this process has, or a local one."""
+    return SparkSession.getActiveSession() or local_session()
+
+
 def _settings(
     jars_folder: Path | None, shuffle_partitions: int, memory: str, extra: Mapping[str, str]
 ) -> dict[str, str]:
@@ -112,4 +117,4 @@ def _warehouse() -> str:
     return folder
 
 
-__all__ = ["LOCAL_DEFAULTS", "local_session"]
+__all__ = ["LOCAL_DEFAULTS", "active_session", "local_session"]

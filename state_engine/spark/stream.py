@@ -20,9 +20,20 @@ from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.between import check_condition, selected
 from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from state_engine.spark.computed import Compute
 from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.edges import check_distinct, with_step
-from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, SinkNode, Step, TimeStep, WhereStep
+from state_engine.spark.graph import (
+    ComputeStep,
+    Edge,
+    MapStep,
+    OperatorNode,
+    SelectStep,
+    SinkNode,
+    Step,
+    TimeStep,
+    WhereStep,
+)
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
@@ -130,6 +141,33 @@ class DataStream:
     def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
         """Keeps the records for which a Python function says so, in an operator; prefer `where`, in Spark SQL."""
         return self.add_operator("process", FilterAdapter(function), self._columns, uid)
+
+    def returns(self, columns: StructType) -> "DataStream":
+        """Returns this stream with records that are held as a type says: a tuple, a dataclass, a bare value.
+
+        Raises:
+            JobDefinitionError: The type has other fields than the stream.
+        """
+        if columns != self._columns:
+            raise JobDefinitionError(
+                f"returns() got {columns.ddl()} on a stream of {self._columns.ddl()}.",
+                action="Give a type of the same names and types, in the same order.",
+            )
+        return DataStream(self._job, self._edges, columns, self._output)
+
+    def with_computed(self, compute: Compute, computed: StructType, columns: StructType) -> "DataStream":
+        """Adds columns that a Python function computes; prefer `with_column`, which costs no Python.
+
+        Args:
+            compute: Gives their values for a record; it has to give the same for the same record.
+            computed: The columns.
+            columns: All columns of the stream that is returned, and how its records are held.
+
+        Raises:
+            UnsupportedTopologyError: This is a side output.
+        """
+        self.feeding()
+        return self._with(ComputeStep(compute, self._columns, computed), columns)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
         """Gives the records event times, and the operators behind them watermarks (docs/event-time.md).

@@ -12,7 +12,7 @@ from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
 from state_engine.backends.time import NO_WATERMARK
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.convert import as_tuple, reader, row_maker
 from state_engine.spark.between import selected
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
@@ -105,9 +105,9 @@ class AssignerRunner:
             yield batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
 
 
-def assigning(assigner: TimestampAssigner) -> Callable[[Any], Any]:
+def assigning(assigner: TimestampAssigner, columns: StructType) -> Callable[[Any], Any]:
     """Returns the function of a map between operators that puts a record's event time behind its fields."""
-    return lambda row: (*row, assigner.extract_timestamp(row, NO_WATERMARK))
+    return lambda row: (*as_tuple(row, columns), assigner.extract_timestamp(row, NO_WATERMARK))
 
 
 __all__ = ["AssignerRunner", "assigning", "timing_columns", "with_event_time"]

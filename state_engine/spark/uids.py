@@ -56,10 +56,10 @@ class Uids:
     def _complain(self, message: str, remedy: str, kept: str) -> None:
         if self._strict:
             raise JobDefinitionError(message, action=f"{remedy}.")
-        warnings.warn(f"{message} {remedy} to keep its {kept}.", stacklevel=_authors_level())
+        warnings.warn(f"{message} {remedy} to keep its {kept}.", stacklevel=authors_level())
 
 
-def _authors_level() -> int:
+def authors_level() -> int:
     """Returns the stack level, as seen by who calls this, of the first frame that is not ours: a line of the job."""
     level, frame = 1, sys._getframe(1)
     while frame.f_globals.get("__name__", "").startswith("state_engine.") and frame.f_back is not None:
@@ -67,4 +67,4 @@ def _authors_level() -> int:
     return level
 
 
-__all__ = ["Uids"]
+__all__ = ["Uids", "authors_level"]

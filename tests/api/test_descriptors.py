@@ -58,5 +58,11 @@ def test_tags_of_one_id_are_one_tag() -> None:
 
 
 def test_a_tag_declares_columns() -> None:
-    with pytest.raises(UnsupportedTypeError, match=r"output 'late'.*bigint"):
-        OutputTag("late", int)
+    declared = OutputTag("late", "a int, b string").type_info
+    assert declared is not None
+    assert declared.names == ("a", "b")
+    bare = OutputTag("late", int).type_info
+    assert bare is not None
+    assert bare.ddl() == "struct<f0:bigint>"
+    with pytest.raises(UnsupportedTypeError):
+        OutputTag("late", object)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
 from state_engine.api.functions import Function
-from state_engine.api.types import StructType
+from state_engine.api.types import StructType, columns_of_type
 from state_engine.api.windows import (
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -33,7 +33,7 @@ class AllWindowedStream(WindowedStream[R]):
         return _Applied(function) if isinstance(function, AllWindowFunction) else _Processed(function)
 
     def _records(self) -> StructType | None:
-        return self._columns
+        return columns_of_type(self._columns)
 
 
 class _OfAll(Function):

@@ -57,7 +57,7 @@ class ListContents(WindowContents):
         columns: Of the records.
     """
 
-    def __init__(self, columns: StructType) -> None:
+    def __init__(self, columns: TypeInformation) -> None:
         self._columns = columns
 
     def open(self, context: Any) -> None:
@@ -76,7 +76,7 @@ class ReducedContents(WindowContents):
         columns: Of the records.
     """
 
-    def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any], columns: StructType) -> None:
+    def __init__(self, function: ReduceFunction | Callable[[Any, Any], Any], columns: TypeInformation) -> None:
         self._function, self._columns = function, columns
 
     def open(self, context: Any) -> None:
@@ -117,7 +117,7 @@ class EvictableContents(WindowContents):
     """
 
     def __init__(
-        self, columns: StructType, evictor: Evictor, fold: Callable[[list[Any]], list[Any]] | None = None
+        self, columns: TypeInformation, evictor: Evictor, fold: Callable[[list[Any]], list[Any]] | None = None
     ) -> None:
         self._type = StructType(("timestamp", "value"), (Types.LONG(), columns), carrier=tuple)
         self._evictor, self._fold = evictor, fold

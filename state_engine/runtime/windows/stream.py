@@ -42,7 +42,7 @@ class WindowedStream(Generic[R]):
     its stable name, under which its state is found. All raise `JobDefinitionError` for what cannot run.
 
     Args:
-        columns: Of the records.
+        columns: Of the records, or their type where they are bare values.
         assigner: Which windows a record is in.
         add: Makes an operator of an adapter, an output type and a uid.
         has_event_time: Whether the records have event times.
@@ -53,7 +53,7 @@ class WindowedStream(Generic[R]):
 
     def __init__(
         self,
-        columns: StructType,
+        columns: TypeInformation,
         assigner: WindowAssigner[Any, Any],
         add: Callable[[WindowAdapter, Any, str | None], R],
         *,

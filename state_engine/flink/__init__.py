@@ -1,0 +1,38 @@
+"""A PyFlink DataStream program's names in one place: `from state_engine.flink import StreamExecutionEnvironment, …`."""
+
+from state_engine.api import *  # noqa: F403
+from state_engine.api import __all__ as _api
+from state_engine.api.windows import *  # noqa: F403
+from state_engine.api.windows import __all__ as _windows
+from state_engine.flink.configuration import CheckpointingMode, Configuration
+from state_engine.flink.connected_streams import ConnectedStreams
+from state_engine.flink.data_stream import DataStream, DataStreamSink
+from state_engine.flink.environment import StreamExecutionEnvironment
+from state_engine.flink.keyed_stream import AllWindowedStream, KeyedStream, WindowedStream
+from state_engine.flink.results import CloseableIterator, JobExecutionResult
+from state_engine.runtime.keyed_elements import KeySelector
+from state_engine.spark.client import JobClient
+from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
+
+__all__ = [
+    "AllWindowedStream",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "Configuration",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "DeltaSink",
+    "DiscardingSink",
+    "EpochId",
+    "ForeachEpochSink",
+    "JobClient",
+    "JobExecutionResult",
+    "KeySelector",
+    "KeyedStream",
+    "MemorySink",
+    "Sink",
+    "StreamExecutionEnvironment",
+    "WindowedStream",
+]
+__all__ += [*_api, *(name for name in _windows if name not in _api)]

@@ -1,0 +1,67 @@
+"""`from_collection`: values as a file that Spark reads as a stream, and can read again."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError, UnsupportedTypeError
+from state_engine.runtime.outputs import OutputValueError, OutputWriter
+from state_engine.spark.schemas import ddl_of
+from state_engine.storage.roots import local_path
+
+FOLDER = "_collections"
+
+
+def batch_of(values: Sequence[Any], columns: StructType) -> pa.RecordBatch:
+    """Returns values as columns.
+
+    Raises:
+        UnsupportedTypeError: One of them is not of the type.
+    """
+    try:
+        return OutputWriter("from_collection", columns).write(values)
+    except OutputValueError as error:
+        raise UnsupportedTypeError(
+            f"from_collection() got {error.row}, which is no {columns.ddl()}: {error}.", action="Change type_info."
+        ) from None
+
+
+def write_collection(root: str, job: str, number: int, batch: pa.RecordBatch) -> Path:
+    """Writes a collection below the state root, unless it is there, and returns its folder.
+
+    The file has the name of its content: a job that is started again has read it already, and finds it for a restore.
+
+    Raises:
+        JobDefinitionError: The root is no local folder.
+    """
+    local = local_path(root)
+    if local is None:
+        raise JobDefinitionError(
+            f"from_collection() writes its values as a file, and {root} is no local folder.",
+            action="Give a streaming DataFrame to from_source(), or a state root on a local disk.",
+        )
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([batch]), sink)
+    data = sink.getvalue().to_pybytes()
+    folder = Path(local, FOLDER, job, str(number))
+    file = folder / f"{hashlib.sha256(data).hexdigest()[:32]}.parquet"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        hidden = folder / f".{file.name}.{os.getpid()}"
+        hidden.write_bytes(data)
+        hidden.rename(file)
+    return folder
+
+
+def read_collection(session: Any, folder: Path, columns: StructType) -> Any:
+    """Returns the stream of a folder's values."""
+    return session.readStream.schema(ddl_of(columns)).parquet(str(folder))
+
+
+__all__ = ["FOLDER", "batch_of", "read_collection", "write_collection"]

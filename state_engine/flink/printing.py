@@ -1,0 +1,36 @@
+"""`print()`: elements as Flink shows them, in the driver's process."""
+
+import sys
+
+import pyarrow as pa
+
+from state_engine.api.types import StructType
+from state_engine.flink.elements import lines_of
+from state_engine.spark.sinks import EpochId, ForeachEpochSink
+
+
+class Printing:
+    """Prints the elements of an epoch when it is sealed.
+
+    It is one sink, however many subtasks the operator in front has: lines have no number of a subtask in front.
+
+    Args:
+        columns: Of the elements.
+        identifier: Stands in front of each line, with `> `.
+    """
+
+    def __init__(self, columns: StructType, identifier: str | None) -> None:
+        self._columns = columns
+        self._prefix = f"{identifier}> " if identifier else ""
+
+    def __call__(self, epoch: EpochId, table: pa.Table) -> None:
+        lines = lines_of(table, self._columns)
+        sys.stdout.write("".join(f"{self._prefix}{line}\n" for line in lines))
+        sys.stdout.flush()
+
+    def sink(self) -> ForeachEpochSink:
+        """Returns the sink that prints."""
+        return ForeachEpochSink(self)
+
+
+__all__ = ["Printing"]

@@ -1,0 +1,135 @@
+"""What a program gets back: the result of a job, and the elements of a stream."""
+
+from collections.abc import Iterator
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError
+from state_engine.flink.elements import elements_of
+from state_engine.flink.nodes import Node, SinkEntry
+from state_engine.spark.sinks import EpochId, MemorySink
+
+if TYPE_CHECKING:
+    from state_engine.flink.environment import StreamExecutionEnvironment
+    from state_engine.spark.client import JobClient
+    from state_engine.spark.job import StreamJob
+
+_POLL_S = 0.05
+
+
+class JobExecutionResult:
+    """What is known of a job that has ended; PyFlink's class of the same name, without accumulators.
+
+    Args:
+        job_id: Its name.
+        net_runtime: How long it ran, in ms.
+    """
+
+    def __init__(self, job_id: str, net_runtime: int) -> None:
+        self._job_id = job_id
+        self._net_runtime = net_runtime
+
+    def get_job_id(self) -> str:
+        """Returns the name of the job, under which its state lies."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Returns how long the job ran, in ms."""
+        return self._net_runtime
+
+    def is_job_execution_result(self) -> bool:
+        """Returns True."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"JobExecutionResult({self._job_id!r}, {self._net_runtime} ms)"
+
+
+class CloseableIterator:
+    """Elements of a running job, as its epochs are sealed; PyFlink's class of the same name.
+
+    Raises what the job failed with. Closing it stops the job.
+    """
+
+    def __init__(self, client: "JobClient", sink: "Collecting", columns: StructType) -> None:
+        self._client = client
+        self._sink = sink
+        self._columns = columns
+        self._elements = self._collected()
+
+    def _collected(self) -> Iterator[Any]:
+        last, ended = -1, False
+        while not ended:
+            ended = self._client.await_termination(_POLL_S)  # then one more look: the last epoch may just have come
+            # Of this run alone: a start hands on once more what the run before it may not have handed on.
+            sealed = [summary.epoch for summary in self._client.epochs_after(last)]
+            tables = {id_.epoch: table for id_, table in self._sink.epochs().items()}
+            for epoch in sealed:
+                last = epoch
+                if epoch in tables:
+                    yield from elements_of(tables[epoch], self._columns)
+
+    def __iter__(self) -> "CloseableIterator":
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._elements)
+
+    def close(self) -> None:
+        """Stops the job, if it still runs, and drops the elements."""
+        if self._client.state == "RUNNING":
+            self._client.stop()
+        self._sink.clear()
+        self._elements = iter(())
+
+    def __enter__(self) -> "CloseableIterator":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Collecting:
+    """The memory in which a job leaves its elements; of one name for one job, which knows its sinks by name."""
+
+    def __init__(self) -> None:
+        self._sink: MemorySink | None = None
+
+    def __call__(self, job: "StreamJob") -> MemorySink:
+        self._sink = MemorySink(f"execute_and_collect {job.root}/{job.name}")
+        self._sink.clear()
+        return self._sink
+
+    def epochs(self) -> dict[EpochId, pa.Table]:
+        """Returns what there is, by epoch."""
+        return {} if self._sink is None else self._sink.epochs
+
+    def clear(self) -> None:
+        """Drops it."""
+        if self._sink is not None:
+            self._sink.clear()
+
+
+def collect(
+    env: "StreamExecutionEnvironment", node: Node, job_name: str | None, limit: int | None
+) -> "CloseableIterator | list[Any]":
+    """Runs a program and returns the elements of one of its streams."""
+    if limit is not None and limit < 1:
+        raise JobDefinitionError(f"execute_and_collect() got limit={limit}.", action="Give a number above 0.")
+    columns = node.columns("execute_and_collect()")
+    sink = Collecting()
+    env.add(SinkEntry(node, sink, uid="collect", quiet=True))
+    elements = CloseableIterator(env.execute_async(job_name or "DataStream Collect"), sink, columns)
+    if limit is None:
+        return elements
+    with elements:
+        return list(islice(elements, limit))
+
+
+__all__ = ["CloseableIterator", "JobExecutionResult", "collect"]

@@ -1,0 +1,205 @@
+"""From what a program said to a job of operators."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from state_engine.api.checkpointed import CheckpointedFunction, CheckpointListener
+from state_engine.api.types import StructType
+from state_engine.errors import JobDefinitionError
+from state_engine.flink.collections import batch_of, read_collection, write_collection
+from state_engine.flink.keys import Key
+from state_engine.flink.nodes import (
+    BroadcastNode,
+    CollectionNode,
+    FrameNode,
+    KeyedNode,
+    Node,
+    SideNode,
+    SinkEntry,
+    StatelessNode,
+    TimedNode,
+    TwoInputNode,
+)
+from state_engine.runtime.adapters import MapAdapter
+from state_engine.runtime.chain import ChainAdapter, itself
+from state_engine.runtime.co_adapters import CoFlatMapAdapter, CoMapAdapter
+from state_engine.runtime.keyed_elements import KeyOf, Leading
+from state_engine.runtime.lifecycle import authors_function
+from state_engine.runtime.windows.all import ALL
+from state_engine.spark.computed import extended
+from state_engine.spark.connected_streams import ConnectedStreams
+from state_engine.spark.job import StreamJob
+from state_engine.spark.keyed_stream import KeyedStream
+from state_engine.spark.sinks import Sink
+from state_engine.spark.stream import DataStream
+
+OPERATORS = (StatelessNode, KeyedNode, TwoInputNode)
+CO_ADAPTERS = {"map": CoMapAdapter, "flat_map": CoFlatMapAdapter}
+
+
+class Translation:
+    """Builds one job.
+
+    Args:
+        job: It, without operators.
+        session: Spark's, for collections.
+        said: The operators and sinks of the program, in order.
+    """
+
+    def __init__(self, job: StreamJob, session: Any, said: Sequence[Node | SinkEntry]) -> None:
+        self._job = job
+        self._session = session
+        self._sinks = [one for one in said if isinstance(one, SinkEntry)]
+        self._nodes = _reachable([one.node if isinstance(one, SinkEntry) else one for one in said])
+        self._consumers: dict[Node, list[Node]] = {node: [] for node in self._nodes}
+        for node in self._nodes:
+            for upstream in node.inputs:
+                self._consumers[upstream].append(node)
+        self._with_sink = {entry.node for entry in self._sinks}
+        self._streams: dict[Node, DataStream] = {}
+
+    def build(self) -> None:
+        """Adds the operators and sinks.
+
+        Raises:
+            JobDefinitionError: The program cannot run as one job.
+        """
+        for node in self._nodes:
+            self._check_parallelism(node)
+            if isinstance(node, OPERATORS):
+                self._stream(node)
+        quiet = Counter[str]()
+        for entry in self._sinks:
+            uid = entry.uid
+            if uid is None and entry.quiet:
+                quiet["print"] += 1
+                uid = f"print-{quiet['print']}"
+            sink = entry.sink if isinstance(entry.sink, Sink) else entry.sink(self._job)
+            self._stream(entry.node).sink_to(sink, uid=uid)
+
+    @property
+    def nameless_sinks(self) -> int:
+        """How many sinks have no uid, and ought to."""
+        return sum(1 for entry in self._sinks if entry.uid is None and not entry.quiet)
+
+    def _check_parallelism(self, node: Node) -> None:
+        if node.non_parallel and self._job.parallelism != 1:
+            raise JobDefinitionError(
+                f"{node.label} asks for one subtask, and the job has {self._job.parallelism} of each operator.",
+                action="Run the program with env.set_parallelism(1), or key by a constant.",
+            )
+
+    def _chained_to(self, node: Node) -> StatelessNode | None:
+        """Returns the one consumer in whose operator a node runs; None if it ends its operator."""
+        consumers = [one for one in self._consumers[node] if not isinstance(one, SideNode)]
+        if not isinstance(node, OPERATORS) or len(consumers) != 1 or node in self._with_sink or not node.chains_off:
+            return None
+        [consumer] = consumers
+        return consumer if isinstance(consumer, StatelessNode) and _may_follow(consumer) else None
+
+    def _stream(self, node: Node) -> DataStream:
+        """Returns the stream behind a node, or behind the operator in which it runs."""
+        while (consumer := self._chained_to(node)) is not None:
+            node = consumer
+        if node not in self._streams:
+            self._streams[node] = self._operator(node) if isinstance(node, OPERATORS) else self._made(node)
+        return self._streams[node]
+
+    def _made(self, node: Node) -> DataStream:
+        if isinstance(node, SideNode):
+            [operator] = node.inputs
+            assert node.tag is not None
+            return self._stream(operator).get_side_output(node.tag)
+        stream = self._without_operator(node)
+        if node not in self._with_sink:
+            return stream
+        return stream.add_operator("process", MapAdapter(itself), node.columns("a sink"), None)
+
+    def _operator(self, node: Node) -> DataStream:
+        """Adds the operator that ends with a node, and runs all that is chained to it."""
+        links = [node]
+        while isinstance(links[0], StatelessNode) and self._chained_to(links[0].inputs[0]) is links[0]:
+            links.insert(0, links[0].inputs[0])
+        first = links[0]
+        functions = [link.function for link in links]  # type: ignore[attr-defined]
+        if isinstance(first, TwoInputNode) and first.verb != "process":
+            functions[0] = CO_ADAPTERS[first.verb](first.function)
+        function = functions[0] if len(functions) == 1 else ChainAdapter(functions)
+        output = node.columns("what comes behind it")
+        if isinstance(first, TwoInputNode):
+            return self._connected(first).add_operator(function, output, first.uid)
+        [upstream] = first.inputs
+        if isinstance(first, KeyedNode):
+            assert first.key is not None
+            keyed = self._keyed(upstream, first.key)
+            return keyed.stream.add_operator("keyed_process", function, output, first.uid, keyed.key)
+        uid = next((link.uid for link in reversed(links) if link.uid is not None), None)
+        return self._stream(upstream).add_operator("process", function, output, uid)
+
+    def _without_operator(self, node: Node) -> DataStream:
+        match node:
+            case CollectionNode():
+                columns = node.columns("from_collection()")
+                batch = batch_of(node.values, columns)
+                folder = write_collection(self._job.root, self._job.name, node.number, batch)
+                df = read_collection(self._session, folder, columns)
+                return self._job.from_stream(df, node.name, bounded=True).returns(columns)
+            case FrameNode():
+                stream = self._job.from_stream(node.df, node.name, bounded=node.bounded)
+                return stream if node.type is None else stream.returns(node.columns("from_source()"))
+            case BroadcastNode():
+                [upstream] = node.inputs
+                return self._stream(upstream).broadcast()
+            case TimedNode():
+                [upstream] = node.inputs
+                return self._stream(upstream).assign_timestamps_and_watermarks(node.strategy)
+        first, *others = (self._stream(upstream) for upstream in node.inputs)
+        return first.union(*others)
+
+    def _keyed(self, upstream: Node, key: Key) -> KeyedStream:
+        stream = self._stream(upstream)
+        visible, computed = stream.columns, key.computed
+        if key.is_all:
+            everything = stream.with_column(ALL, "cast(null as boolean)")
+            held = StructType(everything.columns.names, everything.columns.types, carrier=Leading(visible))
+            return everything.returns(held).key_by(ALL)
+        if computed is None:
+            return stream.key_by(*key.names)
+        made = extended(visible, computed)
+        columns = StructType(made.names, made.types, carrier=Leading(visible))
+        plain = StructType(computed.names, computed.types)
+        return stream.with_computed(KeyOf(key.selector, computed), plain, columns).key_by(*key.names)
+
+    def _connected(self, node: TwoInputNode) -> ConnectedStreams:
+        sides: list[Any] = [
+            self._stream(upstream) if key is None else self._keyed(upstream, key)
+            for upstream, key in zip(node.inputs, node.keys, strict=True)
+        ]
+        connected: ConnectedStreams = sides[0].connect(sides[1])
+        return connected
+
+
+def _may_follow(node: StatelessNode) -> bool:
+    """Says whether a function may run behind another one in one operator: not one that has states or checkpoints."""
+    authors = authors_function(node.function)
+    has_own_life = isinstance(authors, (CheckpointedFunction, CheckpointListener))
+    return node.verb != "process" and node.chains_on and not has_own_life
+
+
+def _reachable(nodes: Iterable[Node]) -> list[Node]:
+    """Returns nodes and all in front of them, these first."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node not in found:
+            for upstream in node.inputs:
+                visit(upstream)
+            found[node] = None
+
+    for node in nodes:
+        visit(node)
+    return list(found)
+
+
+__all__ = ["Translation"]

@@ -1,0 +1,135 @@
+"""Functions that run one behind the other in one operator, as Flink chains operators."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from state_engine.api.functions import Function
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.co_adapters import CoAdapter
+from state_engine.runtime.emitted import TimedRows
+from state_engine.runtime.outputs import is_tagged
+
+Emitted = Iterable[Any] | None
+Call = Callable[[Any, Any], Emitted]
+
+
+class ChainAdapter(Adapter):
+    """Gives each function what the one in front of it gave; only the last one's rows leave the operator.
+
+    What travels in between stays in the process, and needs no type. Rows for side outputs, which only the first one can
+    have, pass the others.
+
+    Args:
+        links: Any function that an operator runs, then adapters of `map`, `flat_map` and `filter`.
+    """
+
+    def __init__(self, links: Sequence[Any]) -> None:
+        self._links = tuple(links)
+        self.verb = getattr(links[0], "verb", "process")
+        first = links[0]
+        self.function = first.function if isinstance(first, (Adapter, CoAdapter)) else first
+
+    @property
+    def argument(self) -> str:
+        first = self._links[0]
+        own = first.argument if isinstance(first, Adapter) else type(first).__name__
+        return " -> ".join([own, *map(_named, self._links[1:])])
+
+    def open(self, runtime_context: Any) -> None:
+        first, *others = self._links
+        first.open(runtime_context)
+        without_state: Any = WithoutState(runtime_context)
+        for link in others:
+            link.open(without_state)
+        self._others = [link.process_element for link in others]
+        self._calls = _calls_of(first)
+
+    def finish(self) -> Emitted:
+        """Gives the last rows of each function to those behind it, then lets these finish."""
+        rows: list[Any] = list(self._links[0].finish() or ())
+        for link in self._links[1:]:
+            rows = [*_passed(rows, link.process_element, None), *(link.finish() or ())]
+        return rows
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
+
+    def process_element(self, value: Any, ctx: Any) -> Emitted:
+        return self._pass_on(self._calls["process_element"](value, ctx), ctx)
+
+    def process_element1(self, value: Any, ctx: Any) -> Emitted:
+        """Processes a record of input 1."""
+        return self._pass_on(self._calls["process_element1"](value, ctx), ctx)
+
+    def process_element2(self, value: Any, ctx: Any) -> Emitted:
+        """Processes a record of input 2."""
+        return self._pass_on(self._calls["process_element2"](value, ctx), ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Emitted:
+        """Fires a timer."""
+        return self._pass_on(self._calls["on_timer"](timestamp, ctx), ctx)
+
+    def _pass_on(self, emitted: Emitted, ctx: Any) -> Emitted:
+        for process in self._others:
+            if emitted is None:
+                return None
+            emitted = _passed(emitted, process, ctx)
+        return emitted
+
+
+def _calls_of(first: Any) -> dict[str, Call]:
+    names = ("process_element", "process_element1", "process_element2", "on_timer")
+    return {name: getattr(first, name) for name in names if hasattr(first, name)}
+
+
+def _passed(given: Iterable[Any], process: Call, ctx: Any) -> Iterable[Any]:
+    if isinstance(given, TimedRows):
+        timed = TimedRows()
+        for record, time in zip(given, given.times, strict=True):
+            timed.add(_one_passed(record, process, ctx), time)
+        return timed
+    return [made for record in given for made in _one_passed(record, process, ctx)]
+
+
+def _one_passed(record: Any, process: Call, ctx: Any) -> Iterable[Any]:
+    return (record,) if is_tagged(record) else process(record, ctx) or ()
+
+
+class WithoutState:
+    """A runtime context without state: for what stands behind an operator with a key."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        if name.endswith("_state"):
+            raise JobDefinitionError(
+                "A function behind a keyed operator asked for a keyed state, but its stream has no key.",
+                action="Put key_by(...) in front of it.",
+            )
+        return getattr(self._context, name)
+
+
+def _named(link: Function) -> str:
+    return f"{link.verb}({link.argument})" if isinstance(link, Adapter) else type(link).__name__
+
+
+def itself(record: Any) -> Any:
+    """Returns the record: what stands between a source and its sinks."""
+    return record
+
+
+class Projection:
+    """Gives a tuple of some fields."""
+
+    def __init__(self, indexes: tuple[int, ...]) -> None:
+        self._indexes = indexes
+
+    def __call__(self, element: Any) -> tuple[Any, ...]:
+        values = tuple(element)
+        return tuple(values[n] for n in self._indexes)
+
+
+__all__ = ["ChainAdapter", "Projection", "itself"]

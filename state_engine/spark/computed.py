@@ -1,0 +1,76 @@
+"""Columns that a Python function computes of each record, in front of an operator."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from state_engine.api.types import StructType
+from state_engine.runtime.outputs import OutputWriter
+from state_engine.runtime.shared_columns import OWN
+from state_engine.serialization.convert import as_tuple, reader, row_maker
+from state_engine.spark.dry import DryFrame
+from state_engine.spark.names import quote_always
+from state_engine.spark.schemas import ddl_of
+
+Compute = Callable[[Any], tuple[Any, ...]]
+
+
+def extended(columns: StructType, computed: StructType) -> StructType:
+    """Returns a stream's columns with others behind them."""
+    return StructType((*columns.names, *computed.names), (*columns.types, *computed.types))
+
+
+def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed: StructType) -> DataFrame:
+    """Returns a source's DataFrame with computed columns behind its own, and those of ours behind them.
+
+    Args:
+        df: The stream.
+        columns: Its columns, without those of ours.
+        compute: Gives the values of the new columns.
+        computed: These.
+    """
+    made = extended(columns, computed)
+    stream: object = df
+    if isinstance(stream, DryFrame):
+        return DryFrame(made, stream.kind)  # type: ignore[return-value]
+    ours = [f"{field.name} {field.dataType.simpleString()}" for field in df.schema if field.name.startswith(OWN)]
+    runner = ComputedRunner(compute, columns, computed)
+    behind = [name for name in df.columns if name.startswith(OWN)]
+    ordered = df.select(*map(quote_always, [*columns.names, *behind]))
+    return ordered.mapInArrow(runner, ", ".join([ddl_of(made), *ours]))
+
+
+class ComputedRunner:
+    """What `mapInArrow` runs in front of the first operator.
+
+    Args:
+        compute: The author's.
+        columns: Columns of the records, which come first.
+        computed: Columns that it gives.
+    """
+
+    def __init__(self, compute: Compute, columns: StructType, computed: StructType) -> None:
+        self._compute = compute
+        self._columns = columns
+        self._computed = computed
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        readers = [reader(t) for t in self._columns.types]
+        make, writer = row_maker(self._columns), OutputWriter("key_by", self._computed)
+        width = len(readers)
+        for batch in batches:
+            columns = [read(array) for read, array in zip(readers, batch.columns, strict=False)]
+            made = writer.write(list(map(self._compute, map(make, *columns))))
+            arrays = [*batch.columns[:width], *made.columns, *batch.columns[width:]]
+            names = [*self._columns.names, *self._computed.names, *batch.schema.names[width:]]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def computing(compute: Compute, columns: StructType) -> Callable[[Any], Any]:
+    """Returns the function of a map between operators that puts computed values behind a record's fields."""
+    return lambda record: (*as_tuple(record, columns), *compute(record))
+
+
+__all__ = ["Compute", "ComputedRunner", "computing", "extended", "with_computed"]
