@@ -12,19 +12,23 @@ from state_engine.api import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     RuntimeContext,
     Types,
     ValueStateDescriptor,
 )
 from state_engine.api.output_tag import columns_type
+from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.key_groups import key_group_of, subtask_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, Manifest, OperatorEpoch, Span, StateHandle
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.runtime.two_inputs import INPUT, KeyedInput, with_broadcast
 from state_engine.serialization.column import Column
 from state_engine.spark.task_spec import TaskSpec, pack
 from state_engine.spark.worker_cache import WorkerCache
@@ -95,17 +99,19 @@ def cut(lists: list[list[int]], parallelism: int) -> list[list[int]]:
     return pieces
 
 
+INPUT_COLUMNS = columns_type("k string, n bigint", "input")
+OUTPUT_COLUMNS = columns_type("n bigint, count bigint, lately string, all bigint", "output")
+TELL = OperatorSpec("tell", "keyed_process", Tell(), INPUT_COLUMNS, KEY, (), OUTPUT_COLUMNS, max_parallelism=MAX)
+
+
 class Cluster:
     """A log, and worker processes on it."""
 
-    def __init__(self, root: Path, workers: int) -> None:
+    def __init__(self, root: Path, workers: int, spec: OperatorSpec) -> None:
         self.root = str(root)
         self.storage = open_storage(self.root, "rotating")
         self.log = ManifestLog(self.storage, "rotating", open_job=lambda job: open_storage(self.root, job))
         self.workers = [WorkerCache() for _ in range(workers)]
-        columns = columns_type("k string, n bigint", "input")
-        output = columns_type("n bigint, count bigint, lately string, all bigint", "output")
-        spec = OperatorSpec("tell", "keyed_process", Tell(), columns, KEY, (), output, max_parallelism=MAX)
         self.payload, self.digest = pack(TaskSpec(spec))
         self.attempts = 0
         self.head = self.log.put(self._manifest(1, "claim", 1, ()))
@@ -142,7 +148,12 @@ class Cluster:
         self.head = self.log.put(claim)
 
     def attempt(
-        self, worker: int, subtask: int, part: list[tuple[str, int]], parallelism: int
+        self,
+        worker: int,
+        subtask: int,
+        part: list[tuple[str, int]],
+        parallelism: int,
+        elements: list[tuple[str, int]] | None = None,
     ) -> tuple[Ack, list[Any]]:
         """Runs one subtask up to its ack."""
         manifest = self.head.manifest
@@ -163,10 +174,13 @@ class Cluster:
         operator.begin(plan.processing_time, None, 0)
         operator.advance()
         rows: list[Any] = []
-        if part:
-            keys, numbers = zip(*part, strict=True)
-            batch = pa.record_batch({"k": pa.array(keys, pa.string()), "n": pa.array(numbers, pa.int64())})
-            rows = [tuple(row.values()) for row in operator.process(batch)["main"].to_pylist()]
+        if part or elements:
+            keys, numbers = zip(*(elements or []), *part, strict=True)
+            columns: dict[str, Any] = {"k": pa.array(keys, pa.string()), "n": pa.array(numbers, pa.int64())}
+            if elements is not None:
+                columns[INPUT] = pa.array([2] * len(elements) + [1] * len(part), pa.int8())
+            found = operator.process(pa.record_batch(columns)).get("main")
+            rows = [tuple(row.values()) for row in found.to_pylist()] if found is not None else []
         states = operator.end(1, plan.epoch)
         self.attempts += 1
         name = f"{self.attempts:032x}"
@@ -192,6 +206,7 @@ class Cluster:
             records_out=len(rows),
             changes=handle if states else None,
             schemas=operator.schemas,
+            broadcast=operator.operator_state.digests(),
         )
         cached.release()
         return ack, rows
@@ -204,7 +219,7 @@ class Cluster:
 @pytest.mark.parametrize("seed", range(12))
 def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    cluster, plain, number = Cluster(tmp_path, workers=3), Plain(), 0
+    cluster, plain, number = Cluster(tmp_path, 3, TELL), Plain(), 0
     parallelism = 2
     for epoch in range(25):
         if epoch and rng.random() < 0.25:
@@ -226,3 +241,71 @@ def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) ->
         cluster.seal(acks)
     instances = [cached for worker in cluster.workers for cached in worker._entries.values()]
     assert len(instances) > 3
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Match(KeyedBroadcastProcessFunction):
+    """Says how often the key came, all rules in their order, and how many there are."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        rules = ctx.get_broadcast_state(RULES)
+        yield value.n, self.count.value(), str(rules.items()), len(rules.keys())
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        rules = ctx.get_broadcast_state(RULES)
+        if value.n % 7 == 0:
+            rules.clear()
+        elif value.n % 3 == 0:
+            rules.remove(value.k)
+        else:
+            rules.put(value.k, value.n)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_broadcast_state_is_the_same_whoever_runs(tmp_path: Path, seed: int) -> None:
+    two = with_broadcast(KeyedInput(INPUT_COLUMNS, ("k",)), INPUT_COLUMNS)
+    spec = OperatorSpec(
+        "tell",
+        "keyed_broadcast_process",
+        Match(),
+        two.columns,
+        KEY,
+        (),
+        OUTPUT_COLUMNS,
+        max_parallelism=MAX,
+        two_inputs=two,
+        broadcast=(RULES,),
+    )
+    rng, cluster, number = random.Random(seed), Cluster(tmp_path, 3, spec), 0
+    parallelism, counts, rules = 2, dict.fromkeys(KEYS, 0), {}
+    for epoch in range(20):
+        if rng.random() < 0.25:
+            parallelism = rng.choice([1, 2, 3])
+        elements = [(rng.choice(KEYS[:5]), rng.randrange(50)) for _ in range(rng.randrange(4))]
+        for key, value in elements:
+            rules = {} if value % 7 == 0 else {k: v for k, v in rules.items() if k != key}
+            if value % 7 and value % 3:
+                rules[key] = value
+        parts: list[list[tuple[str, int]]] = [[] for _ in range(parallelism)]
+        expected = []
+        for _ in range(rng.randrange(6)):
+            number, key = number + 1, rng.choice(KEYS)
+            counts[key] += 1
+            parts[subtask_of(key_group_of((key,), ["string"], MAX), parallelism, MAX)].append((key, number))
+            expected.append((number, counts[key], str(list(rules.items())), len(rules)))
+        acks, rows = [], []
+        for subtask, part in enumerate(parts):
+            for _ in range(rng.choice([0, 0, 1])):  # attempts that nobody seals
+                cluster.attempt(rng.randrange(3), subtask, part, parallelism, elements)
+            ack, given = cluster.attempt(rng.randrange(3), subtask, part, parallelism, elements)
+            acks.append(ack)
+            rows += given
+        assert sorted(rows) == expected, f"epoch {epoch} at parallelism {parallelism}"
+        check_broadcast({"tell": acks}, epoch)
+        cluster.seal(acks)
