@@ -4,6 +4,7 @@ from state_engine.api import *  # noqa: F403
 from state_engine.api import __all__ as _api
 from state_engine.api.windows import *  # noqa: F403
 from state_engine.api.windows import __all__ as _windows
+from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.flink.configuration import CheckpointingMode, Configuration
 from state_engine.flink.connected_streams import ConnectedStreams
 from state_engine.flink.data_stream import DataStream, DataStreamSink
@@ -16,6 +17,8 @@ from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, Foreach
 
 __all__ = [
     "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CheckpointingMode",
     "CloseableIterator",
     "Configuration",

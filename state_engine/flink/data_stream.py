@@ -1,16 +1,17 @@
 """`DataStream`, by PyFlink's name and methods; nothing runs before `execute`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import Bare, TypeInformation, Types, type_of_columns
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
-from state_engine.errors import JobDefinitionError, UnsupportedMethodError
-from state_engine.flink.differences import BROADCAST_STATE, DATA_STREAM, DATA_STREAM_SINK, Unlike, ignore
+from state_engine.errors import JobDefinitionError
+from state_engine.flink.differences import DATA_STREAM, DATA_STREAM_SINK, Unlike, ignore
 from state_engine.flink.elements import output_type_of, project_type
 from state_engine.flink.keys import Selector, key_of
 from state_engine.flink.nodes import BroadcastNode, Node, SideNode, SinkEntry, StatelessNode, TimedNode, UnionNode
@@ -22,6 +23,7 @@ from state_engine.runtime.spec import key_columns
 from state_engine.spark.sinks import Sink
 
 if TYPE_CHECKING:
+    from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from state_engine.flink.connected_streams import ConnectedStreams
     from state_engine.flink.environment import StreamExecutionEnvironment
     from state_engine.flink.keyed_stream import AllWindowedStream, KeyedStream
@@ -182,10 +184,20 @@ class DataStream(Unlike):
         nodes = (self._node, *(stream._node for stream in streams))
         return DataStream(self._env, UnionNode("union", nodes, self._typed("union()")))
 
-    def connect(self, ds: "DataStream") -> "ConnectedStreams":
+    @overload
+    def connect(self, ds: "DataStream") -> "ConnectedStreams": ...
+
+    @overload
+    def connect(self, ds: "BroadcastStream") -> "BroadcastConnectedStream": ...
+
+    def connect(self, ds: "DataStream | BroadcastStream") -> "ConnectedStreams | BroadcastConnectedStream":
         """Brings this stream and another one, of other elements, to one function."""
+        from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
         from state_engine.flink.connected_streams import ConnectedStreams
 
+        if isinstance(ds, BroadcastStream):
+            self._check_stream(ds.input_stream, "connect")
+            return BroadcastConnectedStream(self, ds)
         self._check_stream(ds, "connect")
         return ConnectedStreams(self, ds)
 
@@ -222,16 +234,18 @@ class DataStream(Unlike):
         """Puts every `size` elements into a window; `slide` elements lie between the starts of two."""
         return self.window_all(count_windows(size, slide))
 
-    def broadcast(self, *broadcast_state_descriptors: Any) -> "DataStream":
-        """Sends every element to every subtask of the next operator.
+    @overload
+    def broadcast(self) -> "DataStream": ...
 
-        Raises:
-            UnsupportedMethodError: Descriptors were given: there is no broadcast state.
-        """
+    @overload
+    def broadcast(self, descriptor: MapStateDescriptor, /, *others: MapStateDescriptor) -> "BroadcastStream": ...
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream":
+        """Sends every element to every subtask of the next operator; with descriptors, for its broadcast states."""
+        from state_engine.flink.broadcast_streams import BroadcastStream
+
         if broadcast_state_descriptors:
-            raise UnsupportedMethodError(
-                "DataStream.broadcast() with descriptors is not there.", action=BROADCAST_STATE
-            )
+            return BroadcastStream(self, broadcast_state_descriptors)
         return DataStream(self._env, BroadcastNode("broadcast", (self._node,), self._typed("broadcast()")))
 
     def shuffle(self) -> "DataStream":

@@ -17,7 +17,6 @@ IGNORED = {
 """Methods of streams and sinks that change nothing about results; each is said once per program."""
 
 _CONFIGURED = "What can be set about checkpoints: enable_checkpointing(interval), set_state_root(path)."
-BROADCAST_STATE = "Connect with broadcast() alone, and keep the values in operator state (CheckpointedFunction)."
 STREAM = {
     "set_uid_hash": "Give the operator a uid(): its state is found under that.",
     "partition_custom": "Use key_by(): what a record's subtask is, is what its key says.",
@@ -69,7 +68,6 @@ def ignore(method: str, seen: set[str]) -> None:
 
 
 __all__ = [
-    "BROADCAST_STATE",
     "CONNECTED_STREAMS",
     "DATA_STREAM",
     "DATA_STREAM_SINK",

@@ -26,7 +26,6 @@ from state_engine.runtime.windows import stream as windows
 from state_engine.runtime.windows.all import ALL
 
 if TYPE_CHECKING:
-    from state_engine.flink.connected_streams import ConnectedStreams
     from state_engine.flink.environment import StreamExecutionEnvironment
 
 
@@ -98,10 +97,6 @@ class KeyedStream(DataStream):
     def count_window(self, size: int, slide: int = 0) -> "WindowedStream":
         """Puts every `size` elements of a key into a window; `slide` elements lie between the starts of two."""
         return self.window(count_windows(size, slide))
-
-    def connect(self, ds: DataStream) -> "ConnectedStreams":
-        """Brings this stream and another one, keyed too, to one function."""
-        return super().connect(ds)
 
     def key_by(self, key_selector: Selector, key_type: Any = None) -> "KeyedStream":
         """Partitions the elements by another key."""

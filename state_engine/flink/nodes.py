@@ -6,6 +6,7 @@ PyFlink's streams are told their uid, name and parallelism after they were made,
 from dataclasses import dataclass, field
 from typing import Any
 
+from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, TypeInformation, columns_of_type
 from state_engine.errors import JobDefinitionError
@@ -145,8 +146,18 @@ class TwoInputNode(Node):
     keys: tuple[Key | None, Key | None] = (None, None)
 
 
+@dataclass(eq=False)
+class BroadcastProcessNode(Node):
+    """A function beside a broadcast stream, which is the second input and is kept in states."""
+
+    function: Any = None
+    key: Key | None = None
+    descriptors: tuple[MapStateDescriptor, ...] = ()
+
+
 __all__ = [
     "BroadcastNode",
+    "BroadcastProcessNode",
     "CollectionNode",
     "FrameNode",
     "KeyedNode",

@@ -11,6 +11,7 @@ from state_engine.flink.collections import batch_of, read_collection, write_coll
 from state_engine.flink.keys import Key
 from state_engine.flink.nodes import (
     BroadcastNode,
+    BroadcastProcessNode,
     CollectionNode,
     FrameNode,
     KeyedNode,
@@ -27,6 +28,7 @@ from state_engine.runtime.co_adapters import CoFlatMapAdapter, CoMapAdapter
 from state_engine.runtime.keyed_elements import KeyOf, Leading
 from state_engine.runtime.lifecycle import authors_function
 from state_engine.runtime.windows.all import ALL
+from state_engine.spark.broadcast_streams import BroadcastConnectedStream
 from state_engine.spark.computed import extended
 from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.job import StreamJob
@@ -34,7 +36,7 @@ from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.sinks import Sink
 from state_engine.spark.stream import DataStream
 
-OPERATORS = (StatelessNode, KeyedNode, TwoInputNode)
+OPERATORS = (StatelessNode, KeyedNode, TwoInputNode, BroadcastProcessNode)
 CO_ADAPTERS = {"map": CoMapAdapter, "flat_map": CoFlatMapAdapter}
 
 
@@ -127,6 +129,8 @@ class Translation:
             functions[0] = CO_ADAPTERS[first.verb](first.function)
         function = functions[0] if len(functions) == 1 else ChainAdapter(functions)
         output = node.columns("what comes behind it")
+        if isinstance(first, BroadcastProcessNode):
+            return self._beside_broadcast(first, output)
         if isinstance(first, TwoInputNode):
             return self._connected(first).add_operator(function, output, first.uid)
         [upstream] = first.inputs
@@ -170,6 +174,12 @@ class Translation:
         columns = StructType(made.names, made.types, carrier=Leading(visible))
         plain = StructType(computed.names, computed.types)
         return stream.with_computed(KeyOf(key.selector, computed), plain, columns).key_by(*key.names)
+
+    def _beside_broadcast(self, node: BroadcastProcessNode, output: StructType) -> DataStream:
+        upstream, rules = node.inputs
+        data: Any = self._stream(upstream) if node.key is None else self._keyed(upstream, node.key)
+        connected: BroadcastConnectedStream = data.connect(self._stream(rules).broadcast(*node.descriptors))
+        return connected.process(node.function, output, uid=node.uid)
 
     def _connected(self, node: TwoInputNode) -> ConnectedStreams:
         sides: list[Any] = [

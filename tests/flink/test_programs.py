@@ -140,3 +140,9 @@ def test_a_job_goes_on_from_its_root(spark: Any, program: Any, tmp_path: Path) -
 def test_windows_over_all_elements(spark: Any, program: Any) -> None:
     found = program.sums()
     assert (len(found), sum(found)) == (2, 40)
+
+
+@pytest.mark.spark
+@programs("broadcast_rules")
+def test_broadcast_state(spark: Any, program: Any) -> None:
+    assert program.above_their_limits() == [("a", 9), ("c", 2)]

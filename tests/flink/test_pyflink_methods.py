@@ -30,15 +30,17 @@ PYFLINK = {
         side_output_late_data trigger""",
     "WindowedStream": """aggregate allowed_lateness apply get_execution_environment get_input_type process reduce
         side_output_late_data trigger""",
+    "BroadcastConnectedStream": "process",
     "ConnectedStreams": "flat_map is_keyed_stream key_by map process",
     "DataStreamSink": "disable_chaining name set_description set_parallelism set_uid_hash slot_sharing_group uid",
 }
-TABLES = {
+TABLES: dict[str, dict[str, str]] = {
     "StreamExecutionEnvironment": differences.ENVIRONMENT,
     "DataStream": differences.DATA_STREAM,
     "KeyedStream": differences.KEYED_STREAM,
     "AllWindowedStream": differences.WINDOWED_STREAM,
     "WindowedStream": differences.WINDOWED_STREAM,
+    "BroadcastConnectedStream": {},
     "ConnectedStreams": differences.CONNECTED_STREAMS,
     "DataStreamSink": differences.DATA_STREAM_SINK,
 }

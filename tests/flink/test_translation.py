@@ -12,7 +12,6 @@ import state_engine.flink as flink
 from state_engine.api import CheckpointListener, MapFunction
 from state_engine.errors import (
     JobDefinitionError,
-    UnsupportedMethodError,
     UnsupportedTopologyError,
     UnsupportedTypeError,
 )
@@ -23,8 +22,10 @@ from state_engine.flink import (
     DataStream,
     DiscardingSink,
     EmbeddedRocksDBStateBackend,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    MapStateDescriptor,
     OutputTag,
     ProcessFunction,
     Row,
@@ -226,8 +227,26 @@ def test_a_broadcast_stream(env: StreamExecutionEnvironment) -> None:
     everywhere.process(Echo(), PAIR).uid("echo").print()
     [operator] = explained(env).operators
     assert "BROADCAST" in operator.inputs[0].ship
-    with pytest.raises(UnsupportedMethodError, match="descriptors"):
-        pairs(env).broadcast(ValueStateDescriptor("rules", Types.STRING()))
+    with pytest.raises(JobDefinitionError, match="MapStateDescriptors"):
+        pairs(env).broadcast(ValueStateDescriptor("rules", Types.STRING()))  # type: ignore[call-overload]
+
+
+def test_broadcast_state(env: StreamExecutionEnvironment) -> None:
+    class Rules(KeyedBroadcastProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            yield value
+
+        process_broadcast_element = process_element
+
+    rules = env.from_collection(["x"]).broadcast(MapStateDescriptor("rules", Types.STRING(), Types.LONG()))
+    keyed = pairs(env).key_by(lambda v: v[1] % 2, Types.INT())
+    keyed.connect(rules).process(Rules(), PAIR).uid("rules").map(lambda v: v, PAIR).uid("behind").print()
+    shown = explained(env).operators
+    assert [operator.uid for operator in shown] == ["rules", "behind"]
+    assert [entry.ship for entry in shown[0].inputs] == ["HASH(key)", "BROADCAST"]
+    assert "rules" in [state.name for state in shown[0].states]
+    with pytest.raises(JobDefinitionError, match="Give a BroadcastProcessFunction"):
+        pairs(env).connect(rules).process(Rules(), PAIR)
 
 
 def test_rebalance_takes_broadcast_back(env: StreamExecutionEnvironment) -> None:
