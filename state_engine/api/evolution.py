@@ -81,9 +81,11 @@ def _aliases(known: "dataclasses.Field[Any] | None") -> tuple[str, ...]:
 
 
 def _default(known: "dataclasses.Field[Any] | None") -> Any:
+    """What a dataclass gives a field; of factories only those that give the same each time."""
     if known is None:
         return NO_DEFAULT
-    return known.default if known.default_factory is dataclasses.MISSING else known.default_factory()
+    factory = known.default_factory
+    return factory() if factory is list or factory is dict else known.default
 
 
 __all__ = ["NO_DEFAULT", "Field", "Migration", "StateChanges", "alias", "fields_of", "join_path"]

@@ -98,6 +98,8 @@ def convert_rows(schema: StateSchema, rows: pa.Table, epoch: int) -> pa.Table:
     if index < 0:
         raise KeyError(VALUE)
     column: Any = rows.column(index)
+    if not steps and column.type == ddl_to_arrow(schema.value):
+        return rows
     if column.type != ddl_to_arrow(types[0]):
         if from_arrow(column.type) != parse_ddl(types[0]):
             raise StateTypeChangedError(

@@ -1,5 +1,6 @@
 """A function's new version starts from the state of the old one."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,14 +100,15 @@ def test_a_warm_function_and_its_new_version_agree() -> None:
         currency: str = "EUR"
         tags: list[str] = field(default_factory=list)
         address: Address | None = None
+        opened: float | None = field(default_factory=time.time)
 
-    NewAccount.__annotations__["address"] = Address
+    NewAccount.__annotations__ |= {"address": Address, "opened": float}
     old = ValueStateDescriptor("account", Types.ROW_NAMED(["amount", "owner"], [Types.INT(), Types.STRING()]))
     snapshot = written(old, lambda n: (n, f"o{n}"), parallelism=2)
     now = ValueStateDescriptor("account", NewAccount)
 
     def write(n: int) -> Any:
-        return NewAccount("new", n / 2, "USD", ["x"], Address("Rome"))
+        return NewAccount("new", n / 2, "USD", ["x"], Address("Rome"), 0.0)
 
     records = [("a", 10), ("b", 20), ("a", 30), ("d", 40)]
     found = []
@@ -120,13 +122,13 @@ def test_a_warm_function_and_its_new_version_agree() -> None:
             found.append(sorted(run.extract_output_values()))
             after = run.snapshot()
     assert found[0] == found[1] == found[2]
-    first = NewAccount("o1", 1.0, "EUR", [], None)  # type: ignore[arg-type]
+    first = NewAccount("o1", 1.0, "EUR", [], None, None)
     assert ("a", repr(first)) in found[0]
     with harness(now, write) as run:
         run.initialize_state(after)
         run.process_element(("c", 5))
         run.process_element(("a", 5))
-        expected = [NewAccount("o3", 3.0, "EUR", [], None), write(30)]  # type: ignore[arg-type]
+        expected = [NewAccount("o3", 3.0, "EUR", [], None, None), write(30)]
         assert run.extract_output_values() == [("c", repr(expected[0])), ("a", repr(expected[1]))]
 
 
