@@ -20,10 +20,10 @@ from state_engine.errors import (
     StopRequestedError,
     UserFunctionError,
 )
-from state_engine.log.records import Ack, Barrier, Failure, SourceFile, SourcePosition
+from state_engine.log.records import Ack, Barrier, DeclaredChanges, Failure, Manifest, SourceFile, SourcePosition
 from state_engine.testing.simulated import Faults, SimulatedCrash
 from state_engine.testing.simulated_tasks import SimulatedTasks, schema
-from state_engine.testing.simulator import SimulatedDriver, Simulation
+from state_engine.testing.simulator import SimulatedDriver, Simulation, request
 
 
 class Changed:
@@ -186,6 +186,45 @@ def test_schemas_accumulate_and_a_changed_one_is_refused_before_the_put() -> Non
     other = replace(schema("count"), schema_id="x", value="string")
     with pytest.raises(StateTypeChangedError, match="value was bigint, is string"):
         driver.epochs.run_epoch(Changed(driver, simulation, lambda ack: replace(ack, schemas=(other,))), SourceState())
+    assert simulation.head == before
+
+
+def types_in(manifest: Manifest) -> list[tuple[str, list[int]]]:
+    return [(s.value, [former.until for former in s.former]) for s in manifest.schemas if s.uid == "count"]
+
+
+def test_a_type_changes_with_the_first_sealed_epoch_and_not_with_the_claim() -> None:
+    simulation = Simulation()
+    simulation.start().step()
+    epoch = simulation.head.manifest.epoch
+    wider = replace(schema("count"), schema_id="wider", value="decimal(20,0)")
+    count, total = request().operators
+    start = replace(request(), operators=(replace(count, schemas=(wider,)), total))
+    driver = simulation.start(start)
+    assert types_in(simulation.head.manifest) == [("bigint", [])]
+    simulation.start()  # the old code again, which nobody judges: nothing has changed
+    driver = simulation.start(start)
+    reporting = Changed(driver, simulation, lambda ack: replace(ack, schemas=(wider,)) if ack.uid == "count" else ack)
+    changed = driver.epochs.run_epoch(reporting, SourceState()).manifest
+    assert types_in(changed) == [("decimal(20,0)", [changed.epoch - 1])]
+    assert changed.epoch == epoch + 4
+    before = dict(simulation.world.storage.objects)
+    with pytest.raises(StateTypeChangedError, match=r"decimal\(20,0\), is bigint"):
+        simulation.start(replace(request(), operators=(replace(count, schemas=(schema("count"),)), total)))
+    assert simulation.world.storage.objects == before
+
+
+def test_a_migration_that_not_all_subtasks_wrote_is_not_sealed() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    driver.step()
+    before = simulation.head
+    text = replace(
+        schema("count"), schema_id="text", value="string", declared=DeclaredChanges(migrates_from=("bigint",))
+    )
+    reporting = Changed(driver, simulation, lambda ack: replace(ack, schemas=(text,)) if ack.uid == "count" else ack)
+    with pytest.raises(StateTypeChangedError, match=r"only 0 of 2 subtasks.*Ask for the state in open\(\)"):
+        driver.epochs.run_epoch(reporting, SourceState())
     assert simulation.head == before
 
 
