@@ -151,6 +151,7 @@ class StreamExecutionEnvironment(Unlike):
         type_info: Any = None,
         *,
         bounded: bool = False,
+        replays: bool = True,
     ) -> DataStream:
         """Begins at a streaming DataFrame of Spark.
 
@@ -161,6 +162,7 @@ class StreamExecutionEnvironment(Unlike):
             type_info: How an element holds the columns: `Types.TUPLE`, a dataclass, or, for one column, the type of
                 its bare value; by default a row.
             bounded: The stream ends with what is there when the job is started.
+            replays: False for a source that cannot read again what it has read, as in `StreamJob.from_stream`.
 
         Raises:
             JobDefinitionError: This is no DataFrame, or it has other columns than the type.
@@ -179,7 +181,7 @@ class StreamExecutionEnvironment(Unlike):
                     action="Cast and select them in front, or change type_info.",
                 )
             columns = type(columns)(columns.names, columns.types, declared.carrier)
-        node = FrameNode("from_source", (), columns, name=source_name, df=source, bounded=bounded)
+        node = FrameNode("from_source", (), columns, name=source_name, df=source, bounded=bounded, replays=replays)
         stream = DataStream(self, node)
         if watermark_strategy.out_of_orderness is None and not _gives_time(watermark_strategy):
             return stream
@@ -192,7 +194,7 @@ class StreamExecutionEnvironment(Unlike):
         self._said.append(said)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Runs the program to its end: that of its bounded sources, a stop, or a failure.
+        """Runs the program to its end: that of its bounded sources, a stop, a failure, or Ctrl-C.
 
         Args:
             job_name: Name of the job, under which its state lies.
@@ -202,7 +204,11 @@ class StreamExecutionEnvironment(Unlike):
         """
         begun = time.monotonic()
         client, name = self._start(job_name)
-        client.await_termination()
+        try:
+            client.await_termination()
+        except KeyboardInterrupt:
+            client.stop()
+            raise
         return JobExecutionResult(name, round((time.monotonic() - begun) * 1000))
 
     def execute_async(self, job_name: str | None = None) -> JobClient:

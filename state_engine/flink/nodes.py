@@ -87,6 +87,7 @@ class FrameNode(Node):
 
     df: Any = None
     bounded: bool = False
+    replays: bool = True
 
 
 @dataclass(eq=False)

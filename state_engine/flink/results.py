@@ -72,6 +72,7 @@ class CloseableIterator:
                 last = epoch
                 if epoch in tables:
                     yield from elements_of(tables[epoch], self._columns)
+            self._sink.drop(last)
 
     def __iter__(self) -> "CloseableIterator":
         return self
@@ -109,6 +110,11 @@ class Collecting:
     def epochs(self) -> dict[EpochId, pa.Table]:
         """Returns what there is, by epoch."""
         return {} if self._sink is None else self._sink.epochs
+
+    def drop(self, epoch: int) -> None:
+        """Drops what the epochs up to one have left."""
+        if self._sink is not None:
+            self._sink.remove(lambda id_: id_.epoch <= epoch)
 
     def clear(self) -> None:
         """Drops it."""

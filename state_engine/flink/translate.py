@@ -150,7 +150,7 @@ class Translation:
                 df = read_collection(self._session, folder, columns)
                 return self._job.from_stream(df, node.name, bounded=True).returns(columns)
             case FrameNode():
-                stream = self._job.from_stream(node.df, node.name, bounded=node.bounded)
+                stream = self._job.from_stream(node.df, node.name, replays=node.replays, bounded=node.bounded)
                 return stream if node.type is None else stream.returns(node.columns("from_source()"))
             case BroadcastNode():
                 [upstream] = node.inputs
