@@ -42,10 +42,10 @@ ENGINES = {
 
 STORES = {
     f"{shape}/{store}": Engine("benchmarks.state_backend_engine", "lakestate", f"{shape}/{store}", store)
-    for shape in ("value", "map", "list")
+    for shape in ("value", "ttl", "map", "list", "timers")
     for store in ("heap", "rocksdb")
-}
-"""What `STATE_BACKENDS` compares: a shape of state in a backend."""
+} | {"value/dict": Engine("benchmarks.state_backend_engine", "lakestate", "value/dict", "dict")}
+"""What `STATE_BACKENDS` compares: a shape of state in a backend, and a bare dict of as many keys."""
 
 CONTENDERS = ENGINES | STORES
 

@@ -15,6 +15,9 @@ from state_engine.api import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
+    StateTtlConfig,
+    Time,
+    TimeDomain,
     Types,
     ValueStateDescriptor,
 )
@@ -22,7 +25,7 @@ from state_engine.api.state_backend import StateBackend
 from state_engine.backends.choose import backend_maker
 from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
-from state_engine.backends.schemas import state_schema
+from state_engine.backends.schemas import state_schema, timer_schema
 from state_engine.backends.time import OperatorTime
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op, log_schema
@@ -34,8 +37,19 @@ BATCH = 10_000
 USER_KEYS = 8
 _PIECE = 100_000
 
+FAR = 1 << 40
+"""A time that no epoch reaches: timers are registered, and fire when all are read back."""
+
+
+def _with_ttl() -> StateDescriptor:
+    descriptor = ValueStateDescriptor("state", Types.LONG())
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.days(365)).build())
+    return descriptor
+
+
 DESCRIPTORS: dict[str, StateDescriptor] = {
     "value": ValueStateDescriptor("state", Types.LONG()),
+    "ttl": _with_ttl(),
     "map": MapStateDescriptor("state", Types.LONG(), Types.LONG()),
     "list": ListStateDescriptor("state", Types.LONG()),
 }
@@ -44,25 +58,66 @@ DESCRIPTORS: dict[str, StateDescriptor] = {
 def run(case: Case) -> Outcome:
     """Loads a row for each key, lets each epoch touch its keys, and reads everything back."""
     shape, _, store = case.engine.partition("/")
+    if store == "dict":
+        return run_dict(case)
     codec, context = KeyCodec(parse_columns("k bigint"), MAX_PARALLELISM), KeyContext()
     maker = backend_maker(settings(store, Path(case.work)), case.work, "benchmark", 1)
     backend = maker("operator", codec, KeyGroupRange(0, MAX_PARALLELISM - 1), context, OperatorTime())
     backend.resume()
     backend.start("0")
-    schema = state_schema("operator", codec.columns, DESCRIPTORS[shape])
+    timers = shape == "timers"
+    domain, columns = TimeDomain.EVENT_TIME, codec.columns
+    schema = (
+        timer_schema("operator", columns, domain) if timers else state_schema("operator", columns, DESCRIPTORS[shape])
+    )
     backend.attach([schema], lambda _: first_rows(schema, codec, case.keys))
-    state = backend.state(DESCRIPTORS[shape])
+    state: Any = backend.timers(domain) if timers else backend.state(DESCRIPTORS[shape])
     ends = []
     for epoch in range(case.epochs):
-        in_batches(touched(case, epoch), backend, context, toucher(shape, state, epoch))
+        touch = timer_toucher(state, epoch) if timers else toucher(shape, state, epoch)
+        in_batches(touched(case, epoch), backend, context, touch)
         backend.freeze(epoch)
         backend.settle()
         backend.commit(str(epoch + 1))
         ends.append(time.time())
     totals: list[int] = []
-    in_batches(np.arange(case.keys), backend, context, lambda _: totals.append(total(shape, state)))
+    if timers:
+        totals = fired(state, case.keys)
+    else:
+        in_batches(np.arange(case.keys), backend, context, lambda _: totals.append(total(shape, state)))
     backend.close()
+    return outcome(case, ends, totals)
+
+
+def run_dict(case: Case) -> Outcome:
+    """The same touches of a bare dict: what memory alone makes of more keys."""
+    state = dict(zip(np.arange(case.keys).tolist(), np.ones(case.keys, np.int64).tolist(), strict=True))
+    ends = []
+    for epoch in range(case.epochs):
+        keys, more = touched(case, epoch), epoch + 1
+        for start in range(0, len(keys), BATCH):
+            for key in keys[start : start + BATCH].tolist():
+                state[key] = (state.get(key) or 0) + more
+        ends.append(time.time())
+    return outcome(case, ends, list(state.values()))
+
+
+def outcome(case: Case, ends: list[float], totals: list[int]) -> Outcome:
+    """Returns when the epochs ended, and what every key has."""
     return Outcome(ends, pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals, pa.int64())}))
+
+
+def timer_toucher(timers: Any, epoch: int) -> Callable[[Any], None]:
+    """Returns what an epoch does under each of its keys."""
+    return lambda key: timers.register(key, FAR + epoch)
+
+
+def fired(timers: Any, keys: int) -> list[int]:
+    """Lets all timers fire, and returns how many each key had."""
+    counts = [0] * keys
+    for _, key in timers.due(FAR << 1):
+        counts[key] += 1
+    return counts
 
 
 def settings(store: str, work: Path) -> StateBackend:
@@ -81,10 +136,16 @@ def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
 
 
 def truth(case: Case) -> pa.Table:
-    """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1."""
+    """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1.
+
+    Of timers it is their number: 1 from the load, and 1 with each epoch that touches the key.
+    """
     totals = np.ones(case.keys, np.int64)
     for epoch in range(case.epochs):
-        np.add.at(totals, touched(case, epoch), epoch + 1)
+        if case.engine.startswith("timers/"):
+            totals[np.unique(touched(case, epoch))] += 1
+        else:
+            np.add.at(totals, touched(case, epoch), epoch + 1)
     return pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals)})
 
 
@@ -101,7 +162,7 @@ def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit
 def toucher(shape: str, state: Any, epoch: int) -> Callable[[Any], None]:
     """Returns what an epoch does under each of its keys."""
     user_key, more = epoch % USER_KEYS, epoch + 1
-    if shape == "value":
+    if shape in ("value", "ttl"):
         return lambda _: state.update((state.value() or 0) + more)
     if shape == "map":
         return lambda _: state.put(user_key, (state.get(user_key) or 0) + more)
@@ -110,7 +171,7 @@ def toucher(shape: str, state: Any, epoch: int) -> Callable[[Any], None]:
 
 def total(shape: str, state: Any) -> int:
     """Returns the sum of what the current key has."""
-    if shape == "value":
+    if shape in ("value", "ttl"):
         return int(state.value() or 0)
     return sum(state.values() if shape == "map" else state.get())
 
@@ -125,8 +186,9 @@ def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.T
         values: dict[str, Any] = {
             "key_group": codec.key_groups(numbers.tolist(), [pa.array(numbers)]),
             "k": numbers,
-            "user_key": np.zeros(count, np.int64),
-            "value": np.ones(count, np.int64),
+            "user_key": np.full(count, FAR - 1 if schema.kind == "timer" else 0),
+            "value": np.ones(count, bool if schema.kind == "timer" else np.int64),
+            "last_access": np.zeros(count, np.int64),
             "op": np.full(count, op, np.int8),
             "seq": numbers,
         }

@@ -10,13 +10,13 @@ from benchmarks.state_backend_engine import truth
 
 EPOCHS = 10
 TOUCHED = 20_000
-SHAPES = ("value", "map", "list")
+SHAPES = ("value", "ttl", "map", "list", "timers")
 
 
 def measure(
     folder: Path, tell: Callable[[str], None], keys: Sequence[int], shapes: Sequence[str] = SHAPES, rounds: int = 1
 ) -> Report:
-    """Runs each shape at each number of keys, the two backends in turn, and returns one row per case."""
+    """Runs each shape at each number of keys, backend after backend, and returns one row per case."""
     rows: dict[tuple[int, str], list[Result]] = {}
     failures: list[str] = []
     for round_number in range(1, rounds + 1):

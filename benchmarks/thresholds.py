@@ -32,11 +32,23 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_most: float
 
 
+class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """More keys may cost an engine only so many times what they cost another one, which does nothing but look up."""
+
+    workload: str
+    of: str
+    beyond: str
+    few: int
+    many: int
+    at_most: float
+
+
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of the file."""
 
     ratio: list[Ratio] = []
     limit: list[Limit] = []
+    growth: list[Growth] = []
 
 
 class Verdict(NamedTuple):
@@ -67,7 +79,11 @@ def load(path: Path = FILE) -> Thresholds:
 def judge(thresholds: Thresholds, results: Sequence[Result]) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     workloads = {result.workload for result in results}
-    verdicts = [*_ratios(thresholds.ratio, results), *_limits(thresholds.limit, results)]
+    verdicts = [
+        *_ratios(thresholds.ratio, results),
+        *_limits(thresholds.limit, results),
+        *_growths(thresholds.growth, results),
+    ]
     return [verdict for workload, verdict in verdicts if workload in workloads]
 
 
@@ -115,6 +131,22 @@ def _limits(limits: Sequence[Limit], results: Sequence[Result]) -> Iterator[tupl
         rows = [r for r in results if (r.workload, r.label) == (limit.workload, limit.of)]
         measured = max((float(getattr(r, limit.figure)) for r in rows), default=None)
         yield limit.workload, _verdict(name, measured, measured is not None and measured <= limit.at_most, rows)
+
+
+def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
+    for growth in growths:
+        name = (
+            f"{growth.workload}: from {growth.few:,} to {growth.many:,} keys a record of {growth.of} costs at most "
+            f"{growth.at_most:g} times more than one of {growth.beyond}"
+        )
+        labels, sizes = (growth.of, growth.beyond), (growth.few, growth.many)
+        rows = [r for r in results if r.workload == growth.workload and r.label in labels and r.keys in sizes]
+        costs = {(r.label, r.keys): 1 / r.records_per_second for r in rows}
+        measured = None
+        if len(costs) == 4:
+            own, other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
+            measured = own / other
+        yield growth.workload, _verdict(name, measured, measured is not None and measured <= growth.at_most, rows)
 
 
 def _verdict(name: str, measured: float | None, reached: bool, rows: Sequence[Result]) -> Verdict:

@@ -30,13 +30,13 @@ def test_every_shape_in_every_backend_ends_with_the_sums_that_numpy_makes(engine
     assert steady_part(outcome.ends).epochs == 4
 
 
-def test_a_round_runs_both_backends_in_turn(tmp_path: Path) -> None:
+def test_a_round_runs_the_backends_in_turn(tmp_path: Path) -> None:
     made = cases(tmp_path, [100, 1_000], ["value", "list"])
 
     assert [(case.engine, case.keys) for case in made] == [
         (engine, keys)
         for keys in (100, 1_000)
-        for engine in ("value/heap", "value/rocksdb", "list/heap", "list/rocksdb")
+        for engine in ("value/heap", "value/rocksdb", "list/heap", "list/rocksdb", "value/dict")
     ]
     assert {case.epoch_records for case in made} == {TOUCHED}
     assert {case.epochs for case in made} == {EPOCHS}
@@ -46,5 +46,5 @@ def test_thresholds_name_what_there_is() -> None:
     labels = {engine.label for engine in CONTENDERS.values()}
     ratios = [ratio for ratio in load().ratio if ratio.workload == STATE_BACKENDS]
 
-    assert {ratio.of for ratio in ratios} == {f"lakestate/{shape}/rocksdb" for shape in SHAPES}
+    assert {ratio.of for ratio in ratios} >= {f"lakestate/{shape}/rocksdb" for shape in SHAPES}
     assert all({ratio.of, ratio.to} <= labels for ratio in ratios)

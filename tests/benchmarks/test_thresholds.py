@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from benchmarks.model import CONTENDERS, Result
-from benchmarks.thresholds import Limit, Ratio, Thresholds, judge, load, passed, ratio_to
+from benchmarks.thresholds import Growth, Limit, Ratio, Thresholds, Verdict, judge, load, passed, ratio_to
 
 Rows = Callable[..., Result]
 TWENTY = Thresholds(
@@ -84,7 +84,8 @@ def test_a_ratio_is_taken_between_rows_of_one_case(row: Rows) -> None:
 
 def test_the_file_names_engines_that_exist() -> None:
     thresholds = load()
-    named = {t.of for t in [*thresholds.ratio, *thresholds.limit]} | {t.to for t in thresholds.ratio}
+    named = {t.of for t in [*thresholds.ratio, *thresholds.limit, *thresholds.growth]}
+    named |= {t.to for t in thresholds.ratio} | {t.beyond for t in thresholds.growth}
 
     assert named == {engine.label for engine in CONTENDERS.values()}
 
@@ -95,3 +96,22 @@ def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(msgspec.ValidationError):
         load(path)
+
+
+def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) -> None:
+    growth = Growth(workload="w", of="lakestate/a", beyond="lakestate/b", few=10, many=1000, at_most=1.3)
+
+    def verdict(*speeds: float, equal: bool = True) -> Verdict:
+        sizes = ((name, keys) for name in ("a", "b") for keys in (10, 1000))
+        rows = [
+            row(workload="w", engine="lakestate", form=name, keys=keys, records_per_second=speed, results_equal=equal)
+            for (name, keys), speed in zip(sizes, speeds, strict=False)
+        ]
+        [found] = judge(Thresholds(growth=[growth]), rows)
+        return found
+
+    assert verdict(100, 50, 1000, 500).measured == 1.0
+    assert verdict(100, 40, 1000, 500).reached
+    assert not verdict(100, 38, 1000, 500).reached
+    assert not verdict(100, 50, 1000, 500, equal=False).reached
+    assert verdict(100, 50, 1000).measured is None
