@@ -79,6 +79,12 @@ class MemorySink(Sink):
         """Returns all rows as dicts."""
         return [row for table in self.epochs.values() for row in table.to_pylist()]
 
+    @classmethod
+    def clear_all(cls) -> None:
+        """Forgets the rows of all sinks, for tests that share a process."""
+        with cls._lock:
+            cls._all.clear()
+
     def put(self, epoch: EpochId, table: pa.Table) -> None:
         """Sets the rows of an epoch."""
         with self._lock:

@@ -25,6 +25,14 @@ def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.fixture(autouse=True)
+def sinks_in_memory_are_empty() -> None:
+    """Their rows outlive a job, by name; no test shall see those of another one."""
+    from state_engine.spark import MemorySink
+
+    MemorySink.clear_all()
+
+
 @pytest.fixture
 def started() -> Iterator[Callable[[Any], Any]]:
     """Takes clients that are stopped at the end, whatever happens in between."""

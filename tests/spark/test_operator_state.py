@@ -343,5 +343,5 @@ def test_functions_are_closed_when_the_session_is_stopped(tmp_path: Path) -> Non
     notes.mkdir()
     Input(notes / "in").add_many(1)
     subprocess.run([sys.executable, "-c", SESSION, str(notes)], check=True, timeout=180, capture_output=True)
-    wait_for(lambda: {path.read_text() for path in notes.iterdir() if path.is_file()} == {"closed"}, "all closed", 20)
+    wait_for(lambda: {path.read_text() for path in notes.iterdir() if path.is_file()} == {"closed"}, "all closed", 60)
     assert len([path for path in notes.iterdir() if path.is_file()]) >= 2, "the driver's copy, and the workers'"
