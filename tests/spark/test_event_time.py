@@ -16,11 +16,14 @@ from state_engine.api import (
     KeyedProcessFunction,
     ListStateDescriptor,
     ProcessFunction,
+    StateTtlConfig,
+    Time,
     TimestampAssigner,
     Types,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from state_engine.clock import SystemClock
 from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.spark import MemorySink, StreamJob
 
@@ -311,3 +314,54 @@ def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Pat
     client = started(job.start(trigger_interval_ms=50))
     wait_for(lambda: rows(sink) or client.exception, "a row")
     assert rows(sink) == [("a", None)]
+
+
+class Ahead(SystemClock):
+    """A clock that a test may put forward."""
+
+    by_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.by_ms
+
+
+def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    files = Files(tmp_path / "in").add(("a", 1, 300, "x"), ("b", 2, 50, "y"))
+    job, sink = StreamJob("sleepy", root=str(tmp_path / "root"), parallelism=2), MemorySink("sleepy")
+    strategy = bounded().with_partition_column("p").with_idleness(Duration.of_hours(1))
+    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
+    timed.key_by("k").process(Sessions(), SESSIONS, uid="sessions").sink_to(sink, uid="out")
+    client = with_epochs(started(job.start(trigger_interval_ms=50)), 1)
+    client.run_idle_epoch()
+    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 49}
+    assert rows(sink) == []
+    monkeypatch.setattr(Ahead, "by_ms", 3_600_000)
+    files.add(("c", 3, 400, "x"))
+    wait_for(lambda: len(rows(sink)) == 2 or client.exception, "the sessions that y held back")
+    assert rows(sink) == [("a", 310, [1]), ("b", 60, [2])]
+    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 399}
+
+
+class Recent(KeyedProcessFunction):
+    """How many records of a key came without a gap of `GAP` in event time."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("recent", Types.LONG(), default_value=0)
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(GAP)).use_event_time().build())
+        self.recent = runtime_context.get_state(descriptor)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        self.recent.update(self.recent.value() + 1)
+        yield value.k, value.v, self.recent.value()
+
+
+def test_values_expire_by_event_time(spark, tmp_path: Path) -> None:
+    files = Files(tmp_path / "in").add(("a", 1, 100, ""), ("a", 2, 105, ""), ("b", 3, 106, ""))
+    files.add(("a", 4, 114, ""), ("a", 5, 130, ""), ("b", 6, 131, ""), ("b", 7, 132, ""))
+    job, sink = StreamJob("recent", root=str(tmp_path / "root"), parallelism=2), MemorySink("recent")
+    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(bounded())
+    counted = timed.key_by("k", order_by=["v"]).process(Recent(), "k string, v bigint, n bigint", uid="recent")
+    counted.sink_to(sink, uid="out")
+    run_all(job)
+    assert [n for _, _, n in sorted(rows(sink), key=lambda row: row[1])] == [1, 2, 1, 3, 1, 1, 2]
