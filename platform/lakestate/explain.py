@@ -87,6 +87,8 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
     """Adds an operator, and below it what feeds it: the tree is read from the last operator to the sources."""
     head = Text(f"{operator.uid}", style="bold cyan")
     head.append(f"  {operator.function}, stage {operator.stage}, {operator.parallelism} subtasks", style="default")
+    if len(operator.chain) > 1:
+        head.append(f", one task of {' → '.join(operator.chain)}", style="default")
     if operator.generated_uid:
         head.append("  generated uid: give one, or the state is lost to a job of another shape", style="yellow")
     branch = parent.add(head)
@@ -103,12 +105,14 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
 
 
 def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", *, several: bool) -> None:
+    by_uid = {operator.uid: operator for operator in plan.operators}
     said = [f"input {way.input}" if several else "input", way.ship]
+    said += ["as objects"] if way.ship == "FORWARD" and by_uid[way.upstream].object_reuse else []
     said += [f"ordered by {', '.join(way.order_by)}"] if way.order_by else []
     said += [*way.steps, way.event_time] if way.event_time else way.steps
     arm = branch.add(Text(f"{said[0]}: {', '.join(said[1:])}"))
     if not way.is_source:
-        _add_operator(arm, plan, next(o for o in plan.operators if o.uid == way.upstream))
+        _add_operator(arm, plan, by_uid[way.upstream])
         return
     source = next(s for s in plan.sources if s.name == way.upstream)
     bounded = ", bounded" if source.bounded else ""

@@ -5,8 +5,9 @@ downstream subtasks name the same attempt of each upstream subtask. Files on dis
 driver only inside barriers, through the subtasks that have read its output.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import pairwise
 from typing import NamedTuple
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
@@ -24,12 +25,13 @@ class Alignment:
         uid: Operator of the downstream subtask.
         subtask: Its number.
         upstream: The operators that feed it, by whichever of its inputs.
+        chained: Whether it reads nothing but the subtask of its own number, in one task with it.
     """
 
-    def __init__(self, uid: str, subtask: int, upstream: Sequence[OperatorPlan] = ()) -> None:
+    def __init__(self, uid: str, subtask: int, upstream: Sequence[OperatorPlan] = (), *, chained: bool = False) -> None:
         self.uid = uid
         self.subtask = subtask
-        self._parallelism = {op.uid: op.parallelism for op in upstream}
+        self._expected = {op.uid: (subtask,) if chained else range(op.parallelism) for op in upstream}
         self._attempts: dict[tuple[str, int, str], None] = {}
         self._acks: dict[tuple[str, int, str], Ack] = {}
         self._carried_seen: dict[Seen, None] = {}
@@ -40,7 +42,7 @@ class Alignment:
         Raises:
             ValueError: It is not from an operator that feeds this one; the routing is broken.
         """
-        if barrier.uid not in self._parallelism:
+        if barrier.uid not in self._expected:
             raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
         self._attempts[barrier.uid, barrier.subtask, barrier.attempt] = None
         self._acks.update({(ack.uid, ack.subtask, ack.attempt): ack for ack in barrier.acks})
@@ -50,7 +52,7 @@ class Alignment:
     def missing(self) -> tuple[tuple[str, int], ...]:
         """Upstream subtasks without a barrier: their operator and number, in order."""
         present = {(uid, subtask) for uid, subtask, _ in self._attempts}
-        expected = ((uid, n) for uid, parallelism in self._parallelism.items() for n in range(parallelism))
+        expected = ((uid, n) for uid, subtasks in self._expected.items() for n in subtasks)
         return tuple(one for one in expected if one not in present)
 
     @property
@@ -85,6 +87,25 @@ class Alignment:
         )
         slim = Barrier(uid=self.uid, subtask=self.subtask, attempt=ack.attempt)
         return (full, *(slim for _ in range(downstream - 1)))
+
+
+def barriers_of_chain(
+    first: Alignment, acks: Sequence[Ack], plans: Mapping[str, OperatorPlan], downstream: int = 1
+) -> tuple[Barrier, ...]:
+    """Returns the barriers that end the output of a chain: those of its last operator, which has read all in front.
+
+    Args:
+        first: What the first operator's subtask has read.
+        acks: What the attempt did, operator by operator, in the order of the chain.
+        plans: The operators of the epoch, by uid.
+        downstream: Parallelism of the operator behind the chain; 1 where the driver listens.
+    """
+    alignment = first
+    for ack, behind in pairwise(acks):
+        following = Alignment(behind.uid, behind.subtask, [plans[ack.uid]], chained=True)
+        following.add(alignment.barriers(ack)[0])
+        alignment = following
+    return alignment.barriers(acks[-1], downstream)
 
 
 class Answer(Enum):
@@ -156,6 +177,11 @@ def _inconsistency(plan: EpochPlan, attempts: Attempts) -> str:
             return f"Subtask {subtask} of operator {uid!r} is not part of the plan of epoch {plan.epoch}."
         if len(names) > 1:
             return f"Attempts {', '.join(sorted(names))} of subtask {subtask} of operator {uid!r} were both read."
+    for op in plan.operators:
+        for n in range(op.parallelism if op.chained else 0):
+            [upstream] = op.upstream
+            if attempts.get((op.uid, n)) != attempts.get((upstream, n)):
+                return f"Subtask {n} of operators {upstream!r} and {op.uid!r} is one task, but not one attempt."
     return ""
 
 
@@ -168,10 +194,10 @@ def _absence(plan: EpochPlan, acked: set[tuple[str, int]], seen: set[Seen]) -> s
             if (op.uid, n) not in acked:
                 return f"There is no ack of subtask {n} of operator {op.uid!r}."
             for upstream in op.upstream:
-                for up in range(parallelism[upstream]):
+                for up in (n,) if op.chained else range(parallelism[upstream]):
                     if (op.uid, n, upstream, up) not in read:
                         return f"Subtask {n} of operator {op.uid!r} holds no barrier of {upstream!r}, subtask {up}."
     return ""
 
 
-__all__ = ["Acknowledged", "Alignment", "Answer", "acknowledge", "first_failure"]
+__all__ = ["Acknowledged", "Alignment", "Answer", "acknowledge", "barriers_of_chain", "first_failure"]

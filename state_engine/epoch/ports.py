@@ -24,12 +24,15 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
         out_of_orderness: How far (ms) its records may lie behind the largest event time so far: the edge makes its own
             watermark. None: it passes on that of the operator in front; sources then have none until they end.
         idle_after: After how long (ms of processing time) a partition without records holds nobody back; None: never.
+        chained: Whether there is no exchange: each subtask takes the output of the upstream subtask of its own number,
+            in one task with it.
     """
 
     upstream: str | None = None
     input: int = 1
     out_of_orderness: int | None = None
     idle_after: int | None = None
+    chained: bool = False
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,11 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     def upstream(self) -> tuple[str, ...]:
         """Uids of the operators that feed it, in the order of its edges; the sources are none."""
         return tuple(edge.upstream for edge in self.edges if edge.upstream is not None)
+
+    @property
+    def chained(self) -> bool:
+        """Whether it runs in the tasks of the one operator that feeds it."""
+        return any(edge.chained for edge in self.edges)
 
 
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -249,7 +249,7 @@ class DataStream(Unlike):
         return DataStream(self._env, BroadcastNode("broadcast", (self._node,), self._typed("broadcast()")))
 
     def shuffle(self) -> "DataStream":
-        """Returns this stream, not broadcast: operators without key have their records spread anyway."""
+        """Returns this stream, not broadcast: results do not depend on which subtask of an operator gets a record."""
         node = self._node
         return DataStream(self._env, node.inputs[0]) if isinstance(node, BroadcastNode) else self
 

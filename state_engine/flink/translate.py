@@ -105,7 +105,7 @@ class Translation:
         while (consumer := self._chained_to(node)) is not None:
             node = consumer
         if node not in self._streams:
-            self._streams[node] = self._operator(node) if isinstance(node, OPERATORS) else self._made(node)
+            self._streams[node] = self._task(node) if isinstance(node, OPERATORS) else self._made(node)
         return self._streams[node]
 
     def _made(self, node: Node) -> DataStream:
@@ -118,12 +118,25 @@ class Translation:
             return stream
         return stream.add_operator("process", MapAdapter(itself), node.columns("a sink"), None)
 
-    def _operator(self, node: Node) -> DataStream:
-        """Adds the operator that ends with a node, and runs all that is chained to it."""
+    def _task(self, node: Node) -> DataStream:
+        """Adds the operator that ends with a node; says with what it may not share a task."""
+        links = self._links(node)
+        stream = self._operator(links)
+        if not node.chains_off:
+            return stream.disable_chaining()
+        first = links[0]
+        return stream.start_new_chain() if isinstance(first, StatelessNode) and not first.chains_on else stream
+
+    def _links(self, node: Node) -> list[Node]:
+        """Returns the nodes that run in the operator which ends with one."""
         links = [node]
         while isinstance(links[0], StatelessNode) and self._chained_to(links[0].inputs[0]) is links[0]:
             links.insert(0, links[0].inputs[0])
-        first = links[0]
+        return links
+
+    def _operator(self, links: list[Node]) -> DataStream:
+        """Adds the operator that runs these nodes, one behind the other."""
+        first, node = links[0], links[-1]
         functions = [link.function for link in links]  # type: ignore[attr-defined]
         if isinstance(first, TwoInputNode) and first.verb != "process":
             functions[0] = CO_ADAPTERS[first.verb](first.function)

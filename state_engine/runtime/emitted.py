@@ -1,7 +1,7 @@
 """What an instance emits of a batch: rows, with their event times where anybody wants to know them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -55,18 +55,45 @@ class TimedRows(list[Any]):
         self.times.extend([time] * (len(self) - before))
 
 
+class Rows(NamedTuple):
+    """Rows of a main output as the function gave them.
+
+    Attributes:
+        rows: The rows.
+        times: The event time of each, None where nobody wants to know.
+    """
+
+    rows: list[Any]
+    times: list[int | None] | None
+
+
 class EmittedWriter:
     """Makes record batches of what an instance emitted.
 
     Args:
         output: Columns of the main output.
         side_outputs: Columns of each side output that somebody reads, by tag id; rows of others are dropped.
+        keeps_rows: Whether somebody takes the rows of the main output as they are, from `kept`.
+        writes_main: Whether the main output becomes columns.
+
+    Attributes:
+        kept: Rows of the main output, newest call of `write`.
     """
 
-    def __init__(self, output: StructType, side_outputs: dict[str, StructType]) -> None:
+    def __init__(
+        self,
+        output: StructType,
+        side_outputs: dict[str, StructType],
+        *,
+        keeps_rows: bool = False,
+        writes_main: bool = True,
+    ) -> None:
         self._main = OutputWriter(MAIN, output)
         self._side = {tag: OutputWriter(tag, struct) for tag, struct in side_outputs.items()}
         self._has_tags = False
+        self._keeps_rows = keeps_rows
+        self._writes_main = writes_main
+        self.kept: Rows | None = None
 
     def write(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that got rows: `main`, and the tag ids that somebody reads.
@@ -79,9 +106,13 @@ class EmittedWriter:
         rows, times = emitted.rows, emitted.times
         if not rows:
             return {}
+        if not self._has_tags and self._keeps_rows:
+            self._has_tags = any(map(is_tagged, rows))
+            if not self._has_tags:
+                return self._plain(rows, times)
         if not self._has_tags:
             try:
-                return {MAIN: _with_times(self._main.write(rows), times)}
+                return self._plain(rows, times)
             except OutputValueError:
                 self._has_tags = any(map(is_tagged, rows))  # looked for only when the rows are not plain: 50 ns a row
                 if not self._has_tags:
@@ -89,11 +120,17 @@ class EmittedWriter:
         main, tagged = split_by_tag(rows)
         if times is not None:
             times = [time for row, time in zip(rows, times, strict=True) if not is_tagged(row)]
-        batches = {MAIN: _with_times(self._main.write(main), times)} if main else {}
+        batches = self._plain(main, times) if main else {}
         for tag, of_tag in tagged.items():
             if tag in self._side:
                 batches[tag] = self._side[tag].write(of_tag)
         return batches
+
+    def _plain(self, rows: list[Any], times: list[int | None] | None) -> dict[str, pa.RecordBatch]:
+        """Rows of the main output alone."""
+        if self._keeps_rows:
+            self.kept = Rows(rows, times)
+        return {MAIN: _with_times(self._main.write(rows), times)} if self._writes_main else {}
 
 
 def columns_of_output(spec: OperatorSpec) -> pa.Schema:
@@ -106,4 +143,4 @@ def _with_times(batch: pa.RecordBatch, times: list[int | None] | None) -> pa.Rec
     return batch if times is None else batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
 
 
-__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "TimedRows", "columns_of_output"]
+__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "Rows", "TimedRows", "columns_of_output"]

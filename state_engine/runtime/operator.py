@@ -21,7 +21,7 @@ from state_engine.key_groups import range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
-from state_engine.runtime.emitted import Emitted, EmittedWriter
+from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
 from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
 from state_engine.runtime.lifecycle import InitializationContext, LifeCycle, RestoredFrom, SnapshotContext
 from state_engine.runtime.outputs import OutputValueError
@@ -79,7 +79,9 @@ class Operator:
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
         self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
-        self._writer = EmittedWriter(spec.output, spec.side_outputs)
+        self._writer = EmittedWriter(
+            spec.output, spec.side_outputs, keeps_rows=spec.keeps_rows, writes_main=spec.writes_main
+        )
 
     def open(self, restored: RestoredFrom | None = None) -> None:
         """Initialises the function's states, and opens it.
@@ -160,15 +162,33 @@ class Operator:
         if self.backend is not None:
             keys = self._keys(columns)
             self.backend.prefetch(keys)
+        rows = map(self._make_row, *columns)
         if len(arrays) > len(columns):
-            self._timed_loop(keys, arrays[-1].to_pylist(), columns, emitted)
+            self._timed_loop(keys, arrays[-1].to_pylist(), rows, emitted)
         elif emitted.times is not None:
-            self._timed_loop(keys, [None] * batch.num_rows, columns, emitted)
+            self._timed_loop(keys, [None] * batch.num_rows, rows, emitted)
         elif keys is not None:
-            self._keyed_loop(keys, columns, emitted)
+            self._keyed_loop(keys, rows, emitted)
         else:
-            self._loop(columns, emitted)
+            self._loop(rows, emitted)
         return self._outputs(emitted)
+
+    def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
+        """As `process`, for an operator without key and records that another function gave as objects."""
+        emitted = self._emitted()
+        times = records.times
+        if times is None and emitted.times is not None:
+            times = [None] * len(records.rows)
+        if times is not None:
+            self._timed_loop(None, times, records.rows, emitted)
+        else:
+            self._loop(records.rows, emitted)
+        return self._outputs(emitted)
+
+    def take_rows(self) -> Rows | None:
+        """Returns the rows of the main output that the last call gave, if the spec says that they are kept."""
+        rows, self._writer.kept = self._writer.kept, None
+        return rows
 
     def finish(self) -> dict[str, pa.RecordBatch]:
         """Tells the function that its input has ended; returns as `process` does.
@@ -234,7 +254,7 @@ class Operator:
     def _emitted(self) -> Emitted:
         return Emitted(timed=self.spec.emits_event_time)
 
-    def _keyed_loop(self, keys: list[Any], columns: list[list[Any]], emitted: Emitted) -> None:
+    def _keyed_loop(self, keys: list[Any], rows: Iterable[Any], emitted: Emitted) -> None:
         """The row path: per record one row object, one key, one call. Measured before anything is added here."""
         function: KeyedProcessFunction = self.function
         process, record, context = function.process_element, self._record, self.context
@@ -242,7 +262,7 @@ class Operator:
         key: Any = None
         row: Any = None
         try:
-            for key, row in zip(keys, map(self._make_row, *columns), strict=True):
+            for key, row in zip(keys, rows, strict=True):
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
@@ -250,12 +270,12 @@ class Operator:
         except Exception as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 
-    def _loop(self, columns: list[list[Any]], emitted: Emitted) -> None:
+    def _loop(self, rows: Iterable[Any], emitted: Emitted) -> None:
         function: ProcessFunction = self.function
         process, record, extend = function.process_element, self._record, emitted.rows.extend
         row: Any = None
         try:
-            for row in map(self._make_row, *columns):
+            for row in rows:
                 result = process(row, record)
                 if result is not None:
                     extend(result)
@@ -263,7 +283,7 @@ class Operator:
             raise self._failed(error, f"{self._called}() raised", None, row) from error
 
     def _timed_loop(
-        self, keys: list[Any] | None, times: list[int | None], columns: list[list[Any]], emitted: Emitted
+        self, keys: list[Any] | None, times: list[int | None], rows: Iterable[Any], emitted: Emitted
     ) -> None:
         """Either of the above, for records with event times: where the watermark follows them, timers fire between."""
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
@@ -272,7 +292,7 @@ class Operator:
         key: Any = None
         row: Any = None
         try:
-            for key, at, row in zip(of_records, times, map(self._make_row, *columns), strict=True):
+            for key, at, row in zip(of_records, times, rows, strict=True):
                 if behind is not None and at is not None and at - behind - 1 > time.watermark:
                     time.watermark = at - behind - 1
                     self._fire(_EVENT, time.watermark, emitted)

@@ -40,6 +40,9 @@ class OperatorSpec:
         two_inputs: How two inputs share the columns of `input`; None for an operator with one. `key` and `order_by` are
             those of the first.
         broadcast: The broadcast states that input 2 changes; without any it is an input as the first.
+        keeps_rows: Whether the next operator takes the rows of its main output as the objects that the function gave
+            (`Operator.take_rows`).
+        writes_main: Whether its main output becomes columns; side outputs always do.
     """
 
     uid: str
@@ -57,6 +60,8 @@ class OperatorSpec:
     out_of_orderness: int | None = None
     two_inputs: TwoInputs | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()
+    keeps_rows: bool = False
+    writes_main: bool = True
 
 
 def check_columns(columns: StructType, names: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an operator.
 
     `upstream` is the uid of an operator or the name of a source, `ship` how records find their subtask, as Flink's
-    plans say it: `HASH(k)`, `BROADCAST`, or `REBALANCE` without key.
+    plans say it: `HASH(k)`, `BROADCAST`, `FORWARD` inside a task, or `REBALANCE` without key.
     """
 
     upstream: str
@@ -70,7 +70,12 @@ class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator: a task of its own behind an exchange."""
+    """One operator.
+
+    `stage` is the place of its task among the exchanges of an epoch, `chain` all operators of that task. `strategy` is
+    Flink's name for what it may be chained with. With `object_reuse` the next one of its chain takes its rows as they
+    are.
+    """
 
     uid: str
     generated_uid: bool
@@ -82,6 +87,9 @@ class OperatorExplanation(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     side_outputs: dict[str, str]
     sinks: tuple[SinkPlan, ...]
+    chain: tuple[str, ...] = ()
+    strategy: str = "always"
+    object_reuse: bool = False
 
 
 class JobExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +113,7 @@ def explain_job(job: "StreamJob") -> JobExplanation:
         for edge in node.edges
         if isinstance(edge.origin, SourceNode)
     }
+    chains = {node.uid: tuple(one.uid for one in chain) for chain in job.chains for node in chain}
     return JobExplanation(
         job=job.name,
         root=job.root,
@@ -113,11 +122,11 @@ def explain_job(job: "StreamJob") -> JobExplanation:
         sources=tuple(
             SourcePlan(name=s.name, kind=_kind(s), bounded=s.bounded, event_time=timed[s.number]) for s in sources
         ),
-        operators=tuple(_operator(job, node) for node in job.operators),
+        operators=tuple(_operator(job, node, chains[node.uid]) for node in job.operators),
     )
 
 
-def _operator(job: "StreamJob", node: OperatorNode) -> OperatorExplanation:
+def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> OperatorExplanation:
     return OperatorExplanation(
         uid=node.uid,
         generated_uid=node.generated_uid,
@@ -145,12 +154,15 @@ def _operator(job: "StreamJob", node: OperatorNode) -> OperatorExplanation:
             )
             for sink in node.sinks
         ),
+        chain=chain,
+        strategy=node.chaining,
+        object_reuse=node.object_reuse,
     )
 
 
 def _stage(node: OperatorNode) -> int:
     """Returns how many exchanges lie in front of and at an operator: its place among the stages of an epoch."""
-    return 1 + max((_stage(upstream) for upstream, _ in node.upstream), default=0)
+    return (0 if node.chained else 1) + max((_stage(upstream) for upstream, _ in node.upstream), default=0)
 
 
 def _input(node: OperatorNode, edge: Edge) -> InputPlan:
@@ -163,11 +175,19 @@ def _input(node: OperatorNode, edge: Edge) -> InputPlan:
         upstream=origin.name if isinstance(origin, SourceNode) else origin.uid,
         is_source=is_source,
         input=edge.input,
-        ship="BROADCAST" if edge.broadcast else f"HASH({', '.join(key)})" if key else "REBALANCE",
+        ship=_ship(node, edge, key),
         order_by=order_by,
         steps=tuple(map(_step, edge.steps)),
         event_time="" if is_source else _event_time(edge),
     )
+
+
+def _ship(node: OperatorNode, edge: Edge, key: Sequence[str]) -> str:
+    if node.chained:
+        return "FORWARD"
+    if edge.broadcast:
+        return "BROADCAST"
+    return f"HASH({', '.join(key)})" if key else "REBALANCE"
 
 
 def _event_time(edge: Edge) -> str:

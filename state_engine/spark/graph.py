@@ -4,9 +4,9 @@ Spark would run twice what two operators read, so every source and every operato
 operator may be fed by several.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 
@@ -15,6 +15,7 @@ from state_engine.api.functions import Function
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.log.records import StateSchema
+from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.spark.sinks import Sink
@@ -63,6 +64,9 @@ class TimeStep:
 
 Step = SelectStep | WhereStep | MapStep | ComputeStep | TimeStep
 
+ChainingStrategy = Literal["always", "head", "never"]
+"""With what an operator shares a task, as Flink's: with both neighbours, with the one behind it, with none."""
+
 
 @dataclass
 class SinkNode:
@@ -92,7 +96,8 @@ class OperatorNode:
     """One operator.
 
     `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
-    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front.
+    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front. With `object_reuse`
+    an operator that is chained behind this one gets the rows that the function gave, and no copies of them.
     """
 
     uid: str
@@ -110,6 +115,32 @@ class OperatorNode:
     side_outputs: dict[str, StructType] = field(default_factory=dict)
     states: tuple[StateSchema, ...] = ()
     downstream: "OperatorNode | None" = None
+    chaining: ChainingStrategy = "always"
+    object_reuse: bool = False
+
+    @property
+    def chained(self) -> bool:
+        """Whether it runs in the task of the operator in front: nothing that is between them needs an exchange."""
+        [edge, *others] = self.edges
+        front = edge.origin
+        return (
+            not others
+            and isinstance(front, OperatorNode)
+            and not (edge.steps or edge.strategy or edge.broadcast)
+            and not (self.key or self.order_by or self.two_inputs)
+            and self.chaining == "always"
+            and front.chaining != "never"
+        )
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the operator behind takes its rows as objects."""
+        return self.object_reuse and self.downstream is not None and self.downstream.chained
+
+    @property
+    def writes_main(self) -> bool:
+        """Whether anybody takes its main output as columns."""
+        return not self.keeps_rows or any(sink.output == MAIN for sink in self.sinks)
 
     @property
     def sources(self) -> "list[tuple[SourceNode, int]]":
@@ -175,7 +206,25 @@ class Edge:
         return self.strategy is not None or (isinstance(self.origin, OperatorNode) and self.origin.timed)
 
 
+def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...]]:
+    """Returns the operators task by task: each with those that are chained behind it.
+
+    Args:
+        operators: Upstream first.
+    """
+    chains = []
+    for node in operators:
+        if node.chained:
+            continue
+        chain = [node]
+        while (behind := chain[-1].downstream) is not None and behind.chained:
+            chain.append(behind)
+        chains.append(tuple(chain))
+    return chains
+
+
 __all__ = [
+    "ChainingStrategy",
     "ComputeStep",
     "Edge",
     "MapStep",
@@ -186,4 +235,5 @@ __all__ = [
     "Step",
     "TimeStep",
     "WhereStep",
+    "chains_of",
 ]

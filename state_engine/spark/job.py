@@ -18,8 +18,9 @@ from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.spark.client import JobClient
 from state_engine.spark.dry import DryFrame
-from state_engine.spark.graph import Edge, OperatorNode, SourceNode
-from state_engine.spark.plan import PlannedOperator
+from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
+from state_engine.spark.link import Packed
+from state_engine.spark.plan import PlannedChain
 from state_engine.spark.schemas import struct_of
 from state_engine.spark.sinks import DeltaSink, DiscardingSink
 from state_engine.spark.sources import Sources
@@ -52,6 +53,8 @@ class StreamJob:
             whatever their true size. State in RocksDB does not count.
         state_backend: Where workers keep keyed state: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
             `EmbeddedRocksDBStateBackend`. It may be another one with each start.
+        operator_chaining: Whether operators between which nothing needs an exchange run in one task. State does not
+            depend on it.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
             `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
             newest.
@@ -75,6 +78,7 @@ class StreamJob:
         codec: str = "zstd",
         cache_bytes: int = 2 << 30,
         state_backend: StateBackend | str = "heap",
+        operator_chaining: bool = True,
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
@@ -95,6 +99,7 @@ class StreamJob:
         self.codec = codec
         self.cache_bytes = cache_bytes
         self.state_backend = state_backend_of(state_backend)
+        self.operator_chaining = operator_chaining
         own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []
@@ -160,6 +165,8 @@ class StreamJob:
                     f"Two operators read {_named(origin)}; an epoch would run what is in front of them twice.",
                     action="Chain them, or let the second one read a sink's table in a job of its own.",
                 )
+        if not self.operator_chaining:
+            node.chaining = "never"
         node.states = discover_states(self._spec(node), _sent_copy)
         for origin in (edge.origin for edge in node.edges):
             if isinstance(origin, OperatorNode):
@@ -229,17 +236,24 @@ class StreamJob:
             broadcast=node.broadcast_states,
             emits_event_time=node.emits_event_time,
             out_of_orderness=node.out_of_orderness,
+            keeps_rows=node.keeps_rows,
+            writes_main=node.writes_main,
         )
 
-    def planned(self, specs: list[OperatorSpec]) -> list[PlannedOperator]:
-        """Packs what the workers are sent."""
-        packed = []
-        for node, spec in zip(self.operators, specs, strict=True):
-            stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
-            downstream = node.downstream.uid if node.downstream else None
-            task = TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes, self.state_backend)
-            packed.append(PlannedOperator(node, TaskFunction(*pack(task))))
-        return packed
+    def planned(self) -> list[PlannedChain]:
+        """Packs what the workers are sent, task by task."""
+        return [PlannedChain(chain, TaskFunction([self._packed(node) for node in chain])) for chain in self.chains]
+
+    @property
+    def chains(self) -> list[tuple[OperatorNode, ...]]:
+        """The operators, task by task."""
+        return chains_of(self.operators)
+
+    def _packed(self, node: OperatorNode) -> Packed:
+        stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
+        downstream = node.downstream.uid if node.downstream else None
+        spec = self._spec(node)
+        return Packed(*pack(TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes, self.state_backend)))
 
     def states(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that the functions' `open()` ask for."""

@@ -6,7 +6,8 @@
 ```
 
 Each operator has exactly one consumer in Spark, the exchange to the next one; outputs for sinks are staged by the
-tasks. So nothing runs twice, and one action runs it all.
+tasks. So nothing runs twice, and one action runs it all. Operators between which nothing needs an exchange are one
+task (a chain): what stands for `operator` above may be several.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,23 +32,33 @@ from state_engine.spark.wire import CONTROL, IS_MARK, OUR_DDL, PARTITION
 
 
 @dataclass(frozen=True)
-class PlannedOperator:
-    """An operator with what its tasks are sent."""
+class PlannedChain:
+    """A chain of operators with what its tasks are sent."""
 
-    node: OperatorNode
+    nodes: tuple[OperatorNode, ...]
     function: TaskFunction
+
+    @property
+    def head(self) -> OperatorNode:
+        """The operator that the exchange feeds."""
+        return self.nodes[0]
+
+    @property
+    def tail(self) -> OperatorNode:
+        """The operator whose main output goes on."""
+        return self.nodes[-1]
 
 
 class EpochPlanner:
     """Builds the DataFrame whose rows are the barriers of an epoch's last operator.
 
     Args:
-        operators: Upstream first.
+        chains: All operators, task by task, upstream first.
         sources: What the batches are made of.
     """
 
-    def __init__(self, operators: Sequence[PlannedOperator], sources: Sources) -> None:
-        self._operators = tuple(operators)
+    def __init__(self, chains: Sequence[PlannedChain], sources: Sources) -> None:
+        self._chains = tuple(chains)
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
 
@@ -60,22 +71,22 @@ class EpochPlanner:
         """
         plans = {p.uid: p for p in plan.operators}
         outputs: dict[str, DataFrame] = {}
-        for planned in self._operators:
-            node = planned.node
+        for planned in self._chains:
+            node = planned.head
             prepared = self._prepare(batch, planned, plans[node.uid])
             arriving = [
                 _apply_steps(outputs[upstream.uid], node.edges[n].steps, timed=upstream.emits_event_time)
                 for upstream, n in node.upstream
             ]
-            outputs[node.uid] = prepared.route(batch, arriving)
-        return outputs[self._operators[-1].node.uid]
+            outputs[planned.tail.uid] = prepared.route(batch, arriving)
+        return outputs[self._chains[-1].tail.uid]
 
-    def _prepare(self, batch: DataFrame, planned: PlannedOperator, own: OperatorPlan) -> Prepared:
+    def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
         """A query's batches share one session; idle epochs have one of their own."""
         session = batch.sparkSession
         key = (session._jsparkSession.hashCode(), own.uid, own.parallelism)
         if key not in self._prepared:
-            self._prepared[key] = Prepared(session, planned.node, planned.function, own, self._sources)
+            self._prepared[key] = Prepared(session, planned.head, planned.tail, planned.function, own, self._sources)
         return self._prepared[key]
 
 
@@ -115,4 +126,4 @@ def _mapped(
     return stream.mapInArrow(MapRunner(function, input_, output, ours), f"{ddl_of(output)}, {kept}")
 
 
-__all__ = ["EpochPlanner", "PlannedOperator"]
+__all__ = ["EpochPlanner", "PlannedChain"]

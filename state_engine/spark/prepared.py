@@ -46,12 +46,22 @@ class ArrowMap:
 
 
 class Prepared:
-    """One operator at one parallelism: how its input is routed, and the function over it."""
+    """One chain of operators at one parallelism: how its input is routed, and the function over it.
+
+    Args:
+        session: Any session of the context.
+        node: The first operator.
+        tail: The last one, which may be the same.
+        function: What runs in the workers.
+        own: Parallelism of them all.
+        sources: What the batches are made of.
+    """
 
     def __init__(
         self,
         session: SparkSession,
         node: OperatorNode,
+        tail: OperatorNode,
         function: Callable[..., Any],
         own: OperatorPlan,
         sources: Sources,
@@ -63,8 +73,8 @@ class Prepared:
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         self._ours = [*timing_names(node), CONTROL]
         columns = [*node.input.names, *([GROUP] if node.carries_group else []), *self._ours]
-        time = f"{EVENT_TIME} bigint, " if node.emits_event_time else ""
-        output = CONTROL_DDL if node.downstream is None else f"{ddl_of(node.output)}, {time}{CONTROL_DDL}"
+        time = f"{EVENT_TIME} bigint, " if tail.emits_event_time else ""
+        output = CONTROL_DDL if tail.downstream is None else f"{ddl_of(tail.output)}, {time}{CONTROL_DDL}"
         self._map = ArrowMap(session, function, output, columns)
 
     def route(self, batch: DataFrame, outputs: Sequence[DataFrame]) -> DataFrame:

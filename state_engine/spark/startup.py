@@ -119,7 +119,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
                 parallelism=job.parallelism,
                 max_parallelism=spec.max_parallelism,
                 keys=spec.key,
-                edges=tuple(map(_stream_edge, node.edges)),
+                edges=tuple(_stream_edge(edge, chained=node.chained) for edge in node.edges),
                 schemas=tuple(s for s in states if s.uid == spec.uid),
             )
             for spec, node in zip(specs, job.operators, strict=True)
@@ -133,12 +133,13 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
     )
 
 
-def _stream_edge(edge: Edge) -> StreamEdge:
+def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
     return StreamEdge(
         upstream=edge.origin.uid if isinstance(edge.origin, OperatorNode) else None,
         input=edge.input,
         out_of_orderness=edge.strategy.out_of_orderness if edge.strategy is not None else None,
         idle_after=edge.strategy.idle_after if edge.strategy is not None else None,
+        chained=chained,
     )
 
 

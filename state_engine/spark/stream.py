@@ -24,6 +24,7 @@ from state_engine.spark.computed import Compute
 from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.edges import check_distinct, with_step
 from state_engine.spark.graph import (
+    ChainingStrategy,
     ComputeStep,
     Edge,
     MapStep,
@@ -397,6 +398,55 @@ class DataStream:
                 f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
             )
         return DataStream(self._job, self._edges, columns, tag.tag_id)
+
+    def start_new_chain(self) -> "DataStream":
+        """Begins a new task at the operator that this stream is the output of; later ones may be chained behind it.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        return self._chain("head", "start_new_chain")
+
+    def disable_chaining(self) -> "DataStream":
+        """Gives the operator that this stream is the output of a task of its own.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        return self._chain("never", "disable_chaining")
+
+    def _chain(self, strategy: ChainingStrategy, verb: str) -> "DataStream":
+        self._operator_of(verb).chaining = strategy
+        return self
+
+    def enable_object_reuse(self) -> "DataStream":
+        """Hands the rows of the operator that this stream is the output of to the next one as they are.
+
+        Where the next one is chained behind it, its function gets the very objects that this one's gave: nothing is
+        copied, nor compared with `output_type`. Give what the next function expects, and change neither afterwards.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        self._operator_of("enable_object_reuse").object_reuse = True
+        return self
+
+    def disable_object_reuse(self) -> "DataStream":
+        """Makes rows of the declared types for the next operator; so it is by default.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        self._operator_of("disable_object_reuse").object_reuse = False
+        return self
+
+    def _operator_of(self, verb: str) -> OperatorNode:
+        operator = self._operator
+        if operator is None or self._output != MAIN:
+            raise UnsupportedTopologyError(
+                f"{verb}() belongs right behind an operator.", action="Call it on what map(), process(), … returned."
+            )
+        return operator
 
     def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
         """Sends the records to a sink; several sinks may take one output.

@@ -8,7 +8,7 @@ it is discarded and loaded anew, without an error.
 import contextlib
 import gc
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TypeVar
@@ -78,8 +78,25 @@ class WorkerCache:
             self._specs[digest] = unpack(payload)
         return self._specs[digest]
 
-    def acquire(self, payload: bytes, digest: str, plan: EpochPlan, subtask: int, cache_bytes: int) -> Cached:
+    def acquire(
+        self,
+        payload: bytes,
+        digest: str,
+        plan: EpochPlan,
+        subtask: int,
+        cache_bytes: int,
+        *,
+        beside: Sequence[Cached] = (),
+    ) -> Cached:
         """E3: returns the operator instance of a subtask, standing for the epoch's predecessor.
+
+        Args:
+            payload: The packed spec of the operator.
+            digest: Its digest.
+            plan: The epoch.
+            subtask: The subtask's number.
+            cache_bytes: Above this the least recently used instances go.
+            beside: Instances that the same task holds; they stay.
 
         Raises:
             LakestateError: The log cannot be read, or does not fit the code.
@@ -98,7 +115,7 @@ class WorkerCache:
             cached = Cached(operator_of(spec.operator, subtask, own.parallelism, maker))
             self._try(cached, partial(_begin, cached, plan, own, subtask))
         self._entries[key] = cached
-        self._evict(cache_bytes)
+        self._evict(cache_bytes, [cached, *beside])
         return cached
 
     def _try(self, cached: Cached, work: Callable[[], AnyT]) -> AnyT:
@@ -130,13 +147,15 @@ class WorkerCache:
             if cached.operator.backend is not None:
                 cached.operator.backend.close()
 
-    def _evict(self, cache_bytes: int) -> None:
+    def _evict(self, cache_bytes: int, kept: Sequence[Cached]) -> None:
         def size() -> int:
             return sum(c.operator.rows_in_memory for c in self._entries.values()) * _BYTES_PER_ROW
 
-        while len(self._entries) > 1 and (size() > cache_bytes or len(self._entries) > _INSTANCES):
-            _, oldest = self._entries.popitem(last=False)
-            self.drop(oldest)
+        for key, oldest in list(self._entries.items()):
+            if size() <= cache_bytes and len(self._entries) <= _INSTANCES:
+                return
+            if not any(oldest is one for one in kept):
+                self.drop(self._entries.pop(key))
 
 
 WORKER = WorkerCache()
@@ -207,8 +226,12 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, 
 
 
 def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
-    """Takes what was sealed; False when that is anything but what this instance did last, and all of it."""
-    operator, backend, goes_on = cached.operator, cached.operator.backend, bool(steps)
+    """Takes what was sealed; False when that is anything but what this instance did last, and all of it.
+
+    What it did last, and was not sealed, its function may still have in its fields: also if what was sealed in its
+    place is a claim.
+    """
+    operator, backend, goes_on = cached.operator, cached.operator.backend, False
     if backend is not None and not steps:
         backend.forget()
     for step in steps:
@@ -216,6 +239,7 @@ def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: Ope
         if cached.pending is not None and ack == cached.pending:
             operator.settle()
             operator.operator_state.follow(_changes_of_all(step, plan, own))
+            goes_on = True
         else:
             goes_on = goes_on and _brought_nothing(step, own)
             if backend is not None:

@@ -1,5 +1,6 @@
 """`lakestate explain`: what a job is made of, where no Spark can be started."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer import Typer
 from typer.testing import CliRunner
 
-from lakestate.explain import explain
+from lakestate.explain import _tree, explain
 from state_engine.api import CoMapFunction, KeyedProcessFunction, Types, ValueStateDescriptor
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
 from state_engine.spark.dry import DrySession, NeedsSparkError
@@ -130,6 +132,30 @@ def test_two_inputs_have_their_own_keys_and_orders() -> None:
         ("first", 1, "HASH(k)", ("v",)),
         ("z", 2, "HASH(k)", ()),
     ]
+
+
+def test_operators_that_share_a_task() -> None:
+    job = StreamJob("chained", root="/tmp/x")
+    rows = job.from_stream(DrySession().readStream.schema("k string, v int").parquet("x"))
+    one = rows.map(lambda row: row, "k string, v int", uid="one").enable_object_reuse()
+    two = one.filter(bool, uid="two")
+    count = two.key_by("k").process(Count(), "k string, n bigint", uid="count")
+    count.filter(bool, uid="apart").disable_chaining()
+    plan = explain_job(job)
+    assert [(found.chain, found.stage) for found in plan.operators] == [
+        (("one", "two"), 1),
+        (("one", "two"), 1),
+        (("count",), 2),
+        (("apart",), 3),
+    ]
+    assert [found.inputs[0].ship for found in plan.operators] == ["REBALANCE", "FORWARD", "HASH(k)", "REBALANCE"]
+    assert [found.strategy for found in plan.operators] == ["always", "always", "always", "never"]
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(_tree(plan))
+    lines = [line.strip("│├└─ ") for line in shown.getvalue().splitlines()]
+    assert "two  filter(bool), stage 1, 1 subtasks, one task of one → two" in lines
+    assert "input: FORWARD, as objects" in lines
+    assert "count  Count, stage 2, 1 subtasks" in lines
 
 
 def dry_stream() -> Any:

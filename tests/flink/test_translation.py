@@ -126,6 +126,8 @@ def test_where_a_chain_ends(env: StreamExecutionEnvironment) -> None:
     four = two.map(double, Types.LONG()).disable_chaining().uid("four").map(double, Types.LONG()).uid("five")
     four.process(Echo(), Types.LONG()).uid("six").map(Listening(), Types.LONG()).uid("seven")
     assert list(operators(env)) == ["one", "two", "three", "four", "five", "six", "seven"]
+    tasks = dict.fromkeys(operator.chain for operator in explained(env).operators)
+    assert list(tasks) == [("one", "two"), ("three",), ("four",), ("five", "six", "seven")]
 
 
 def test_a_side_output_of_a_chain_is_that_of_its_first_function(env: StreamExecutionEnvironment) -> None:

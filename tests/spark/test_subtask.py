@@ -15,7 +15,8 @@ from state_engine.key_groups import key_group_of, range_of, subtask_of
 from state_engine.log.records import Ack
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
-from state_engine.spark import task
+from state_engine.spark import link, task
+from state_engine.spark.link import Packed
 from state_engine.spark.task import Subtask, crash_hook
 from state_engine.spark.task_spec import TaskSpec, pack
 from state_engine.spark.wire import CONTROL, decode_barrier
@@ -54,8 +55,10 @@ def job(tmp_path: Path) -> JobBuilder:
 @pytest.fixture
 def storage(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> FaultyStorage:
     faulty = FaultyStorage(job.storage)
-    monkeypatch.setattr(task, "storage_of", lambda root, job: faulty)
-    monkeypatch.setattr(task, "WORKER", WorkerCache())
+    worker = WorkerCache()
+    monkeypatch.setattr(link, "storage_of", lambda root, job: faulty)
+    monkeypatch.setattr(link, "WORKER", worker)
+    monkeypatch.setattr(task, "WORKER", worker)
     return faulty
 
 
@@ -64,8 +67,8 @@ def run(job: JobBuilder, *batches: pa.RecordBatch) -> Ack:
     assert job.head is not None
     manifest = job.head.manifest
     columns = columns_type("k string, v bigint", "input")
-    payload, digest = pack(
-        TaskSpec(OperatorSpec("sum", "keyed_process", Sum(), columns, KEY, (), columns, max_parallelism=MAX))
+    packed = Packed(
+        *pack(TaskSpec(OperatorSpec("sum", "keyed_process", Sum(), columns, KEY, (), columns, max_parallelism=MAX)))
     )
     plan = EpochPlan(
         job=job.job,
@@ -79,8 +82,7 @@ def run(job: JobBuilder, *batches: pa.RecordBatch) -> Ack:
         processing_time=job.now_ms,
         operators=(OperatorPlan(uid="sum", parallelism=PARALLELISM, max_parallelism=MAX),),
     )
-    spec = task.WORKER.spec(payload, digest)
-    [out] = Subtask(spec, payload, digest, plan, crash_hook(None, plan.epoch)).run(batches)
+    [out] = Subtask([packed], plan, crash_hook(None, plan.epoch)).run(batches)
     [barrier] = [decode_barrier(data) for data in out.column(CONTROL).to_pylist()]
     [ack] = barrier.acks
     return ack

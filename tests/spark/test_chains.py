@@ -1,0 +1,271 @@
+"""Operators in one task, in real streams: the same results and state as with exchanges, with less to do for Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Input, Record, by_n, newest, run_all, state_of, wait_for
+
+from state_engine.api import (
+    CheckpointedFunction,
+    Duration,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    OutputTag,
+    ProcessFunction,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+from state_engine.errors import UserFunctionError
+from state_engine.inspect import read_state
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+COUNTS = "n bigint, k string, times bigint"
+ODD = OutputTag("odd", "n bigint, k string")
+OPERATORS = ("double", "positive", "count", "split", "label", "last")
+
+
+class Times(KeyedProcessFunction):
+    """How often the key came."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.times = runtime_context.get_state(ValueStateDescriptor("times", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        times = (self.times.value() or 0) + 1
+        self.times.update(times)
+        return [(value.n, value.k, times)]
+
+
+class Split(ProcessFunction, CheckpointedFunction):
+    """Odd counts go aside; how many rows came is kept in operator state."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.LONG()))
+        self.seen = sum(self.state.get())
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen += 1
+        n, k, times = value
+        yield ((ODD, (n, k))) if times % 2 else (n, k, times)
+
+    def snapshot_state(self, context: Any) -> None:
+        self.state.update([self.seen])
+
+
+def chained_job(
+    df: Any,
+    root: Path,
+    name: str,
+    *,
+    chaining: bool = True,
+    reuse: bool = False,
+    parallelism: int = 2,
+    fails_at: int = -1,
+) -> StreamJob:
+    """Two operators in front of a keyed one, two behind it, and a keyed one at the end; a sink on every output."""
+
+    def label(row: Any) -> Any:
+        if row[0] == fails_at:
+            raise ValueError("no label for this")
+        return (row[0], f"{row[1]}!", row[2])
+
+    job = StreamJob(name, root=str(root), parallelism=parallelism, operator_chaining=chaining)
+    doubled = job.from_stream(df).map(
+        lambda row: (row.n, row.k, row.v * 2), "n bigint, k string, v bigint", uid="double"
+    )
+    positive = doubled.filter(lambda row: row[2] > 0, uid="positive")
+    count = positive.key_by("k", order_by=["n"]).process(Times(), COUNTS, uid="count")
+    split = count.process(Split(), COUNTS, uid="split")
+    labelled = split.map(label, COUNTS, uid="label")
+    last = labelled.key_by("k", order_by=["n"]).process(Times(), COUNTS, uid="last")
+    streams = (doubled, positive, count, split, labelled, last)
+    for uid, stream in zip(OPERATORS, streams, strict=True):
+        stream.sink_to(MemorySink(f"{name}-{uid}"), uid=f"{uid}-out")
+        if reuse:
+            stream.enable_object_reuse()
+    split.get_side_output(ODD).sink_to(MemorySink(f"{name}-odd"), uid="odd-out")
+    return job
+
+
+def outputs(name: str) -> dict[str, list[Any]]:
+    return {uid: by_n(MemorySink(f"{name}-{uid}").rows()) for uid in (*OPERATORS, "odd")}
+
+
+def expected(rows: list[Record]) -> dict[str, list[Any]]:
+    """A plain loop."""
+    doubled = [(r.n, r.k, r.v * 2) for r in sorted(rows)]
+    positive = [row for row in doubled if row[2] > 0]
+    count, last = [], []
+    times: dict[Any, int] = {}
+    for n, k, _ in positive:
+        times[k] = times.get(k, 0) + 1
+        count.append((n, k, times[k]))
+    even = [row for row in count if row[2] % 2 == 0]
+    labelled = [(n, f"{k}!", t) for n, k, t in even]
+    again: dict[Any, int] = {}
+    for n, k, _ in labelled:
+        again[k] = again.get(k, 0) + 1
+        last.append((n, k, again[k]))
+    odd = [(n, k) for n, k, t in count if t % 2]
+    found = (doubled, positive, count, even, labelled, last)
+    return {**{uid: sorted(rows) for uid, rows in zip(OPERATORS, found, strict=True)}, "odd": sorted(odd)}
+
+
+def assert_all(root: Path, name: str, rows: list[Record]) -> None:
+    """Compares every output, and the states, with the loop."""
+    truth = expected(rows)
+    found = outputs(name)
+    for uid, of_output in truth.items():
+        assert found[uid] == of_output, uid
+    newest_of = {k: times for _, k, times in truth["count"]}
+    assert state_of(root, name, "count", "times") == newest_of
+    assert state_of(root, name, "last", "times") == {k: times for _, k, times in truth["last"]}
+    seen = read_state(str(root), name, "split", "seen").to_pylist()
+    assert sum(row["value"] for row in seen) == len(truth["count"])
+
+
+def with_keys(source: Input, files: int) -> list[Record]:
+    """Records without null keys; values are doubled, so that the sign decides."""
+    for _ in range(files):
+        first = len(source.all)
+        source.add([Record(n, f"k{n % 7}", "s", n % 5 - 1) for n in range(first, first + 40)])
+    return source.all
+
+
+def stages_of(spark: Any, client: Any) -> set[int]:
+    """How many stages each Spark job of a query had: one more than it had shuffles, if it has one source."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+
+    def ended() -> list[int]:
+        found = store.jobsList(None)
+        jobs = [found.apply(i) for i in range(found.size())]
+        group = str(client.query.runId)
+        mine = [job for job in jobs if job.jobGroup().isDefined() and job.jobGroup().get() == group]
+        return [job.numCompletedStages() for job in mine if job.completionTime().isDefined()]
+
+    wait_for(lambda: len(ended()) == client.spark_jobs, "the end of all jobs in Spark's books")
+    return set(ended())
+
+
+@pytest.mark.parametrize(("chaining", "reuse"), [(False, False), (True, False), (True, True)])
+def test_results_and_state_with_and_without_chaining(spark, tmp_path: Path, chaining: bool, reuse: bool) -> None:
+    name = f"chains-{chaining}-{reuse}".lower()
+    source = Input(tmp_path / "in")
+    rows = with_keys(source, 3)
+    client = run_all(
+        chained_job(source.stream(spark), tmp_path / "root", name, chaining=chaining, reuse=reuse, parallelism=2)
+    )
+    assert_all(tmp_path / "root", name, rows)
+    assert client.spark_jobs == len(client.epochs) == 3
+    # One stage reads and routes; then come three tasks, or six operators.
+    assert stages_of(spark, client) == {1 + (3 if chaining else 6)}
+    of_epoch = newest(tmp_path / "root", name).operators
+    assert {uid: len(of_epoch[uid].acks) for uid in OPERATORS} == dict.fromkeys(OPERATORS, 2)
+    of_task = [[of_epoch[uid].acks[n].attempt for uid in ("count", "split", "label")] for n in range(2)]
+    assert all((len(set(attempts)) == 1) == chaining for attempts in of_task)
+
+
+def test_restarts_with_and_without_chaining_at_other_parallelisms(spark, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+    for chaining, reuse, parallelism in ((True, False, 2), (False, False, 3), (True, True, 1), (True, False, 3)):
+        rows = with_keys(source, 1)
+        job = chained_job(
+            source.stream(spark), root, "restarts", chaining=chaining, reuse=reuse, parallelism=parallelism
+        )
+        run_all(job)
+        assert_all(root, "restarts", rows)
+
+
+def test_a_savepoint_of_chained_operators_is_restored_apart(spark, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+    rows = list(with_keys(source, 1))
+    run_all(chained_job(source.stream(spark), root, "apart"))
+    at = newest(root, "apart")
+    more = with_keys(source, 1)
+    run_all(chained_job(source.stream(spark), root, "apart"))
+    before = newest(root, "apart").generation
+    job = chained_job(source.stream(spark), root, "apart", chaining=False)
+    run_all(job, restore=f"epoch:{at.generation}/{at.epoch}", keep_output=True)
+    assert newest(root, "apart").generation == before + 1
+    assert len(rows) < len(more)
+    truth = expected(more)
+    assert state_of(root, "apart", "count", "times") == {k: times for _, k, times in truth["count"]}
+    seen = read_state(str(root), "apart", "split", "seen").to_pylist()
+    assert sum(row["value"] for row in seen) == len(truth["count"])
+
+
+def test_a_function_that_raises_in_the_middle_of_a_chain(spark, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+    rows = with_keys(source, 3)
+    bad = expected(rows)["split"][-1][0]
+    client = chained_job(source.stream(spark), root, "raises", fails_at=bad).start(available_now=True)
+    with pytest.raises(UserFunctionError, match="no label for this") as caught:
+        client.await_termination(120)
+    assert "'label'" in str(caught.value)
+    assert len(client.epochs) == 2
+    run_all(chained_job(source.stream(spark), root, "raises"))
+    assert_all(root, "raises", rows)
+
+
+class AtTime(KeyedProcessFunction):
+    """A timer 10 behind each record."""
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(value.n + 10)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield timestamp, ctx.get_current_key()
+
+
+class Timed(ProcessFunction):
+    """Tells the time of what it gets, and whether it is late."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        late = ctx.timestamp() <= ctx.timer_service().current_watermark()
+        yield value.n, value.k, ctx.timestamp(), late
+
+
+class Closing(KeyedProcessFunction):
+    """Passes on what comes in order of time, and how late it is, by timers of its own."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.late = runtime_context.get_state(ValueStateDescriptor("late", Types.BOOLEAN()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        late = value.late or ctx.timestamp() <= ctx.timer_service().current_watermark()
+        self.late.update(late)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield timestamp, ctx.get_current_key(), self.late.value()
+
+
+@pytest.mark.parametrize(
+    ("chaining", "reuse"), [(True, False), (True, True), (False, False)], ids=["columns", "objects", "apart"]
+)
+def test_event_time_timers_pass_a_chain_and_nothing_is_late(spark, tmp_path: Path, chaining: bool, reuse: bool) -> None:
+    source = Input(tmp_path / "in")
+    for first in range(0, 120, 40):
+        source.add([Record(n, f"k{n % 3}", "s", 1) for n in range(first, first + 40)])
+    name = f"timed-{chaining}-{reuse}".lower()
+    job = StreamJob(name, root=str(tmp_path / "root"), parallelism=2, operator_chaining=chaining)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5)).with_timestamp_column("n")
+    timed = job.from_stream(source.stream(spark), bounded=True).assign_timestamps_and_watermarks(strategy)
+    fired = timed.key_by("k").process(AtTime(), "n bigint, k string", uid="at")
+    told = fired.process(Timed(), "n bigint, k string, at bigint, late boolean", uid="told")
+    kept = told.filter(lambda row: True, uid="kept")
+    if reuse:
+        told.enable_object_reuse()
+    closed = kept.key_by("k").process(Closing(), "at bigint, k string, late boolean", uid="closing")
+    told.sink_to(MemorySink(f"{name}-told"), uid="told-out")
+    closed.sink_to(MemorySink(name), uid="out")
+    client = run_all(job)
+    wait_for(lambda: client.state != "RUNNING", "the end of the input")
+    if chaining:
+        assert [[node.uid for node in chain] for chain in job.chains] == [["at", "told", "kept"], ["closing"]]
+    assert by_n(MemorySink(f"{name}-told").rows()) == [(n + 10, f"k{n % 3}", n + 10, False) for n in range(120)]
+    assert by_n(MemorySink(name).rows()) == [(n + 10, f"k{n % 3}", False) for n in range(120)]
