@@ -18,6 +18,7 @@ import state_engine.spark.task as _task  # noqa: F401
 from state_engine.spark.worker_cache import WORKER
 
 _run_worker = daemon.worker
+_HANGUP = {signal.SIGHUP}
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
@@ -39,8 +40,10 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 def _end_on_hangup() -> None:
     """Lets a hang-up, by which the daemon ends its workers, end this one by way of `worker`.
 
-    Spark sets that signal back to its default, to die at once, in front of its own `main`.
+    Spark sets that signal back to its default, to die at once, in front of its own `main`. So it waits, from the end of
+    a task until `main` reads the next one: a session that is stopped right behind its last task hits that moment.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HANGUP)
     import pyspark.worker as of_spark  # behind the fork, as Spark's own does
 
     if not hasattr(of_spark, "_lakestate_main"):
@@ -48,7 +51,11 @@ def _end_on_hangup() -> None:
 
         def main(infile: Any, outfile: Any) -> None:
             signal.signal(signal.SIGHUP, _end)
-            run(infile, outfile)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANGUP)
+            try:
+                run(infile, outfile)
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, _HANGUP)
 
         of_spark.main = main
 

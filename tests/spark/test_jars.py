@@ -25,7 +25,7 @@ FOREIGN = ["org.apache.hadoop_hadoop-client-api-3.4.2.jar", "com.github.luben_zs
 def make_jar(file: Path, content: str = "class") -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("A.class", content)
+        archive.writestr(zipfile.ZipInfo("A.class"), content)  # without the time: two made alike are equal
     return file
 
 
