@@ -57,7 +57,7 @@ class EverySecond(Trigger):
         return TriggerResult.FIRE_AND_PURGE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def on_merge(self, window: Any, ctx: Any) -> None:
-        raise NotImplementedError
+        raise AssertionError("windows of this kind never merge")
 
     def clear(self, window: Any, ctx: Any) -> None:
         ctx.get_partitioned_state(self.COUNT).clear()
