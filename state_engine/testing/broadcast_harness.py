@@ -8,6 +8,7 @@ import pyarrow as pa
 from state_engine.api.broadcast import BaseBroadcastProcessFunction
 from state_engine.api.descriptors import MapStateDescriptor, check_name
 from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.state_backend import StateBackend
 from state_engine.key_groups import check_parallelism
 from state_engine.runtime.broadcast_operator import check_broadcast_function
 from state_engine.runtime.outputs import side_output_columns
@@ -35,6 +36,8 @@ class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
         side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
+        state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
+            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
 
     Raises:
         JobDefinitionError: What a job would refuse when it is built.
@@ -55,6 +58,7 @@ class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
         side_outputs: Sequence[OutputTag] = (),
         uid: str = "operator",
         parameters: dict[str, str] | None = None,
+        state_backend: StateBackend | str = "heap",
     ) -> None:
         names = (key,) if isinstance(key, str) else tuple(key)
         check_broadcast_function(function, keyed=bool(names))
@@ -76,7 +80,7 @@ class KeyedBroadcastOperatorTestHarness(TwoInputHarness):
             broadcast=tuple(descriptors),
         )
         subtasks = subtasks_of(subtask, parallelism)
-        super().__init__(spec, parallelism, subtasks, _BroadcastRouter(spec, two, parallelism, subtasks))
+        super().__init__(spec, parallelism, subtasks, _BroadcastRouter(spec, two, parallelism, subtasks), state_backend)
 
     def process_element(self, record: Any, timestamp: int | None = None) -> None:
         """Processes one record, as an epoch of its own; see `process_elements`."""

@@ -7,6 +7,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from state_engine.api.output_tag import OutputTag
+from state_engine.api.state_backend import StateBackend
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.time import MAX_WATERMARK
 from state_engine.errors import JobDefinitionError
@@ -25,10 +26,18 @@ class OperatorTestHarness:
         parallelism: Its parallelism.
         subtasks: Those that run here.
         router: Brings the records to them.
+        state_backend: Where they keep keyed state.
     """
 
-    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int], router: RecordRouter) -> None:
-        self._instances = OperatorInstances(spec, parallelism, subtasks)
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        parallelism: int,
+        subtasks: Sequence[int],
+        router: RecordRouter,
+        state_backend: StateBackend | str = "heap",
+    ) -> None:
+        self._instances = OperatorInstances(spec, parallelism, subtasks, state_backend)
         self._router = router
         self._output = CollectedOutput(spec)
 

@@ -1,6 +1,6 @@
 """Tests a function without Spark and without a JVM: Flink's `KeyedOneInputStreamOperatorTestHarness`.
 
-What runs is what a task runs: `runtime.Operator` over the heap backend, Arrow in and out. Only what is around it is
+What runs is what a task runs: `runtime.Operator` over a state backend, Arrow in and out. Only what is around it is
 missing: the log is kept in memory, and nothing is routed by Spark.
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.state_backend import StateBackend
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
@@ -40,6 +41,8 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
         side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
+        state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
+            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
         watermark_strategy: As of a job's one source: the watermark then follows the timestamps of the records, and
             `process_watermark` is for its end only. Without it the watermark moves only by `process_watermark`.
 
@@ -60,6 +63,7 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
         side_outputs: Sequence[OutputTag] = (),
         uid: str = "operator",
         parameters: dict[str, str] | None = None,
+        state_backend: StateBackend | str = "heap",
         watermark_strategy: WatermarkStrategy | None = None,
     ) -> None:
         names = (key,) if isinstance(key, str) else tuple(key)
@@ -80,7 +84,7 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
             out_of_orderness=watermark_strategy.out_of_orderness if watermark_strategy is not None else None,
         )
         subtasks = subtasks_of(subtask, parallelism)
-        super().__init__(spec, parallelism, subtasks, RecordRouter(spec, parallelism, subtasks))
+        super().__init__(spec, parallelism, subtasks, RecordRouter(spec, parallelism, subtasks), state_backend)
 
     def process_element(self, record: Any, timestamp: int | None = None) -> None:
         """Processes one record, as an epoch of its own; see `process_elements`."""

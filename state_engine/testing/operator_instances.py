@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_engine.api.state_backend import StateBackend
 from state_engine.api.timers import TimeDomain
+from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.tables import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.acks import Acknowledged, Answer
@@ -29,6 +31,7 @@ from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_input_operator import operator_of
+from state_engine.testing.operator_backends import HarnessBackends
 from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState
 
 JOB = "harness"
@@ -42,18 +45,22 @@ class OperatorInstances:
         spec: The operator; each instance gets a copy of its function.
         parallelism: Its parallelism.
         subtasks: Those that run here, ascending and without gaps.
+        state_backend: Where they keep keyed state.
 
     Attributes:
         processing_time: Of the next epoch.
         watermark: Where the operator stands in the next epoch.
     """
 
-    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int]) -> None:
+    def __init__(
+        self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int], state_backend: StateBackend | str
+    ) -> None:
         self.processing_time = 0
         self.watermark = NO_WATERMARK
         self._spec = spec
         self._parallelism = parallelism
         self._subtasks = subtasks
+        self._backends = HarnessBackends(state_backend, JOB)
         self._states = discover_states(spec, copy.deepcopy)
         self._log = OperatorLog()
         self._running: list[Operator] = []
@@ -94,11 +101,10 @@ class OperatorInstances:
         with self._dropped_on_failure():
             for subtask in self._subtasks:
                 spec = dataclasses.replace(self._spec, function=copy.deepcopy(self._spec.function))
-                operator = operator_of(spec, subtask, self._parallelism)
+                operator = operator_of(spec, subtask, self._parallelism, self._backends.make)
                 self._running.append(operator)
-                self._attach(operator)
                 with self._reported(subtask):
-                    operator.open(RestoredFrom(self._snapshot_id, self.processing_time) if self._epoch else None)
+                    self._begin(operator)
 
     def run(
         self,
@@ -137,8 +143,11 @@ class OperatorInstances:
     def close(self) -> None:
         """Closes the instances; the log stays."""
         running, self._running = self._running, []
-        for operator in running:
-            operator.close()
+        try:
+            for operator in running:
+                operator.close()
+        finally:
+            _close_backends(running)
 
     def snapshot(self) -> OperatorSubtaskState:
         """Returns the state of the subtasks that run here, as of the last sealed epoch."""
@@ -166,10 +175,28 @@ class OperatorInstances:
         subtasks = KeyGroupRange(self._subtasks[0], self._subtasks[-1])
         return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last), subtasks))
 
-    def _attach(self, operator: Operator) -> None:
-        if operator.backend is not None:
-            sealed = OperatorTime(*self._sealed)
-            operator.backend.attach(self._log.schemas, self._log.loader(operator.backend.key_groups), sealed)
+    def _begin(self, operator: Operator) -> None:
+        """Opens an instance on what an earlier one left on disk, if that stands for the last epoch, or on the log."""
+        restored = RestoredFrom(self._snapshot_id, self.processing_time) if self._epoch else None
+        backend = operator.backend
+        goes_on = backend is not None and backend.resume() == self._token
+        if backend is not None and not goes_on:
+            backend.start(self._token)
+            self._attach(backend)
+        self._attach_operator_state(operator)
+        operator.open(restored)
+        if backend is not None and goes_on:
+            self._attach(backend)  # behind `open`, which asks for states: those that are not there are loaded now
+
+    @property
+    def _token(self) -> str:
+        """Stands for the hash of the manifest of the last epoch."""
+        return str(self._epoch)
+
+    def _attach(self, backend: KeyedStateBackend) -> None:
+        backend.attach(self._log.schemas, self._log.loader(backend.key_groups), OperatorTime(*self._sealed))
+
+    def _attach_operator_state(self, operator: Operator) -> None:
         every_subtask = KeyGroupRange(0, self._spec.max_parallelism - 1)
         operator.operator_state.attach(self._log.schemas, self._log.loader(every_subtask))
 
@@ -201,7 +228,10 @@ class OperatorInstances:
         for operator in self._running:
             operator.settle()
             operator.operator_state.follow(lambda wanted: [rows for schema, rows in together if schema == wanted])
-            self._attach(operator)
+            if operator.backend is not None:
+                operator.backend.commit(self._token)
+                self._attach(operator.backend)
+            self._attach_operator_state(operator)
 
     def _follow(self, parts: Sequence[pa.RecordBatch]) -> None:
         """Moves the watermark behind the records, as the driver does for a source."""
@@ -221,6 +251,7 @@ class OperatorInstances:
             for operator in running:
                 with contextlib.suppress(Exception):
                     operator.close()
+            _close_backends(running)
             raise
 
     @contextlib.contextmanager
@@ -252,6 +283,12 @@ class OperatorInstances:
             operators=(operator,),
         )
         return error_of(Acknowledged(Answer.FAILURE, {}, failure.message, failure), plan)
+
+
+def _close_backends(operators: Sequence[Operator]) -> None:
+    for operator in operators:
+        if operator.backend is not None:
+            operator.backend.close()
 
 
 __all__ = ["OperatorInstances"]

@@ -15,6 +15,7 @@ from state_engine.api.co_functions import (
 from state_engine.api.descriptors import check_name
 from state_engine.api.functions import Function
 from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.state_backend import StateBackend
 from state_engine.backends.time import NO_WATERMARK
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
@@ -35,10 +36,18 @@ class TwoInputHarness(OperatorTestHarness):
         parallelism: Its parallelism.
         subtasks: Those that run here.
         router: Brings the records of both inputs to them.
+        state_backend: Where they keep keyed state.
     """
 
-    def __init__(self, spec: OperatorSpec, parallelism: int, subtasks: Sequence[int], router: RecordRouter) -> None:
-        super().__init__(spec, parallelism, subtasks, router)
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        parallelism: int,
+        subtasks: Sequence[int],
+        router: RecordRouter,
+        state_backend: StateBackend | str = "heap",
+    ) -> None:
+        super().__init__(spec, parallelism, subtasks, router, state_backend)
         self._watermarks = [NO_WATERMARK, NO_WATERMARK]
 
     def process_element1(self, record: Any, timestamp: int | None = None) -> None:
@@ -112,6 +121,8 @@ class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
         side_outputs: Tags, with columns, of the side outputs that somebody reads; rows of others are dropped.
         uid: Name of the operator, in messages and in snapshots.
         parameters: Job parameters.
+        state_backend: Where keyed state is kept: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
+            `EmbeddedRocksDBStateBackend`, as of a job. Snapshots do not depend on it.
 
     Raises:
         JobDefinitionError: What a job would refuse when it is built.
@@ -132,6 +143,7 @@ class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
         side_outputs: Sequence[OutputTag] = (),
         uid: str = "operator",
         parameters: dict[str, str] | None = None,
+        state_backend: StateBackend | str = "heap",
     ) -> None:
         first, second = _input(input_type1, key1, 1), _input(input_type2, key2, 2)
         check_parallelism(parallelism, max_parallelism)
@@ -150,7 +162,7 @@ class KeyedTwoInputStreamOperatorTestHarness(TwoInputHarness):
             two_inputs=two,
         )
         subtasks = subtasks_of(subtask, parallelism)
-        super().__init__(spec, parallelism, subtasks, TwoInputRouter(spec, two, parallelism, subtasks))
+        super().__init__(spec, parallelism, subtasks, TwoInputRouter(spec, two, parallelism, subtasks), state_backend)
 
 
 class TwoInputRouter(RecordRouter):
