@@ -76,8 +76,8 @@ class OperatorList(ListState[Any]):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        self.clear()
-        self.add_all(values)
+        replaced = list(values) if self._conform is None else [self._conform(value) for value in values]
+        self._cleared, self._appended = True, replaced
 
     def clear(self) -> None:
         self._cleared, self._appended = True, []

@@ -197,6 +197,66 @@ def test_nobody_changes_an_element_without_saying_so() -> None:
     assert list(state) == [[1, 2]]
 
 
+def test_nothing_of_an_update_that_raises_is_kept() -> None:
+    [backend] = Log().backends(1)
+    state = backend.get_list_state(NUMBERS)
+    state.add_all([1, 2])
+    with pytest.raises(TypeError):
+        state.update(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        state.add_all(None)  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        state.update(1 // (2 - number) for number in [5, 2])  # type: ignore[arg-type]
+    assert list(state) == [1, 2]
+
+
+def test_a_list_is_read_as_of_the_call() -> None:
+    log = filled([[1, 2]])
+    [backend] = log.backends(1)
+    state = backend.get_list_state(NUMBERS)
+    elements = state.get()
+    for number in state:
+        state.add(number * 10)
+    assert (list(elements), list(state)) == ([1, 2], [1, 2, 10, 20])
+    state.update(number for number in state if number > 2)  # type: ignore[arg-type]
+    state.add_all(state.get())  # type: ignore[arg-type]
+    log.seal([backend])
+    for place in (backend, *log.backends(1)):
+        assert list(place.get_list_state(NUMBERS)) == [10, 20, 10, 20]
+
+
+def test_several_lists_of_an_operator_do_not_share() -> None:
+    log, words, shared = Log(), ListStateDescriptor("words", Types.STRING()), ListStateDescriptor("all", Types.LONG())
+    warm = log.backends(2)
+    for subtask, backend in enumerate(warm):
+        backend.get_list_state(NUMBERS).add(subtask)
+        backend.get_list_state(words).add_all(["x", None, f"{subtask}"])
+        backend.get_union_list_state(shared).add(subtask)
+    log.seal(warm)
+    for backend in warm:
+        backend.get_list_state(NUMBERS).clear()
+    log.seal(warm)
+    for backends in (warm, log.backends(2)):
+        for subtask, backend in enumerate(backends):
+            assert list(backend.get_list_state(NUMBERS)) == []
+            assert list(backend.get_list_state(words)) == ["x", None, f"{subtask}"]
+            assert list(backend.get_union_list_state(shared)) == [0, 1]
+    assert lists(log.backends(3)) == [[], [], []]
+    three = [list(backend.get_list_state(words)) for backend in log.backends(3)]
+    assert three == [["x", None], ["0", "x"], [None, "1"]]
+
+
+def test_an_operator_without_elements_logs_nothing() -> None:
+    log = Log()
+    backends = log.backends(2)
+    for backend in backends:
+        state = backend.get_list_state(NUMBERS)
+        state.add(1)
+        state.clear()
+    assert log.seal(backends) == 0
+    assert lists(log.backends(3)) == [[], [], []]
+
+
 def test_an_element_of_another_type_is_named() -> None:
     [backend] = Log().backends(1)
     backend.get_list_state(NUMBERS).add(datetime.date(2026, 1, 1))  # type: ignore[arg-type]
