@@ -30,10 +30,12 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.errors import JobDefinitionError
+from state_engine.testing.state_edge_suite import EdgeSuite
 from state_engine.testing.state_evolution_suite import StateEvolutionSuite
 from state_engine.testing.state_folding_suite import FoldingStateSuite
 from state_engine.testing.state_harness import At, refused, same
 from state_engine.testing.state_log_suite import StateLogSuite
+from state_engine.testing.state_merging_suite import MergingStateSuite
 from state_engine.testing.state_ttl_change_suite import TtlCleanupSuite
 from state_engine.testing.state_ttl_suite import TtlExpirySuite
 
@@ -469,6 +471,8 @@ class StateSuite(
     ListStateSuite,
     MapStateSuite,
     FoldingStateSuite,
+    MergingStateSuite,
+    EdgeSuite,
     TtlExpirySuite,
     TtlCleanupSuite,
     StateEvolutionSuite,

@@ -233,6 +233,30 @@ class TtlCleanupSuite(TtlChangeSuite):
         assert list(harness.state(tags(config), 4).get()) == ["z"]
         assert dict(harness.state(routes(config), 4).items()) == {"x": 44}
 
+    def test_ttl_clean_up_of_many_keys_ends_while_keys_come_and_go(self) -> None:
+        """Flink: testIncrementalCleanup, with more entries than the first round has room for."""
+        if not self.incremental_cleanup:
+            return
+        keys, config = 3_000, lives().cleanup_incrementally(10, True).build()
+        harness = self.starting("k bigint")
+        for key in range(keys):
+            harness.state(count(config), key).update(key)
+        harness.seal()
+        after(harness, TTL // 2)
+        for key in range(0, keys, 10):
+            harness.state(count(config), key).update(-key)
+        harness.seal()
+        after(harness, TTL)
+        for key in range(keys, keys + 400):
+            harness.state(count(config), key).update(key)
+            harness.state(count(config), key - keys).clear()
+            if key % 50 == 0:
+                harness.seal()
+        harness.seal()
+        kept = {key: -key for key in range(400, keys, 10)} | {key: key for key in range(keys, keys + 400)}
+        assert harness.backend.rows == harness.folded(count(config)).num_rows == len(kept)
+        assert {key: harness.state(count(config), key).value() for key in kept} == kept
+
     def test_ttl_clean_up_leaves_what_was_written_in_the_epoch(self) -> None:
         config = lives().cleanup_incrementally(5, False).build()
         harness = self.starting()

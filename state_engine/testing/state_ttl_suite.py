@@ -1,8 +1,7 @@
 """When values with a time to live expire and who may read them: a part of `StateSuite`.
 
-Flink's `TtlStateTestBase` was the checklist; each of its tests is named where it is kept. `testMergeNamespaces` is no
-backend's here: windows that merge read and add. `state_ttl_log_suite.py` has what is logged,
-`state_ttl_change_suite.py` what is cleaned up.
+Flink's `TtlStateTestBase` was the checklist; each of its tests is named where it is kept. `state_ttl_log_suite.py` has
+what is logged, `state_ttl_change_suite.py` what is cleaned up, `state_merging_suite.py` what merging leaves out.
 """
 
 from collections.abc import Callable, Iterator
