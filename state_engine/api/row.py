@@ -6,14 +6,21 @@ nanoseconds by attribute, as PyFlink's named rows are; position and name in brac
 
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 
-class Row(tuple[Any, ...]):
+class _RowKind(type(tuple)):  # type: ignore[misc]
+    """Makes a row with names an instance of `Row`, as it is in PyFlink: its class is one per schema."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, InputRow) or super().__instancecheck__(instance)
+
+
+class Row(tuple[Any, ...], metaclass=_RowKind):
     """A row that an author makes: `Row(1, "a")`, or with names, `Row(id=1, name="a")`, as in PyFlink."""
 
     __slots__ = ()
@@ -26,17 +33,37 @@ class Row(tuple[Any, ...]):
     def __getnewargs__(self) -> tuple[Any, ...]:
         return tuple(self)  # a tuple's own would nest the values in one more row when pickled or copied
 
+    def __setitem__(self, key: int | str, value: Any) -> None:
+        raise TypeError(_IMMUTABLE)
+
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """Raises TypeError: only a row with names can be a dict."""
+        raise TypeError(f"{self!r} has no names. Make it with names: Row(id=1, name='a').")
+
+    def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
+        """Returns all values, as PyFlink does of a row without names."""
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(map(repr, self))})"
+
 
 class InputRow(msgspec.Struct, frozen=True, gc=False):
     """Base of the classes that `row_class` makes: immutable, with fields by attribute, position and name."""
 
-    def __getitem__(self, index: int | str | slice) -> Any:
-        if isinstance(index, str):
+    def __getitem__(self, item: int | str | slice) -> Any:
+        if isinstance(item, str):
             try:
-                return getattr(self, _attribute(self.field_names(), index))
+                return getattr(self, _attribute(self.field_names(), item))
             except ValueError:
-                raise KeyError(index) from None
-        return self.as_tuple()[index]
+                raise KeyError(item) from None
+        return self.as_tuple()[item]
+
+    def __setitem__(self, key: int | str, value: Any) -> None:
+        raise TypeError(_IMMUTABLE)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self.field_names()
 
     def __len__(self) -> int:
         return len(self.__struct_fields__)
@@ -52,9 +79,18 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         """Returns the values in order."""
         return msgspec.structs.astuple(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the values by name."""
-        return dict(zip(self.field_names(), self.as_tuple(), strict=True))
+    def as_dict(self, recursive: bool = False) -> dict[str, Any]:
+        """Returns the values by name.
+
+        Args:
+            recursive: Rows in it, and in its lists and maps, become dicts too.
+        """
+        values = map(_without_rows, self.as_tuple()) if recursive else self.as_tuple()
+        return dict(zip(self.field_names(), values, strict=True))
+
+    def get_fields_by_names(self, names: Sequence[str]) -> list[Any]:
+        """Returns the values of some fields, in the order of `names`."""
+        return [self[name] for name in names]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.field_names(), self.as_tuple())
@@ -63,6 +99,7 @@ class InputRow(msgspec.Struct, frozen=True, gc=False):
         return "Row(" + ", ".join(f"{n}={v!r}" for n, v in self.as_dict().items()) + ")"
 
 
+_IMMUTABLE = "A row cannot be changed. Make a new one: Row(...)."
 _NAMES: dict[type, tuple[str, ...]] = {}
 _RESERVED = frozenset(dir(InputRow))
 _PLACEHOLDER = re.compile(r"f_\d+_")
@@ -89,6 +126,14 @@ def row_class(names: tuple[str, ...]) -> type[InputRow]:
     made: Any = msgspec.defstruct("Row", _attributes(names), bases=(InputRow,), frozen=True, gc=False, module=__name__)
     _NAMES[made] = names
     return made  # type: ignore[no-any-return]
+
+
+def _without_rows(value: Any) -> Any:
+    if isinstance(value, InputRow):
+        return value.as_dict(recursive=True)
+    if isinstance(value, list):
+        return [_without_rows(item) for item in value]
+    return {key: _without_rows(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _restore(names: tuple[str, ...], values: tuple[Any, ...]) -> InputRow:

@@ -21,7 +21,7 @@ def test_fields_are_reached_by_attribute_position_and_name(row: Any) -> None:
 
 def test_a_row_unpacks_and_counts(row: Any) -> None:
     number, name = row
-    assert (number, name, len(row), list(row), 7 in row) == (7, "seven", 2, [7, "seven"], True)
+    assert (number, name, len(row), list(row)) == (7, "seven", 2, [7, "seven"])
 
 
 def test_a_row_becomes_a_tuple_or_a_dict(row: Any) -> None:
@@ -106,3 +106,38 @@ def test_columns_with_odd_names_hide_no_method() -> None:
 @pytest.mark.parametrize("name", ["count", "index", "grüße", "match", "type", "value"])
 def test_plain_names_are_attributes(name: str) -> None:
     assert getattr(row_class((name,))(5), name) == 5
+
+
+def test_a_row_with_names_is_a_row() -> None:
+    assert isinstance(Row(id=7, name="seven"), Row)
+    assert isinstance(Row(7, "seven"), Row)
+    assert not isinstance((7, "seven"), Row)
+
+
+def test_in_asks_for_names_where_there_are_some() -> None:
+    row = Row(id=7, name="seven")
+    assert "name" in row
+    assert "seven" not in row
+    assert "seven" in Row(7, "seven")
+
+
+def test_nested_rows_become_dicts_on_demand() -> None:
+    inner = Row(n=1)
+    row = Row(a=inner, many=[inner], by={"k": inner}, plain=Row(1, 2))
+    assert row.as_dict() == {"a": inner, "many": [inner], "by": {"k": inner}, "plain": (1, 2)}
+    assert row.as_dict(True) == {"a": {"n": 1}, "many": [{"n": 1}], "by": {"k": {"n": 1}}, "plain": (1, 2)}
+
+
+def test_fields_by_names() -> None:
+    assert Row(id=7, name="seven").get_fields_by_names(["name", "id"]) == ["seven", 7]
+
+
+@pytest.mark.parametrize("row", [Row(7, "seven"), Row(id=7, name="seven")])
+def test_a_row_says_that_it_cannot_be_changed(row: Any) -> None:
+    with pytest.raises(TypeError, match="Make a new one"):
+        row[0] = 8
+
+
+def test_a_row_without_names_is_no_dict() -> None:
+    with pytest.raises(TypeError, match=r"Row\(7, 'seven'\) has no names"):
+        Row(7, "seven").as_dict()
