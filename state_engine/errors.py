@@ -8,7 +8,8 @@ LakestateError
 │   ├── DuplicateStateError
 │   ├── UnsupportedUpstreamError
 │   ├── UnsupportedTopologyError
-│   └── UnsupportedMethodError
+│   ├── UnsupportedMethodError
+│   └── UnsupportedNameError
 ├── RestoreError                  refused when the job starts; nothing was written
 │   ├── KeyTypeChangedError
 │   ├── StateTypeChangedError
@@ -97,6 +98,10 @@ class UnsupportedTopologyError(JobDefinitionError):
 
 class UnsupportedMethodError(JobDefinitionError, AttributeError):
     """A method that PyFlink's class of the same name has, and ours does not."""
+
+
+class UnsupportedNameError(JobDefinitionError, ImportError):
+    """A name that PyFlink has, and that is not here."""
 
 
 class RestoreError(LakestateError):

@@ -4,6 +4,7 @@ Windows, their assigners, triggers and evictors are in `state_engine.api.windows
 """
 
 from state_engine.api.broadcast import (
+    BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     BroadcastState,
     KeyedBroadcastProcessFunction,
@@ -57,7 +58,12 @@ from state_engine.api.state import (
     State,
     ValueState,
 )
-from state_engine.api.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend, PredefinedOptions
+from state_engine.api.state_backend import (
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation, Types
@@ -75,6 +81,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "AllWindowFunction",
     "AppendingState",
+    "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "BroadcastState",
     "CheckpointListener",
@@ -113,6 +120,7 @@ __all__ = [
     "Row",
     "RuntimeContext",
     "State",
+    "StateBackend",
     "StateDescriptor",
     "StateTtlConfig",
     "Time",

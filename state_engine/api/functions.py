@@ -6,10 +6,11 @@ state, and a function may return a list instead of yielding.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.api.timers import TimeDomain, TimerService
+from state_engine.errors import UnsupportedMethodError
 
 if TYPE_CHECKING:
     from state_engine.api.descriptors import (
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
         ReducingStateDescriptor,
         ValueStateDescriptor,
     )
+
+
+NO_METRICS = "Count in a state, or give what is counted to a side output."
 
 
 class KeyedStateStore(ABC):
@@ -75,6 +79,14 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """Returns a parameter that the job was started with."""
+
+    def get_metrics_group(self) -> NoReturn:
+        """Is not there.
+
+        Raises:
+            UnsupportedMethodError: Always.
+        """
+        raise UnsupportedMethodError("RuntimeContext.get_metrics_group() is not there.", action=NO_METRICS)
 
 
 class Function(ABC):  # noqa: B024 - as in PyFlink, a function need not implement either

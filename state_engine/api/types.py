@@ -273,12 +273,12 @@ class Types:
         return ListType(_one(element_type))
 
     @staticmethod
-    def LIST(element_type: Any) -> TypeInformation:
-        return ListType(_one(element_type))
+    def LIST(element_type_info: Any) -> TypeInformation:
+        return ListType(_one(element_type_info))
 
     @staticmethod
-    def MAP(key_type: Any, value_type: Any) -> TypeInformation:
-        return MapType(_one(key_type), _one(value_type))
+    def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation:
+        return MapType(_one(key_type_info), _one(value_type_info))
 
 
 def _one(hint: Any) -> TypeInformation:

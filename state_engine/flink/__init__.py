@@ -1,18 +1,21 @@
 """A PyFlink DataStream program's names in one place: `from state_engine.flink import StreamExecutionEnvironment, …`."""
 
+from typing import TYPE_CHECKING, Any
+
 from state_engine.api import *  # noqa: F403
 from state_engine.api import __all__ as _api
 from state_engine.api.windows import *  # noqa: F403
 from state_engine.api.windows import __all__ as _windows
 from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-from state_engine.flink.configuration import CheckpointingMode, Configuration
+from state_engine.flink.configuration import CheckpointingMode, Configuration, RuntimeExecutionMode
 from state_engine.flink.connected_streams import ConnectedStreams
 from state_engine.flink.data_stream import DataStream, DataStreamSink
+from state_engine.flink.differences import refuse_name as _refuse_name
 from state_engine.flink.environment import StreamExecutionEnvironment
+from state_engine.flink.job_client import CompletableFuture, JobClient, JobStatus
 from state_engine.flink.keyed_stream import AllWindowedStream, KeyedStream, WindowedStream
 from state_engine.flink.results import CloseableIterator, JobExecutionResult
 from state_engine.runtime.keyed_elements import KeySelector
-from state_engine.spark.client import JobClient
 from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
 
 __all__ = [
@@ -21,6 +24,7 @@ __all__ = [
     "BroadcastStream",
     "CheckpointingMode",
     "CloseableIterator",
+    "CompletableFuture",
     "Configuration",
     "ConnectedStreams",
     "DataStream",
@@ -31,11 +35,18 @@ __all__ = [
     "ForeachEpochSink",
     "JobClient",
     "JobExecutionResult",
+    "JobStatus",
     "KeySelector",
     "KeyedStream",
     "MemorySink",
+    "RuntimeExecutionMode",
     "Sink",
     "StreamExecutionEnvironment",
     "WindowedStream",
 ]
 __all__ += [*_api, *(name for name in _windows if name not in _api)]
+
+if not TYPE_CHECKING:  # for a type checker a name that is not here is an error anyway
+
+    def __getattr__(name: str) -> Any:
+        _refuse_name(name)

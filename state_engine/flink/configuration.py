@@ -16,11 +16,26 @@ class CheckpointingMode(Enum):
     AT_LEAST_ONCE = 1
 
 
+class RuntimeExecutionMode(Enum):
+    """Whether results come as records do, or when all input was read; here always the first."""
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+
+
 class Configuration:
     """Settings by key. PyFlink's `set_…` and `get_…` for strings, integers, floats and booleans."""
 
     def __init__(self, other: "Configuration | None" = None) -> None:
         self._settings: dict[str, Any] = {} if other is None else other.to_dict()
+
+    @classmethod
+    def from_dict(cls, map: dict[str, Any]) -> "Configuration":
+        """Returns the settings of a dict."""
+        made = cls()
+        made._settings.update(map)
+        return made
 
     def set_string(self, key: str, value: str) -> "Configuration":
         """Sets a key."""
@@ -57,10 +72,14 @@ class Configuration:
         """Removes a setting, and says whether it was there."""
         return self._settings.pop(key, None) is not None
 
-    def add_all(self, other: "Configuration", prefix: str = "") -> "Configuration":
-        """Adds the settings of another configuration."""
-        self._settings.update({f"{prefix}{key}": value for key, value in other.to_dict().items()})
+    def add_all(self, other: "Configuration", prefix: str | None = None) -> "Configuration":
+        """Adds the settings of another configuration, with `prefix` in front of their keys."""
+        self._settings.update({f"{prefix or ''}{key}": value for key, value in other.to_dict().items()})
         return self
+
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Adds all settings to a dict."""
+        target_dict.update(self._settings)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all settings."""
@@ -119,4 +138,12 @@ def warn_of_unknown(configuration: Configuration) -> None:
         warnings.warn(f"These settings have no effect here: {', '.join(unknown)}.", stacklevel=authors_level())
 
 
-__all__ = ["CheckpointingMode", "Configuration", "backend", "first_of", "milliseconds", "warn_of_unknown"]
+__all__ = [
+    "CheckpointingMode",
+    "Configuration",
+    "RuntimeExecutionMode",
+    "backend",
+    "first_of",
+    "milliseconds",
+    "warn_of_unknown",
+]

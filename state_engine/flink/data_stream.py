@@ -238,14 +238,22 @@ class DataStream(Unlike):
     def broadcast(self) -> "DataStream": ...
 
     @overload
-    def broadcast(self, descriptor: MapStateDescriptor, /, *others: MapStateDescriptor) -> "BroadcastStream": ...
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> "BroadcastStream": ...
 
-    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream":
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> "DataStream | BroadcastStream":
         """Sends every element to every subtask of the next operator; with descriptors, for its broadcast states."""
         from state_engine.flink.broadcast_streams import BroadcastStream
 
-        if broadcast_state_descriptors:
-            return BroadcastStream(self, broadcast_state_descriptors)
+        if broadcast_state_descriptor is not None:
+            return BroadcastStream(self, (broadcast_state_descriptor, *other_broadcast_state_descriptors))
         return DataStream(self._env, BroadcastNode("broadcast", (self._node,), self._typed("broadcast()")))
 
     def shuffle(self) -> "DataStream":

@@ -14,18 +14,19 @@ from state_engine.api.state_backend import StateBackend
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import columns_of_type
 from state_engine.api.watermarks import WatermarkStrategy
-from state_engine.errors import JobDefinitionError
+from state_engine.errors import JobDefinitionError, UnsupportedMethodError
 from state_engine.flink import configuration as keys
 from state_engine.flink.collections import batch_of
-from state_engine.flink.configuration import CheckpointingMode, Configuration
+from state_engine.flink.configuration import CheckpointingMode, Configuration, RuntimeExecutionMode
 from state_engine.flink.data_stream import DataStream
-from state_engine.flink.differences import ENVIRONMENT, Unlike
+from state_engine.flink.differences import ENVIRONMENT, Unlike, ignore
 from state_engine.flink.elements import type_of_values
+from state_engine.flink.job_client import JobClient
 from state_engine.flink.nodes import CollectionNode, FrameNode, Node, SinkEntry
 from state_engine.flink.results import JobExecutionResult
 from state_engine.flink.translate import Translation
 from state_engine.key_groups import check_parallelism, default_max_parallelism
-from state_engine.spark.client import JobClient
+from state_engine.spark.client import JobClient as SparkJobClient
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.job import StreamJob
 from state_engine.spark.schemas import struct_of
@@ -55,6 +56,7 @@ class StreamExecutionEnvironment(Unlike):
         self._backend: StateBackend | None = None
         self._said: list[Node | SinkEntry] = []
         self._collections = 0
+        self._chaining = True
         if configuration is not None:
             self.configure(configuration)
 
@@ -122,6 +124,37 @@ class StreamExecutionEnvironment(Unlike):
         return CheckpointingMode.EXACTLY_ONCE
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
+        """Takes `STREAMING`: results come as records do, also from sources that end.
+
+        Raises:
+            UnsupportedMethodError: Another mode, which gives each key's last result alone.
+        """
+        if execution_mode is not RuntimeExecutionMode.STREAMING:
+            raise UnsupportedMethodError(
+                f"set_runtime_mode({execution_mode}): programs run in the mode STREAMING.",
+                action="Leave it out. To get each key's last result alone, register an event-time timer at 2^63 - 1, "
+                "or use an event-time window: both fire when the sources have ended.",
+            )
+        return self
+
+    def disable_operator_chaining(self) -> "StreamExecutionEnvironment":
+        """Runs every operator in tasks of its own."""
+        self._chaining = False
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Says whether operators between which nothing needs an exchange share a task."""
+        return self._chaining
+
+    def set_buffer_timeout(self, timeout_millis: int) -> "StreamExecutionEnvironment":
+        """Has no effect: records travel an epoch at a time."""
+        ignore("set_buffer_timeout", self.ignored)
+        return self
+
+    def close(self) -> None:
+        """Does nothing: an environment holds nothing open. PyFlink drops cached streams."""
 
     # Sources --------------------------------------------------------------------------------------------------------
 
@@ -203,7 +236,7 @@ class StreamExecutionEnvironment(Unlike):
             LakestateError: The program cannot run, or what the job failed with.
         """
         begun = time.monotonic()
-        client, name = self._start(job_name)
+        client, name = self.start(job_name)
         try:
             client.await_termination()
         except KeyboardInterrupt:
@@ -213,9 +246,10 @@ class StreamExecutionEnvironment(Unlike):
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
         """Starts the program and returns the running job."""
-        return self._start(job_name)[0]
+        return JobClient(*self.start(job_name))
 
-    def _start(self, job_name: str | None) -> tuple[JobClient, str]:
+    def start(self, job_name: str | None) -> tuple[SparkJobClient, str]:
+        """Starts the program; returns the job as Spark runs it, and its name."""
         job = self.build_job(job_name)
         self._said.clear()
         settings = self._configuration
@@ -244,6 +278,7 @@ class StreamExecutionEnvironment(Unlike):
             checkpoint_interval_ms=keys.milliseconds(settings, keys.INTERVAL),
             state_backend=self._backend or keys.backend(settings),
             min_pause_ms=keys.milliseconds(settings, keys.MIN_PAUSE) or 0,
+            operator_chaining=self._chaining,
         )
         if self._session is None:
             self._session = active_session()

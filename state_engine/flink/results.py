@@ -80,6 +80,10 @@ class CloseableIterator:
     def __next__(self) -> Any:
         return next(self._elements)
 
+    def next(self) -> Any:
+        """Returns the next element; raises StopIteration behind the last one."""
+        return next(self)
+
     def close(self) -> None:
         """Stops the job, if it still runs, and drops the elements."""
         if self._client.state == "RUNNING":
@@ -131,7 +135,7 @@ def collect(
     columns = node.columns("execute_and_collect()")
     sink = Collecting()
     env.add(SinkEntry(node, sink, uid="collect", quiet=True))
-    elements = CloseableIterator(env.execute_async(job_name or "DataStream Collect"), sink, columns)
+    elements = CloseableIterator(env.start(job_name or "DataStream Collect")[0], sink, columns)
     if limit is None:
         return elements
     with elements:

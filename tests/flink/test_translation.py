@@ -12,6 +12,7 @@ import state_engine.flink as flink
 from state_engine.api import CheckpointListener, MapFunction
 from state_engine.errors import (
     JobDefinitionError,
+    UnsupportedMethodError,
     UnsupportedTopologyError,
     UnsupportedTypeError,
 )
@@ -29,6 +30,8 @@ from state_engine.flink import (
     OutputTag,
     ProcessFunction,
     Row,
+    RuntimeContext,
+    RuntimeExecutionMode,
     StreamExecutionEnvironment,
     Time,
     TumblingEventTimeWindows,
@@ -390,3 +393,29 @@ def test_without_a_root_nothing_lasts() -> None:
         job = env.build_job()
     assert [warning.filename for warning in said] == [__file__]
     assert job.name == "Flink-Streaming-Job"
+
+
+def test_only_results_that_come_as_records_do(env: StreamExecutionEnvironment) -> None:
+    assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING) is env
+    with pytest.raises(UnsupportedMethodError, match="BATCH"):
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+
+
+def test_operators_that_are_not_chained(env: StreamExecutionEnvironment) -> None:
+    env.disable_operator_chaining().from_collection([1], Types.INT()).sink_to(DiscardingSink()).uid("nowhere")
+    assert not env.is_chaining_enabled()
+    assert not env.build_job("plain").operator_chaining
+
+
+class Counting(MapFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.counter = runtime_context.get_metrics_group().counter("records")
+
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_metrics_are_refused_when_the_job_is_built(env: StreamExecutionEnvironment) -> None:
+    env.from_collection([1], Types.INT()).map(Counting(), Types.INT()).sink_to(DiscardingSink())
+    with pytest.raises(UnsupportedMethodError, match=r"get_metrics_group\(\) is not there"):
+        env.build_job("counting")

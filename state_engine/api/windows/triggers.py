@@ -7,13 +7,14 @@ goes into `ctx.get_partitioned_state(...)`, which is that of the key and window 
 from abc import ABC, abstractmethod
 from enum import Enum
 from operator import add
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from state_engine.api.descriptors import ReducingStateDescriptor, StateDescriptor
+from state_engine.api.functions import NO_METRICS
 from state_engine.api.state import State
 from state_engine.api.types import Types
 from state_engine.api.windows.windows import TimeWindow, Window
-from state_engine.errors import JobDefinitionError
+from state_engine.errors import JobDefinitionError, UnsupportedMethodError
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -72,6 +73,14 @@ class Trigger(ABC, Generic[T, W]):
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> State:
             """Returns a state of the key and window at hand. Ask anew in each call; do not keep the object."""
+
+        def get_metric_group(self) -> NoReturn:
+            """Is not there.
+
+            Raises:
+                UnsupportedMethodError: Always.
+            """
+            raise UnsupportedMethodError("TriggerContext.get_metric_group() is not there.", action=NO_METRICS)
 
     class OnMergeContext(TriggerContext):
         """What `on_merge` gets; the window at hand is the merged one."""
