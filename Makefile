@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 SHELL := /bin/sh
+# Where bytecode may not be kept, every process compiles its libraries anew: a second and a half for Dagster alone.
+export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 
 # A stamp's name carries a checksum of what it stands for, so that a stamp is right or absent.
@@ -37,7 +39,7 @@ test: $(JARS_STAMP) ## all tests (ARGS="-k name" to choose)
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
-	$(BIN)/pytest -m "not spark and not slow" -q -n 2 $(ARGS)
+	$(BIN)/pytest -m "not spark and not slow" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(PROJECT_STAMP)
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 # The JVMs of the tests, also those of jobs in processes of their own, live for seconds: one that compiles less and
 # collects on one thread needs half the processor time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# How many examples Hypothesis tries: `make check` chooses `quick`. A test whose examples are large, or that has
+# parameters as well, takes a share of the number: `settings.default.max_examples // 4`.
+settings.register_profile("thorough", max_examples=200, deadline=None)
+settings.register_profile("quick", max_examples=40, deadline=None)
+settings.load_profile("thorough")
 
 
 @pytest.fixture(scope="session")

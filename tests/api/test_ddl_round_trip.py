@@ -9,20 +9,18 @@ from state_engine.testing.strategies import structs, types
 
 
 @given(types())
-@settings(max_examples=150, deadline=None)
 def test_ddl_parses_to_the_same_type(type_info: TypeInformation) -> None:
     assert parse_ddl(type_info.ddl()) == type_info
 
 
 @given(types())
-@settings(max_examples=150, deadline=None)
 def test_arrow_maps_back_to_the_same_type(type_info: TypeInformation) -> None:
     assert from_arrow(to_arrow(type_info)) == type_info
     assert arrow_to_ddl(ddl_to_arrow(type_info.ddl())) == type_info.ddl()
 
 
 @given(structs(types()))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_columns_parse_to_the_same_struct(struct: StructType) -> None:
     columns = ", ".join(f"{quote(n)} {t.ddl()}" for n, t in zip(struct.names, struct.types, strict=True))
     assert parse_columns_ddl(columns) == struct

@@ -225,7 +225,7 @@ def settings_of(event: bool, reads: bool) -> StateTtlConfig.Builder:
 @pytest.mark.parametrize("reads", [False, True])
 @pytest.mark.parametrize("returns", [False, True])
 @given(script=st.lists(epoch, max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_without_clean_up_everything_is_alike(event: bool, reads: bool, returns: bool, script: list[Any]) -> None:
     builder = settings_of(event, reads)
     run((builder.return_expired_if_not_cleaned_up() if returns else builder).build(), script, exact=True)
@@ -234,7 +234,7 @@ def test_without_clean_up_everything_is_alike(event: bool, reads: bool, returns:
 @pytest.mark.parametrize("event", [False, True])
 @pytest.mark.parametrize("reads", [False, True])
 @given(script=st.lists(epoch, max_size=6), size=st.integers(1, 2), every=st.booleans(), loads=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_clean_up_changes_nothing_that_is_read(
     event: bool, reads: bool, script: list[Any], size: int, every: bool, loads: bool
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from state_engine.api import Duration, ListStateDescriptor, Types, ValueStateDescriptor
@@ -88,7 +88,6 @@ def test_even_pieces(count: int, parallelism: int, sizes: list[int]) -> None:
     assert [n for piece in pieces for n in range(piece.start, piece.stop)] == list(range(count))
 
 
-@settings(deadline=None)
 @given(
     contents=st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1, max_size=5),
     parallelisms=st.lists(st.integers(1, 6), max_size=4),
@@ -115,7 +114,6 @@ def test_every_parallelism_has_all_elements_once_in_even_pieces(
         assert log.seal(log.backends(parallelism)) == 0, "the next epoch writes nothing"
 
 
-@settings(deadline=None)
 @given(
     contents=st.lists(st.lists(st.integers(-5, 5), max_size=6), min_size=1, max_size=4), parallelism=st.integers(1, 5)
 )

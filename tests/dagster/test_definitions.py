@@ -77,6 +77,7 @@ def test_loading_the_code_location_starts_no_jvm(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_dagster_validates_the_code_location_from_the_root(tmp_path):
     command = [str(Path(sys.executable).with_name("dagster")), "definitions", "validate"]
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}

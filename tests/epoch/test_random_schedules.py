@@ -76,7 +76,7 @@ class Schedule:
             self.drivers.append(self.simulation.start(self.simulation.restore(target), faults))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**16), actions=st.lists(ACTIONS, min_size=5, max_size=30))
 def test_whatever_happens_the_results_are_those_of_an_undisturbed_run(seed: int, actions: list[Any]) -> None:
     schedule = Schedule(seed)

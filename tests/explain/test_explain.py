@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from typer import Typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from lakestate.explain import _tree, explain
 from state_engine.api import CoMapFunction, KeyedProcessFunction, Types, ValueStateDescriptor
@@ -22,19 +22,15 @@ from state_engine.spark.explain import explain_job
 NO_JAVA = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
 
 
-def lakestate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lakestate.cli", "explain", *arguments],
-        env=NO_JAVA,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def lakestate(*arguments: str) -> Result:
+    app = Typer()
+    app.command()(explain)
+    return CliRunner().invoke(app, list(arguments))
 
 
 def test_the_flights_without_java() -> None:
-    shown = lakestate("flights", "--root", "/tmp/x", "-o", "tables=out")
+    command = [sys.executable, "-m", "lakestate.cli", "explain", "flights", "--root", "/tmp/x", "-o", "tables=out"]
+    shown = subprocess.run(command, env=NO_JAVA, capture_output=True, text=True, check=False, timeout=120)
     assert shown.returncode == 0, shown.stderr
     lines = [line.strip("│├└─ ") for line in shown.stdout.splitlines()]
     assert lines[:3] == [
@@ -59,14 +55,12 @@ def test_as_json() -> None:
 
 def test_what_does_not_exist_is_an_error() -> None:
     shown = lakestate("nothing")
-    assert (shown.returncode, shown.stdout) == (2, "")
+    assert (shown.exit_code, shown.stdout) == (2, "")
     assert "No job is registered as 'nothing'" in shown.stderr
 
 
 def test_an_option_has_a_value() -> None:
-    app = Typer()
-    app.command()(explain)
-    result = CliRunner().invoke(app, ["flights", "-o", "input"])
+    result = lakestate("flights", "-o", "input")
     assert result.exit_code == 2
     assert "is not name=value" in result.output
 

@@ -92,7 +92,6 @@ def _live(schema: StateSchema, *tables: pa.Table) -> list[Any]:
     return ReferenceState(schema).apply_all(row for table in tables for row in table.to_pylist()).live()
 
 
-@settings(max_examples=100, deadline=None)
 @given(_logs())
 def test_fold_leaves_what_the_reference_leaves(log: Any) -> None:
     schema, epochs = log
@@ -104,7 +103,6 @@ def test_fold_leaves_what_the_reference_leaves(log: Any) -> None:
     assert folded.column("key_group").to_pylist() == sorted(folded.column("key_group").to_pylist())
 
 
-@settings(max_examples=100, deadline=None)
 @given(_logs(), st.data())
 def test_coalescing_any_intervals_changes_no_fold(log: Any, data: Any) -> None:
     schema, epochs = log
@@ -117,7 +115,7 @@ def test_coalescing_any_intervals_changes_no_fold(log: Any, data: Any) -> None:
     assert _live(schema, *coalesced) == _live(schema, *tables)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(_logs(), st.data())
 def test_no_row_of_a_coalesced_interval_can_be_left_out(log: Any, data: Any) -> None:
     """Fewest rows: for each one there is an earlier state in which leaving it out is seen."""

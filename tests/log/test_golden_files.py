@@ -336,7 +336,6 @@ def test_golden_change_files_hold_their_rows(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DECODERS))
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_changed_byte_anywhere_is_detected(name: str, data: st.DataObject) -> None:
     golden = (GOLDEN / name).read_bytes()
@@ -348,7 +347,7 @@ def test_a_changed_byte_anywhere_is_detected(name: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("name", sorted(DECODERS))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.data())
 def test_a_cut_or_longer_file_is_detected(name: str, data: st.DataObject) -> None:
     golden = (GOLDEN / name).read_bytes()

@@ -73,7 +73,7 @@ def run(records: Records, cuts: set[int], parallelism: int, behind: int) -> dict
 steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 7)), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(steps=steps, cuts=st.sets(st.integers(0, 24)), parallelism=st.integers(1, 3), behind=st.sampled_from([0, 5]))
 def test_an_ordered_input_gives_the_same_wherever_it_is_cut(
     steps: list[tuple[str, int]], cuts: set[int], parallelism: int, behind: int

@@ -98,7 +98,7 @@ def run(
 steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 12)), min_size=1, max_size=20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(
     steps=steps,
     cuts=st.sets(st.integers(0, 19)),

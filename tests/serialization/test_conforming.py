@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from state_engine.api import Row, Types
@@ -24,7 +24,6 @@ class Point:
 
 
 @given(columns)
-@settings(max_examples=150, deadline=None)
 def test_what_a_load_gives_conforms_already(column: tuple[TypeInformation, list[Any]]) -> None:
     type_info, listed = column
     conform = conformer(type_info) or (lambda value: value)

@@ -15,7 +15,6 @@ columns = types().flatmap(lambda t: st.tuples(st.just(t), st.lists(values(t), ma
 
 
 @given(columns)
-@settings(max_examples=200, deadline=None)
 def test_values_come_back_as_they_went_in(column: tuple[TypeInformation, list[Any]]) -> None:
     type_info, listed = column
     array = writer(type_info)(listed)
@@ -27,7 +26,6 @@ def test_values_come_back_as_they_went_in(column: tuple[TypeInformation, list[An
 
 
 @given(columns, st.data())
-@settings(max_examples=100, deadline=None)
 def test_slices_and_chunks_read_alike(column: tuple[TypeInformation, list[Any]], data: st.DataObject) -> None:
     type_info, listed = column
     array, read = writer(type_info)(listed), reader(type_info)
@@ -39,7 +37,7 @@ def test_slices_and_chunks_read_alike(column: tuple[TypeInformation, list[Any]],
 
 
 @given(types())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_nothing_reads_as_nothing(type_info: TypeInformation) -> None:
     read, arrow = reader(type_info), to_arrow(type_info)
     assert read(pa.array([], arrow)) == read(pa.chunked_array([], arrow)) == []
@@ -47,14 +45,14 @@ def test_nothing_reads_as_nothing(type_info: TypeInformation) -> None:
 
 
 @given(types())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_nulls_read_as_none(type_info: TypeInformation) -> None:
     assert reader(type_info)(writer(type_info)([None] * 3)) == [None] * 3
     assert reader(type_info)(pa.nulls(3, to_arrow(type_info))) == [None] * 3
 
 
 @given(columns)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_a_trip_through_an_ipc_stream_changes_nothing(column: tuple[TypeInformation, list[Any]]) -> None:
     type_info, listed = column
     table = pa.table([writer(type_info)(listed)], names=["value"])

@@ -36,6 +36,7 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 
 MAX = 13
+QUICK_SEEDS = 3
 KEY = (Column(name="k", type="string"),)
 KEYS = [f"k{n}" for n in range(12)]
 
@@ -216,7 +217,13 @@ class Cluster:
         self.head = self.log.put(self._manifest(epoch, "epoch", len(acks), tuple(acks)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+def every_seed(count: int) -> pytest.MarkDecorator:
+    """Runs a test with so many seeds; all but a few of them are for the thorough run."""
+    seeds = [pytest.param(n, marks=() if n < QUICK_SEEDS else pytest.mark.slow) for n in range(count)]
+    return pytest.mark.parametrize("seed", seeds)
+
+
+@every_seed(12)
 def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     cluster, plain, number = Cluster(tmp_path, 3, TELL), Plain(), 0
@@ -267,7 +274,7 @@ class Match(KeyedBroadcastProcessFunction):
             rules.put(value.k, value.n)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every_seed(8)
 def test_broadcast_state_is_the_same_whoever_runs(tmp_path: Path, seed: int) -> None:
     two = with_broadcast(KeyedInput(INPUT_COLUMNS, ("k",)), INPUT_COLUMNS)
     spec = OperatorSpec(

@@ -22,7 +22,7 @@ def undisturbed(everything: Make, *epochs: Sequence[Record]) -> tuple[Counter[An
         return Counter(harness.extract_output_values()), harness.snapshot().states()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.lists(st.tuples(st.integers(1, 13), RECORDS), min_size=1, max_size=4))
 def test_restored_at_any_parallelism(everything: Make, epochs: list[tuple[int, list[Record]]]) -> None:
     found: Counter[Any] = Counter()
@@ -38,7 +38,7 @@ def test_restored_at_any_parallelism(everything: Make, epochs: list[tuple[int, l
     assert harness.snapshot().states() == states
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(RECORDS, RECORDS, RECORDS)
 def test_one_to_three_to_two(everything: Make, first: list[Record], second: list[Record], third: list[Record]) -> None:
     one, three, two = everything(), everything(parallelism=3), everything(parallelism=2)

@@ -79,7 +79,7 @@ class Run:
 
 
 @pytest.mark.parametrize("windows", STREAMS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(data=st.data(), behind=st.sampled_from([0, 3, 8]))
 def test_one_epoch_or_many(windows: str, behind: int, data: Any) -> None:
     if windows == "early":  # before a window is complete, what has come depends on the order in which it came

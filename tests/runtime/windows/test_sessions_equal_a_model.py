@@ -108,7 +108,7 @@ cuts = st.lists(between, min_size=8, max_size=8)
 
 
 @pytest.mark.parametrize("how", ["process", "aggregate", "evicted"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(epochs=epochs, lateness=st.sampled_from([0, 0, 7, 40]), cuts=cuts)
 def test_sessions_are_those_of_the_model(
     how: str, epochs: list[Any], lateness: int, cuts: list[tuple[str, int]]
