@@ -166,6 +166,14 @@ class NullAndDefaultSuite(StateLogSuite):
         harness.everywhere(descriptor, lambda at: same(at("a").value(), 42))
         assert harness.backend.rows == 0
 
+    def test_edge_a_default_of_none_is_none(self) -> None:
+        descriptor, harness = ValueStateDescriptor("v", "string", None), self.harness()
+        harness.everywhere(descriptor, lambda at: same(at("a").value(), None))
+        harness.state(descriptor).update("x")
+        harness.everywhere(descriptor, lambda at: same(at("a").value(), "x"))
+        harness.state(descriptor).clear()
+        harness.everywhere(descriptor, lambda at: same(at("a").value(), None))
+
     def test_edge_a_value_equal_to_the_default_is_a_value(self) -> None:
         """It is stored, and stays when the next release has another default."""
         harness = self.harness()

@@ -1,0 +1,6 @@
+"""What several tests of this folder share is in `listed.py`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
