@@ -37,6 +37,7 @@ LakestateError
 │   ├── MissingAckError
 │   ├── ReadOnlyStateError
 │   ├── BroadcastDivergenceError
+│   ├── RawStateError
 │   ├── LocalStateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
@@ -214,6 +215,10 @@ class ReadOnlyStateError(EpochError):
 
 class BroadcastDivergenceError(EpochError):
     """Subtasks changed their copies of a broadcast state in different ways."""
+
+
+class RawStateError(EpochError):
+    """A function wrote raw state where it may not: a strange key group, one twice, a closed stream, or too much."""
 
 
 class StopRequestedError(EpochError):

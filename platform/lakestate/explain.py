@@ -93,7 +93,8 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
         head.append("  generated uid: give one, or the state is lost to a job of another shape", style="yellow")
     branch = parent.add(head)
     for state in operator.states:
-        branch.add(Text(f"state {state.name}: {state.shape} of {state.type}"))
+        said = state.type if state.shape == "raw" else f"{state.shape} of {state.type}"
+        branch.add(Text(f"state {state.name}: {said}"))
     for sink in operator.sinks:
         output = "" if sink.output == "main" else f" of side output {sink.output}"
         branch.add(Text(f"sink {sink.uid}{output}: {sink.kind} {sink.table}".rstrip()))

@@ -16,6 +16,8 @@ from state_engine.api.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
     OperatorStateStore,
+    StateInitializationContext,
+    StateSnapshotContext,
 )
 from state_engine.api.co_functions import (
     CoFlatMapFunction,
@@ -47,6 +49,12 @@ from state_engine.api.functions import (
     RuntimeContext,
 )
 from state_engine.api.output_tag import OutputTag
+from state_engine.api.raw_state import (
+    KeyedStateCheckpointOutputStream,
+    KeyGroupStatePartitionStreamProvider,
+    OperatorStateCheckpointOutputStream,
+    StatePartitionStreamProvider,
+)
 from state_engine.api.row import Row
 from state_engine.api.state import (
     AggregatingState,
@@ -97,9 +105,11 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "HashMapStateBackend",
+    "KeyGroupStatePartitionStreamProvider",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateCheckpointOutputStream",
     "KeyedStateStore",
     "ListState",
     "ListStateDescriptor",
@@ -107,6 +117,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateCheckpointOutputStream",
     "OperatorStateStore",
     "OutputTag",
     "PredefinedOptions",
@@ -122,6 +133,9 @@ __all__ = [
     "State",
     "StateBackend",
     "StateDescriptor",
+    "StateInitializationContext",
+    "StatePartitionStreamProvider",
+    "StateSnapshotContext",
     "StateTtlConfig",
     "Time",
     "TimeDomain",

@@ -4,11 +4,18 @@ A `CheckpointedFunction` or a `CheckpointListener` is mixed into any function of
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 from state_engine.api.broadcast import BroadcastState
 from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor
 from state_engine.api.functions import KeyedStateStore
+from state_engine.api.raw_state import (
+    KeyedStateCheckpointOutputStream,
+    KeyGroupStatePartitionStreamProvider,
+    OperatorStateCheckpointOutputStream,
+    StatePartitionStreamProvider,
+)
 from state_engine.api.state import ListState
 
 
@@ -59,6 +66,25 @@ class FunctionInitializationContext(ABC):
         """Returns the store of keyed states; without a key, asking it for one is refused."""
 
 
+class StateInitializationContext(FunctionInitializationContext):
+    """A `FunctionInitializationContext` that gives raw state as well. In Flink only operators get it."""
+
+    @abstractmethod
+    def get_raw_keyed_state_inputs(self) -> Iterable[KeyGroupStatePartitionStreamProvider]:
+        """Returns what the last snapshot wrote for each key group of this subtask, ascending; at any parallelism.
+
+        Raises:
+            JobDefinitionError: The stream has no key.
+        """
+
+    @abstractmethod
+    def get_raw_operator_state_inputs(self) -> Iterable[StatePartitionStreamProvider]:
+        """Returns the subtask's partitions in the order in which they were written.
+
+        At another parallelism the partitions of all subtasks, one behind the other, are cut into even pieces.
+        """
+
+
 class FunctionSnapshotContext(ABC):
     """What a function may know at the end of an epoch."""
 
@@ -78,6 +104,26 @@ class FunctionSnapshotContext(ABC):
         """Returns the epoch's number."""
 
 
+class StateSnapshotContext(FunctionSnapshotContext):
+    """A `FunctionSnapshotContext` that takes raw state as well. In Flink only operators get it.
+
+    A snapshot is complete: raw state that `snapshot_state` does not write is gone. What it writes again as it was costs
+    nothing in the log. Both streams are closed when `snapshot_state` has returned.
+    """
+
+    @abstractmethod
+    def get_raw_keyed_operator_state_output(self) -> KeyedStateCheckpointOutputStream:
+        """Returns the stream for bytes by key group; always the same one.
+
+        Raises:
+            JobDefinitionError: The stream has no key.
+        """
+
+    @abstractmethod
+    def get_raw_operator_state_output(self) -> OperatorStateCheckpointOutputStream:
+        """Returns the stream for bytes of the subtask as a whole; always the same one."""
+
+
 class CheckpointedFunction(ABC):
     """Mixed into a function that keeps something for the subtask as a whole.
 
@@ -88,11 +134,11 @@ class CheckpointedFunction(ABC):
     """
 
     @abstractmethod
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
+    def initialize_state(self, context: StateInitializationContext) -> None:
         """Called once for each instance, in front of `open`: asks for states and fills fields from them."""
 
     @abstractmethod
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: StateSnapshotContext) -> None:
         """Called at the end of every epoch, behind its last record: stores in states what fields hold."""
 
 
@@ -117,4 +163,6 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "OperatorStateStore",
+    "StateInitializationContext",
+    "StateSnapshotContext",
 ]

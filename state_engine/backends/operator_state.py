@@ -14,7 +14,15 @@ from state_engine.api.state import ListState
 from state_engine.api.type_hints import parse_ddl
 from state_engine.backends.broadcast import BroadcastMap
 from state_engine.backends.operator_lists import OperatorList, Slot
-from state_engine.backends.schemas import broadcast_schema, check_names, check_same, operator_schema
+from state_engine.backends.raw_state import RawState
+from state_engine.backends.schemas import (
+    RAW_KEYED,
+    RAW_OPERATOR,
+    broadcast_schema,
+    check_names,
+    check_same,
+    operator_schema,
+)
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.log.evolution import evolve, reported
@@ -23,6 +31,7 @@ from state_engine.log.state_ttl import ALL
 
 Rows = Callable[[StateSchema], Iterable[pa.Table]]
 Changes = list[tuple[StateSchema, pa.Table]]
+_BYTES_PER_ROW = 200  # what an ordinary row takes in a worker's memory
 
 
 class OperatorStateBackend(OperatorStateStore):
@@ -32,33 +41,43 @@ class OperatorStateBackend(OperatorStateStore):
         uid: The operator.
         subtask: Its number.
         parallelism: The operator's parallelism.
+
+    Attributes:
+        raw: What its function writes as bytes: of the subtask as a whole, and by key group.
     """
 
     def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
         self.uid = uid
         self._own = Slot(parallelism, subtask)
+        self.raw = RawState(uid, self._own)
         self._lists: dict[str, OperatorList] = {}
         self._maps: dict[str, BroadcastMap] = {}
         self._restored: dict[str, StateSchema] = {}
         self._load: Rows = lambda _: ()
         self._left_over: set[str] | None = None
+        self._has_raw = False
 
     def attach(self, restored: Iterable[StateSchema], load: Rows) -> None:
         """Says what the log has as of the epoch's predecessor; first before anybody asks for a state.
 
         Args:
             restored: Schemas that the log knows.
-            load: Gives all rows of one state, of all subtasks, oldest first.
+            load: Gives the rows of one state, oldest first: of all subtasks, or of keyed state (which raw keyed state
+                is) those of the subtask's own key groups.
         """
-        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("operator", "broadcast")}
+        known = {s.name: s for s in restored if s.uid == self.uid}
+        raw = known.keys() & {RAW_KEYED, RAW_OPERATOR}
+        self._restored = {n: s for n, s in known.items() if s.kind in ("operator", "broadcast") and n not in raw}
         self._load = load
+        self._has_raw = bool(raw)
+        self.raw.attach(raw, load)
         if self._left_over is None:
             self._left_over = {s.name for s in self._restored.values() if s.kind == "operator"}
 
     @property
     def holds_state(self) -> bool:
         """Whether there is any operator state, asked for or left in the log."""
-        return bool(self._restored or self._lists or self._maps)
+        return bool(self._restored or self._lists or self._maps or self._has_raw or self.raw.schemas)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         return self._list(state_descriptor, union=False)
@@ -123,18 +142,20 @@ class OperatorStateBackend(OperatorStateStore):
 
     @property
     def rows(self) -> int:
-        """Sealed elements of the subtask's own, over all states."""
-        return sum(held.rows for held in self._states())
+        """Sealed elements of the subtask's own, over all states; of raw partitions one per `_BYTES_PER_ROW`."""
+        return sum(held.rows for held in self._states()) + self.raw.bytes_held // _BYTES_PER_ROW
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that were asked for."""
-        return tuple(reported(held.schema, self._restored.get(held.schema.name)) for held in self._states())
+        managed = (reported(held.schema, self._restored.get(held.schema.name)) for held in self._states())
+        return (*managed, *self.raw.schemas)
 
     def statistics(self) -> tuple[StateStatistics, ...]:
         """Sizes of the subtask's own lists as they are sealed, and in subtask 0 of the broadcast states."""
         logged = [held for held in self._states() if isinstance(held, OperatorList) or self._own.subtask == 0]
-        return tuple(StateStatistics(name=one.schema.name, rows=one.rows, keys=min(one.rows, 1)) for one in logged)
+        managed = (StateStatistics(name=one.schema.name, rows=one.rows, keys=min(one.rows, 1)) for one in logged)
+        return (*managed, *self.raw.statistics())
 
     def _states(self) -> list[OperatorList | BroadcastMap]:
         return [*self._lists.values(), *self._maps.values()]
@@ -142,7 +163,8 @@ class OperatorStateBackend(OperatorStateStore):
     def freeze(self, processing_time: int, seq: int) -> Changes:
         """Turns the epoch's changes into rows of the log, and keeps them pending.
 
-        Lists of another parallelism that nobody asked for are cut anew as well.
+        Lists of another parallelism that nobody asked for are cut anew as well. Raw state that `raw` was not given is
+        removed.
 
         Args:
             processing_time: The epoch's, in ms.
@@ -163,7 +185,7 @@ class OperatorStateBackend(OperatorStateStore):
             if rows is not None:
                 changes.append((held.schema, rows))
                 seq += rows.num_rows
-        return changes
+        return [*changes, *self.raw.freeze(processing_time, seq)]
 
     def _take_left_over(self) -> list[OperatorList]:
         names, self._left_over = sorted(self._left_over or ()), set()
@@ -178,6 +200,7 @@ class OperatorStateBackend(OperatorStateStore):
         """The changes that are pending were sealed."""
         for held in self._lists.values():
             held.settle()
+        self.raw.settle()
 
     def follow(self, read: Rows) -> None:
         """Takes from a sealed epoch what the other subtasks changed, where they are seen.

@@ -34,6 +34,9 @@ _SHAPES: list[tuple[type[StateDescriptor], StateShape]] = [
 TIMERS = {TimeDomain.EVENT_TIME: "_event_time_timers", TimeDomain.PROCESSING_TIME: "_processing_time_timers"}
 """Names of the timers' states; no author's state begins with an underscore."""
 
+RAW_KEYED, RAW_OPERATOR = "_raw_keyed_state", "_raw_operator_state"
+"""Names of the states that hold what functions write as bytes; likewise."""
+
 
 def state_schema(uid: str, key: Sequence[Column], descriptor: StateDescriptor) -> StateSchema:
     """Returns the schema of a keyed state; `schema_id` is a digest of its identity and types.
@@ -128,6 +131,16 @@ def broadcast_schema(uid: str, descriptor: MapStateDescriptor) -> StateSchema:
         value=keyed.value,
         declared=keyed.declared,
     )
+
+
+def raw_keyed_schema(uid: str) -> StateSchema:
+    """Returns the schema of an operator's raw keyed state: one value per key group, without key columns."""
+    return _schema(uid=uid, kind="keyed", name=RAW_KEYED, shape="value", key=(), value="binary")
+
+
+def raw_operator_schema(uid: str) -> StateSchema:
+    """Returns the schema of an operator's raw operator state: an operator list state of its partitions."""
+    return _schema(uid=uid, kind="operator", name=RAW_OPERATOR, shape="list", key=(), value="binary")
 
 
 def _refuse_migration(uid: str, descriptor: StateDescriptor) -> None:
@@ -230,12 +243,16 @@ def ttl_of(config: StateTtlConfig | None) -> StateTtl | None:
 
 
 __all__ = [
+    "RAW_KEYED",
+    "RAW_OPERATOR",
     "TIMERS",
     "broadcast_schema",
     "check_names",
     "check_same",
     "declared_changes",
     "operator_schema",
+    "raw_keyed_schema",
+    "raw_operator_schema",
     "state_schema",
     "timer_schema",
     "ttl_of",

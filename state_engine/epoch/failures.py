@@ -10,6 +10,7 @@ from state_engine.errors import (
     LakestateError,
     MissingAckError,
     OutputTypeError,
+    RawStateError,
     ReadOnlyStateError,
     StateMigrationError,
     StateTypeChangedError,
@@ -26,6 +27,7 @@ _KINDS: dict[str, type[LakestateError]] = {
 _FINAL = (
     BroadcastDivergenceError,
     OutputTypeError,
+    RawStateError,
     ReadOnlyStateError,
     StateMigrationError,
     StateTypeChangedError,

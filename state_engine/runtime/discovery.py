@@ -70,7 +70,7 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
         operator_state.get_broadcast_state(declared)
     life = LifeCycle(function, keys, lambda error, _: error)
     try:
-        life.begin(InitializationContext(None, operator_state, context), context)
+        life.begin(InitializationContext(None, operator_state, context, keyed=bool(spec.key)), context)
     except LakestateError:
         raise
     except Exception:

@@ -6,6 +6,7 @@ initialize_state ─> open ─┬─> notify_… ─> timers, records ─> [fini
 ```
 """
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -13,15 +14,23 @@ from typing import Any, NamedTuple
 from state_engine.api.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
     OperatorStateStore,
+    StateInitializationContext,
+    StateSnapshotContext,
 )
 from state_engine.api.functions import Function, KeyedStateStore, RuntimeContext
+from state_engine.api.raw_state import (
+    KeyedStateCheckpointOutputStream,
+    KeyGroupStatePartitionStreamProvider,
+    OperatorStateCheckpointOutputStream,
+    StatePartitionStreamProvider,
+)
 from state_engine.backends.keys import NO_KEY, KeyContext
+from state_engine.backends.operator_state import OperatorStateBackend
 from state_engine.errors import LakestateError
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
+from state_engine.runtime.raw_streams import RawOutputs, no_key
 
 Failed = Callable[[Exception, str], Exception]
 
@@ -38,15 +47,28 @@ class RestoredFrom(NamedTuple):
     timestamp: int
 
 
-class InitializationContext(FunctionInitializationContext):
-    """What an instance gets when it begins."""
+class InitializationContext(StateInitializationContext):
+    """What an instance gets when it begins.
+
+    Args:
+        restored: The epoch that it goes on from.
+        operator_states: States of the subtask as a whole, and raw ones.
+        keyed_states: The others.
+        keyed: Whether there is a key.
+    """
 
     def __init__(
-        self, restored: RestoredFrom | None, operator_states: OperatorStateStore, keyed_states: KeyedStateStore
+        self,
+        restored: RestoredFrom | None,
+        operator_states: OperatorStateBackend,
+        keyed_states: KeyedStateStore,
+        *,
+        keyed: bool,
     ) -> None:
         self._restored = restored
         self._operator_states = operator_states
         self._keyed_states = keyed_states
+        self._keyed = keyed
 
     def is_restored(self) -> bool:
         return self._restored is not None
@@ -63,14 +85,31 @@ class InitializationContext(FunctionInitializationContext):
     def get_keyed_state_store(self) -> KeyedStateStore:
         return self._keyed_states
 
+    def get_raw_keyed_state_inputs(self) -> Iterable[KeyGroupStatePartitionStreamProvider]:
+        if not self._keyed:
+            raise no_key(self._operator_states.uid)
+        held = self._operator_states.raw.keyed()
+        return [KeyGroupStatePartitionStreamProvider(io.BytesIO(data), group) for group, data in held.items()]
 
-class SnapshotContext(FunctionSnapshotContext):
-    """What an instance gets at the end of an epoch."""
+    def get_raw_operator_state_inputs(self) -> Iterable[StatePartitionStreamProvider]:
+        return [StatePartitionStreamProvider(io.BytesIO(data)) for data in self._operator_states.raw.partitions()]
 
-    def __init__(self, checkpoint_id: int, epoch: int, timestamp: int) -> None:
+
+class SnapshotContext(StateSnapshotContext):
+    """What an instance gets at the end of an epoch.
+
+    Args:
+        checkpoint_id: Id of the checkpoint that covers the epoch.
+        epoch: Its number.
+        timestamp: Its processing time, in ms.
+        raw: Takes raw state.
+    """
+
+    def __init__(self, checkpoint_id: int, epoch: int, timestamp: int, raw: RawOutputs) -> None:
         self._checkpoint_id = checkpoint_id
         self._epoch = epoch
         self._timestamp = timestamp
+        self._raw = raw
 
     def get_checkpoint_id(self) -> int:
         return self._checkpoint_id
@@ -80,6 +119,12 @@ class SnapshotContext(FunctionSnapshotContext):
 
     def get_epoch(self) -> int:
         return self._epoch
+
+    def get_raw_keyed_operator_state_output(self) -> KeyedStateCheckpointOutputStream:
+        return self._raw.keyed
+
+    def get_raw_operator_state_output(self) -> OperatorStateCheckpointOutputStream:
+        return self._raw.partitions
 
 
 class LifeCycle:
@@ -103,7 +148,7 @@ class LifeCycle:
         """Whether the function keeps in its fields what it stored, so that they must not fall behind its states."""
         return isinstance(self._authors, CheckpointedFunction)
 
-    def begin(self, context: FunctionInitializationContext, runtime: RuntimeContext) -> None:
+    def begin(self, context: StateInitializationContext, runtime: RuntimeContext) -> None:
         """Initialises the function's state and opens it."""
         self._begun = True
         if isinstance(self._authors, CheckpointedFunction):
@@ -127,7 +172,7 @@ class LifeCycle:
         with self._called("finish()"):
             return list(self._function.finish() or ())
 
-    def snapshot(self, context: FunctionSnapshotContext) -> None:
+    def snapshot(self, context: StateSnapshotContext) -> None:
         """Lets the function store what its fields hold."""
         if isinstance(self._authors, CheckpointedFunction):
             with self._called("snapshot_state()"):

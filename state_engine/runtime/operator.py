@@ -17,7 +17,7 @@ from state_engine.backends.operator_state import Changes, OperatorStateBackend
 from state_engine.backends.schemas import check_names
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.errors import LocalStateError
-from state_engine.key_groups import range_of
+from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
@@ -25,6 +25,7 @@ from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
 from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
 from state_engine.runtime.lifecycle import InitializationContext, LifeCycle, RestoredFrom, SnapshotContext
 from state_engine.runtime.outputs import OutputValueError
+from state_engine.runtime.raw_streams import RawOutputs
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import reader, row_maker
 
@@ -92,7 +93,8 @@ class Operator:
         Raises:
             OperatorFailure: Its `initialize_state` or `open` raised.
         """
-        self.life.begin(InitializationContext(restored, self.operator_state, self.runtime), self.runtime)
+        keyed = self.backend is not None
+        self.life.begin(InitializationContext(restored, self.operator_state, self.runtime, keyed=keyed), self.runtime)
 
     def renew(self, function: Function) -> None:
         """Puts another copy of the function, not begun yet, over the keyed state that is there."""
@@ -211,13 +213,24 @@ class Operator:
         Raises:
             OperatorFailure: The function's `snapshot_state` raised.
             StateValueError: A value does not fit its state's type.
-            LakestateError: State was written where it may not be, or one name is used for two kinds of state.
+            LakestateError: State was written where it may not be, or one name is used for two kinds of state, or raw
+                state was written wrongly.
         """
         now = self.time.processing_time
-        self.life.snapshot(SnapshotContext(checkpoint_id, epoch, now))
+        raw = RawOutputs(self.spec.uid, self.backend.key_groups if self.backend is not None else None)
+        try:
+            self.life.snapshot(SnapshotContext(checkpoint_id, epoch, now, raw))
+        finally:
+            self.operator_state.raw.write(raw.end())
         check_names(self.schemas)
         changes = self.backend.freeze(now) if self.backend is not None else []
         return [*changes, *self.operator_state.freeze(now, sum(rows.num_rows for _, rows in changes))]
+
+    def range_of(self, schema: StateSchema) -> KeyGroupRange:
+        """Returns which rows of a state `operator_state` needs: of all subtasks, or of its own key groups."""
+        if schema.kind == "keyed" and self.backend is not None:
+            return self.backend.key_groups
+        return KeyGroupRange(0, self.spec.max_parallelism - 1)
 
     def settle(self) -> None:
         """The changes that `end` gave were sealed."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from state_engine.backends.schemas import RAW_KEYED, RAW_OPERATOR
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.outputs import MAIN
@@ -24,6 +25,9 @@ from state_engine.spark.schemas import ddl_of
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
+
+
+_RAW = {RAW_KEYED: "bytes by key group", RAW_OPERATOR: "bytes in partitions"}
 
 
 class SourcePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +56,11 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that the function's `open()` asks for."""
+    """A state that the function's `initialize_state()` or `open()` asks for.
+
+    `shape` is `raw` for what a function writes as bytes; such a state is known here if `initialize_state()` reads it
+    also where nothing was restored.
+    """
 
     name: str
     kind: str
@@ -138,8 +146,9 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
             StatePlan(
                 name=state.name,
                 kind=state.kind,
-                shape=state.shape,
-                type=f"{state.user_key} → {state.value}" if state.user_key is not None else state.value,
+                shape="raw" if state.name in _RAW else state.shape,
+                type=_RAW.get(state.name)
+                or (f"{state.user_key} → {state.value}" if state.user_key is not None else state.value),
             )
             for state in node.states
         ),

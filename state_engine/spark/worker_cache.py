@@ -346,8 +346,10 @@ def _attach(cached: Cached, plan: EpochPlan) -> None:
 def _attach_operator_state(operator: Operator, plan: EpochPlan) -> None:
     head = _predecessor(plan)
     if head is not None:
-        every_subtask = KeyGroupRange(0, operator.spec.max_parallelism - 1)
-        operator.operator_state.attach(head.manifest.schemas, _loader(plan, head, every_subtask))
+        found = head
+        operator.operator_state.attach(
+            found.manifest.schemas, lambda schema: _loader(plan, found, operator.range_of(schema))(schema)
+        )
 
 
 def _loader(

@@ -197,8 +197,9 @@ class OperatorInstances:
         backend.attach(self._log.schemas, self._log.loader(backend.key_groups), OperatorTime(*self._sealed))
 
     def _attach_operator_state(self, operator: Operator) -> None:
-        every_subtask = KeyGroupRange(0, self._spec.max_parallelism - 1)
-        operator.operator_state.attach(self._log.schemas, self._log.loader(every_subtask))
+        operator.operator_state.attach(
+            self._log.schemas, lambda schema: self._log.loader(operator.range_of(schema))(schema)
+        )
 
     def _end(self, operator: Operator) -> Changes:
         """E5."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from state_engine.api.timers import TimeDomain
 from state_engine.api.type_hints import parse_ddl
 from state_engine.backends.keys import KeyCodec, join_entries
-from state_engine.backends.schemas import TIMERS
+from state_engine.backends.schemas import RAW_KEYED, RAW_OPERATOR, TIMERS
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.errors import StateTypeChangedError
 from state_engine.key_groups import KeyGroupRange
@@ -44,7 +44,7 @@ class OperatorSubtaskState:
         aggregating states have their accumulators. A key of several columns is a tuple. Rows that a function put as
         dataclasses or tuples are `Row`s here: the log does not know a Python class.
         """
-        keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed"]
+        keyed = [name for name, schema in self._schemas.items() if schema.kind == "keyed" and name != RAW_KEYED]
         return {name: _contents(self._schemas[name], self._tables[name]) for name in keyed}
 
     def broadcast_states(self) -> dict[str, dict[Any, Any]]:
@@ -62,16 +62,20 @@ class OperatorSubtaskState:
 
         Without the empty ones behind the last that holds something.
         """
-        found: dict[str, list[list[Any]]] = {}
-        for name, schema in self._schemas.items():
-            if schema.kind == "operator":
-                table = self._tables[name]
-                subtasks: list[int] = table.column(KEY_GROUP).to_numpy().tolist()
-                lists: list[list[Any]] = [[] for _ in range(max(subtasks, default=-1) + 1)]
-                for subtask, value in zip(subtasks, _values(schema, table), strict=True):
-                    lists[subtask].append(value)
-                found[name] = lists
-        return found
+        lists = [s for s in self._schemas.values() if s.kind == "operator" and s.name != RAW_OPERATOR]
+        return {schema.name: _lists(schema, self._tables[schema.name]) for schema in lists}
+
+    def raw_keyed_state(self) -> dict[int, bytes]:
+        """Returns the bytes of the raw keyed state, by key group."""
+        if RAW_KEYED not in self._tables:
+            return {}
+        table = self._tables[RAW_KEYED]
+        values = _values(self._schemas[RAW_KEYED], table)
+        return dict(zip(table.column(KEY_GROUP).to_numpy().tolist(), values, strict=True))
+
+    def raw_operator_state(self) -> list[list[bytes]]:
+        """Returns the partitions of the raw operator state, subtask by subtask, as `operator_states` does lists."""
+        return _lists(self._schemas[RAW_OPERATOR], self._tables[RAW_OPERATOR]) if RAW_OPERATOR in self._tables else []
 
     def timers(self, domain: TimeDomain) -> dict[Any, list[int]]:
         """Returns the times of the registered timers of a clock, ascending, by key."""
@@ -105,6 +109,14 @@ class OperatorSubtaskState:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}: {table.num_rows} rows" for name, table in self._tables.items())
         return f"OperatorSubtaskState({sizes})"
+
+
+def _lists(schema: StateSchema, table: pa.Table) -> list[list[Any]]:
+    subtasks: list[int] = table.column(KEY_GROUP).to_numpy().tolist()
+    lists: list[list[Any]] = [[] for _ in range(max(subtasks, default=-1) + 1)]
+    for subtask, value in zip(subtasks, _values(schema, table), strict=True):
+        lists[subtask].append(value)
+    return lists
 
 
 def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:

@@ -35,7 +35,8 @@ def _run(harness: KeyedOneInputStreamOperatorTestHarness, records: list[Any]) ->
     harness.clear_output()
     harness.process_elements(records)
     snapshot = harness.snapshot()
-    return harness.extract_output_values(), (snapshot.states(), snapshot.operator_states())
+    raw = snapshot.raw_keyed_state(), snapshot.raw_operator_state()
+    return harness.extract_output_values(), (snapshot.states(), snapshot.operator_states(), *raw)
 
 
 __all__ = ["check_restorable"]

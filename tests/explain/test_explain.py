@@ -14,7 +14,14 @@ from typer import Typer
 from typer.testing import CliRunner, Result
 
 from lakestate.explain import _tree, explain
-from state_engine.api import CoMapFunction, KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.api import (
+    CheckpointedFunction,
+    CoMapFunction,
+    KeyedProcessFunction,
+    StateInitializationContext,
+    Types,
+    ValueStateDescriptor,
+)
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
 from state_engine.spark.dry import DrySession, NeedsSparkError
 from state_engine.spark.explain import explain_job
@@ -101,6 +108,27 @@ def test_several_streams_and_what_stands_between(recwarn: pytest.WarningsRecorde
     assert [(sink.kind, sink.uid) for sink in last.sinks] == [
         ("MemorySink", "out"),
         ("DiscardingSink", f"{last.uid}.main.1"),
+    ]
+
+
+class Raw(Count, CheckpointedFunction):
+    def initialize_state(self, context: StateInitializationContext) -> None:
+        assert not [*context.get_raw_keyed_state_inputs(), *context.get_raw_operator_state_inputs()]
+
+    def snapshot_state(self, context: Any) -> None: ...
+
+
+def test_raw_states_are_shown_as_such() -> None:
+    job = StreamJob("raw", root="/tmp/x")
+    stream = job.from_stream(DrySession().readStream.schema("k string").csv("y"))
+    stream.key_by("k").process(Raw(), "k string, n bigint", uid="raw").sink_to(MemorySink("m"), uid="out")
+    console = Console(file=io.StringIO(), width=200)
+    console.print(_tree(explain_job(job)))
+    lines = [line.strip("│├└─ ") for line in console.file.getvalue().splitlines()]
+    assert lines[3:6] == [
+        "state count: value of bigint",
+        "state _raw_keyed_state: bytes by key group",
+        "state _raw_operator_state: bytes in partitions",
     ]
 
 

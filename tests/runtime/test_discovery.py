@@ -8,11 +8,14 @@ import pytest
 from pyspark import cloudpickle
 
 from state_engine.api import (
+    CheckpointedFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ProcessFunction,
     RuntimeContext,
+    StateInitializationContext,
+    StateSnapshotContext,
     Types,
     ValueStateDescriptor,
 )
@@ -49,6 +52,21 @@ def test_states_are_found_on_a_copy(spec: Any) -> None:
 
 def test_a_function_without_states(spec: Any) -> None:
     assert discover_states(spec(Base()), sent) == ()
+
+
+class Raw(Base, CheckpointedFunction):
+    def initialize_state(self, context: StateInitializationContext) -> None:
+        self.keyed = list(context.get_raw_keyed_state_inputs())
+        self.partitions = list(context.get_raw_operator_state_inputs())
+
+    def snapshot_state(self, context: StateSnapshotContext) -> None: ...
+
+
+def test_raw_states_that_are_read_are_found(spec: Any) -> None:
+    keyed, partitions = discover_states(spec(Raw()), sent)
+    assert (keyed.name, keyed.kind, keyed.shape) == ("_raw_keyed_state", "keyed", "value")
+    assert (partitions.name, partitions.kind, partitions.shape) == ("_raw_operator_state", "operator", "list")
+    assert [(schema.key, schema.value) for schema in (keyed, partitions)] == [((), "binary")] * 2
 
 
 class Needing(Base):
