@@ -1,7 +1,10 @@
-"""A function with a state of each kind, in a harness."""
+"""A function with a state of each kind, in a harness; a backend on a disk that is fast."""
 
-from collections.abc import Callable, Iterable
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from state_engine.api import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -74,3 +78,20 @@ def make(**given: Any) -> KeyedOneInputStreamOperatorTestHarness:
 @pytest.fixture(scope="session")
 def everything() -> Callable[..., KeyedOneInputStreamOperatorTestHarness]:
     return make
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where the machine has one: databases sync their files."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def rocksdb(disk: Path) -> EmbeddedRocksDBStateBackend:
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(disk / "databases"))
+    return backend

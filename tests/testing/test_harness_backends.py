@@ -2,7 +2,6 @@
 
 import gc
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from state_engine.api import (
     BroadcastProcessFunction,
-    EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -31,23 +29,6 @@ from state_engine.testing import (
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 Make = Callable[..., Any]
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where the machine has one: databases sync their files."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def rocksdb(disk: Path) -> EmbeddedRocksDBStateBackend:
-    backend = EmbeddedRocksDBStateBackend()
-    backend.set_db_storage_paths(str(disk / "databases"))
-    return backend
 
 
 def files(folder: Path) -> list[str]:

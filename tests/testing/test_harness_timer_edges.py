@@ -51,13 +51,22 @@ class Does(KeyedProcessFunction):
         yield ctx.get_current_key(), f"{clock} {timestamp}"
 
 
-def harness(**given: Any) -> KeyedOneInputStreamOperatorTestHarness:
-    return KeyedOneInputStreamOperatorTestHarness(
-        Does(), "k", "k string, what string", "k string, said string", **given
-    )
+Harness = KeyedOneInputStreamOperatorTestHarness
 
 
-def said(run: KeyedOneInputStreamOperatorTestHarness) -> list[str]:
+@pytest.fixture(params=["heap", "rocksdb"])
+def harness(request: pytest.FixtureRequest) -> Any:
+    """Makes harnesses, over either backend."""
+    backend = request.getfixturevalue("rocksdb") if request.param == "rocksdb" else "heap"
+
+    def make(parallelism: int = 1) -> Harness:
+        columns = ("k string, what string", "k string, said string")
+        return Harness(Does(), "k", *columns, parallelism=parallelism, state_backend=backend)
+
+    return make
+
+
+def said(run: Harness) -> list[str]:
     """What was emitted since the last time, without records."""
     found = [f"{key} {what}" for key, what in run.extract_output_values() if what != "record"]
     run.clear_output()
@@ -65,10 +74,10 @@ def said(run: KeyedOneInputStreamOperatorTestHarness) -> list[str]:
 
 
 @pytest.fixture(params=[False, True], ids=["warm", "restored"])
-def go_on(request: pytest.FixtureRequest) -> Any:
+def go_on(request: pytest.FixtureRequest, harness: Any) -> Any:
     """From a harness to the one to go on with: the same, or one restored at another parallelism."""
 
-    def again(run: KeyedOneInputStreamOperatorTestHarness) -> KeyedOneInputStreamOperatorTestHarness:
+    def again(run: Harness) -> Harness:
         if not request.param:
             return run
         restored = harness(parallelism=2)
@@ -79,7 +88,7 @@ def go_on(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(("clock", "advance"), [("e", "process_watermark"), ("p", "set_processing_time")])
-def test_a_timer_may_set_itself_again_and_fires_in_the_same_turn(clock: str, advance: str) -> None:
+def test_a_timer_may_set_itself_again_and_fires_in_the_same_turn(harness: Any, clock: str, advance: str) -> None:
     with harness() as run:
         run.process_element(("a", f"{clock} 5 then {clock} 5 x2"))
         getattr(run, advance)(5)
@@ -89,14 +98,14 @@ def test_a_timer_may_set_itself_again_and_fires_in_the_same_turn(clock: str, adv
 
 
 @pytest.mark.parametrize(("clock", "advance"), [("e", "process_watermark"), ("p", "set_processing_time")])
-def test_a_timer_set_in_the_past_by_a_timer_fires_in_the_same_turn(clock: str, advance: str) -> None:
+def test_a_timer_set_in_the_past_by_a_timer_fires_in_the_same_turn(harness: Any, clock: str, advance: str) -> None:
     with harness() as run:
         run.process_elements([("a", f"{clock} 5, {clock} 7 then {clock} 2")])
         getattr(run, advance)(9)
         assert said(run) == [f"a {clock} 5", f"a {clock} 2", f"a {clock} 7"]
 
 
-def test_a_chain_of_timers_leaves_one_at_a_time(go_on: Any) -> None:
+def test_a_chain_of_timers_leaves_one_at_a_time(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_element(("a", "p 10 then p 20"))
     run = go_on(run)
@@ -107,7 +116,7 @@ def test_a_chain_of_timers_leaves_one_at_a_time(go_on: Any) -> None:
         run = go_on(run)
 
 
-def test_an_earlier_timer_set_later_fires_first(go_on: Any) -> None:
+def test_an_earlier_timer_set_later_fires_first(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_element(("a", "p 20"))
     run.process_element(("a", "p 10"))
@@ -118,7 +127,7 @@ def test_an_earlier_timer_set_later_fires_first(go_on: Any) -> None:
     assert said(run) == ["a p 20"]
 
 
-def test_deleted_and_set_again_it_fires_once(go_on: Any) -> None:
+def test_deleted_and_set_again_it_fires_once(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_elements([("a", "e 5"), ("a", "-e 5, e 5"), ("b", "e 5, -e 5")])
     run = go_on(run)
@@ -129,7 +138,7 @@ def test_deleted_and_set_again_it_fires_once(go_on: Any) -> None:
     assert said(run) == []
 
 
-def test_one_clock_does_not_delete_for_the_other(go_on: Any) -> None:
+def test_one_clock_does_not_delete_for_the_other(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_elements([("a", "e 5, p 5, -p 5"), ("b", "e 5, p 5, -e 5")])
     run = go_on(run)
@@ -138,7 +147,7 @@ def test_one_clock_does_not_delete_for_the_other(go_on: Any) -> None:
     assert said(run) == ["a e 5", "b p 5"]
 
 
-def test_a_key_deletes_its_own_timers_only(go_on: Any) -> None:
+def test_a_key_deletes_its_own_timers_only(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_element(("a", "e 5, p 5"))
     run = go_on(run)
@@ -148,7 +157,7 @@ def test_a_key_deletes_its_own_timers_only(go_on: Any) -> None:
     assert said(run) == ["a e 5", "a p 5"]
 
 
-def test_times_before_1970_and_the_ends_of_time(go_on: Any) -> None:
+def test_times_before_1970_and_the_ends_of_time(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_elements([("a", f"e {MAX}, e -5, e 0"), ("b", f"e {MIN + 1}")])
     run = go_on(run)
@@ -160,7 +169,7 @@ def test_times_before_1970_and_the_ends_of_time(go_on: Any) -> None:
     assert said(run) == [f"a e {MAX}"]
 
 
-def test_null_and_empty_keys_have_timers(go_on: Any) -> None:
+def test_null_and_empty_keys_have_timers(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_elements([(None, "e 5"), ("", "e 5"), ("a", "e 5")])
     run = go_on(run)
@@ -169,7 +178,7 @@ def test_null_and_empty_keys_have_timers(go_on: Any) -> None:
     assert sorted(said(run)) == [" e 5", "None e 5", "a e 5"]
 
 
-def test_what_is_overdue_at_a_restore_fires_with_the_first_epoch() -> None:
+def test_what_is_overdue_at_a_restore_fires_with_the_first_epoch(harness: Any) -> None:
     with harness() as before:
         before.process_elements([("a", "p 10"), ("b", "p 20"), ("c", "p 99")])
         snapshot = before.snapshot()
@@ -182,7 +191,7 @@ def test_what_is_overdue_at_a_restore_fires_with_the_first_epoch() -> None:
         assert run.num_processing_time_timers() == 1
 
 
-def test_a_watermark_that_stands_still_fires_nothing_twice(go_on: Any) -> None:
+def test_a_watermark_that_stands_still_fires_nothing_twice(harness: Any, go_on: Any) -> None:
     run = harness()
     run.process_element(("a", "e 5"))
     run.process_watermark(5)
