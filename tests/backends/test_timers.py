@@ -1,13 +1,19 @@
 """Timers of one clock against a plain model: a dict of times per key, and what was sealed of it."""
 
+import os
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state_engine.api import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerQueue
 from state_engine.key_groups import KeyGroupRange
 from state_engine.serialization.types import parse_columns
@@ -26,10 +32,13 @@ def make_backend() -> HeapKeyedStateBackend:
 class TimersMachine(RuleBasedStateMachine):
     """A warm backend, a second one that catches up by the log alone, and the model."""
 
+    def make(self) -> Any:
+        return make_backend()
+
     @initialize()
     def begin(self) -> None:
         self.log: list[Any] = []
-        self.warm, self.other = make_backend(), make_backend()
+        self.warm, self.other = self.make(), self.make()
         for backend in (self.warm, self.other):
             backend.timers(DOMAIN)
         self.sealed: set[tuple[Any, int]] = set()
@@ -82,7 +91,7 @@ class TimersMachine(RuleBasedStateMachine):
 
     @rule()
     def restore(self) -> None:
-        fresh = make_backend()
+        fresh = self.make()
         schemas = {schema.name: schema for schema, _ in self.log}
         fresh.attach(schemas.values(), lambda wanted: (rows for s, rows in self.log if s.name == wanted.name))
         self.warm, self.now = fresh, set(self.sealed)
@@ -95,7 +104,36 @@ class TimersMachine(RuleBasedStateMachine):
             assert self.other.timers(DOMAIN).rows == len(self.sealed)
 
 
+class RocksDBTimersMachine(TimersMachine):
+    """The same with queues in a database, which writes each sealed epoch at once, as a worker does."""
+
+    def make(self) -> Any:
+        if not hasattr(self, "folder"):
+            memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+            self.folder, self.opened = tempfile.TemporaryDirectory(dir=memory), []
+        self.opened.append(LocalDatabase(Path(self.folder.name) / str(len(self.opened)), Tuning()))
+        codec = KeyCodec(parse_columns("k string"), M)
+        key_groups = KeyGroupRange(0, M - 1)
+        backend = RocksDBKeyedStateBackend("op", codec, key_groups, KeyContext(), OperatorTime(), self.opened[-1])
+        backend.attach((), lambda _: iter(()), OperatorTime())
+        return backend
+
+    @rule()
+    def seal(self) -> None:
+        super().seal()
+        self.warm.commit("sealed")
+        assert sorted(self.warm.timers(DOMAIN).timer_copy.read(), key=repr) == sorted(self.sealed, key=repr)
+
+    def teardown(self) -> None:
+        for database in getattr(self, "opened", ()):
+            database.close()
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+
 TestTimers = TimersMachine.TestCase
+TestRocksDBTimers = RocksDBTimersMachine.TestCase
+TestRocksDBTimers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 
 
 def test_a_queue_tells_whether_it_changed() -> None:
