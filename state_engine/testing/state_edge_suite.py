@@ -63,6 +63,11 @@ def _refuses(call: Callable[[], object], *kinds: type[Exception]) -> None:
     raise AssertionError(f"none of {kinds} was raised")
 
 
+def _sealed(harness: StateHarness) -> StateHarness:
+    harness.seal()
+    return harness
+
+
 class SideBySideSuite(StateLogSuite):
     """Several states of one operator, keys that come and go."""
 
@@ -83,7 +88,7 @@ class SideBySideSuite(StateLogSuite):
                 write(harness.state(descriptor, "b"))
             harness.seal()
             harness.state(cleared).clear()
-            for place in (harness, self._sealed(harness), harness.reopened()):
+            for place in (harness, _sealed(harness), harness.reopened()):
                 for descriptor, _, read, full, empty in ALL:
                     assert read(place.state(descriptor)) == (empty if descriptor is cleared else full)
                     assert read(place.state(descriptor, "b")) == full
@@ -143,11 +148,6 @@ class SideBySideSuite(StateLogSuite):
         harness.seal()
         assert [snapshot.state(COUNT, key).value() for key in (0, 5, 9, 11)] == [0, 5, 9, None]
         assert [harness.state(COUNT, key).value() for key in (0, 5, 9, 11)] == [0, 6, 10, 12]
-
-    @staticmethod
-    def _sealed(harness: StateHarness) -> StateHarness:
-        harness.seal()
-        return harness
 
 
 class NullAndDefaultSuite(StateLogSuite):
@@ -219,6 +219,29 @@ class NullAndDefaultSuite(StateLogSuite):
             harness.state(counted).add(value)
         harness.everywhere(either, lambda at: same(at("a").get(), 7))
         harness.everywhere(counted, lambda at: same(at("a").get(), "3 added"))
+
+    def test_edge_nulls_of_every_type(self) -> None:
+        """An element, a value of an entry and a user key may be null; a value and a folded one then are none."""
+        nested = ["array<int>", "map<string,int>", "array<struct<a:int>>"]
+        for hint in ["bigint", "string", "boolean", "double", "binary", "date", "struct<a:int,b:string>", *nested]:
+            harness = self.harness()
+            value, listed = ValueStateDescriptor("v", hint), ListStateDescriptor("l", hint)
+            entries, keys = MapStateDescriptor("m", "string", hint), MapStateDescriptor("k", hint, "int")
+            last = ReducingStateDescriptor("r", lambda old, new: new, hint)
+            harness.state(value).update(None)
+            harness.state(last).add(None)
+            harness.state(listed).add_all([None, None])
+            harness.state(entries).put("x", None)
+            expected: list[Any] = [None, None, [None, None], {"x": None}]
+            if hint not in nested:
+                harness.state(keys).put(None, 1)
+                expected.append({None: 1})
+            for place in (harness, _sealed(harness), harness.reopened()):
+                found = [place.state(value).value(), place.state(last).get(), list(place.state(listed).get())]
+                found.extend(
+                    dict(place.state(m).items()) for m in ((entries, keys) if hint not in nested else [entries])
+                )
+                assert found == expected, hint
 
     def test_edge_a_function_that_raises_leaves_the_state_as_it_was(self) -> None:
         harness = self.harness()

@@ -79,6 +79,11 @@ def _merge(harness: StateHarness, descriptor: StateDescriptor, key: str, target:
     merge_entries(_state(harness, descriptor), harness.context, Namespaced(key, target), places)
 
 
+def _after_seal(harness: StateHarness) -> StateHarness:
+    harness.seal()
+    return harness
+
+
 class MergingStateSuite(StateLogSuite):
     """List, reducing and aggregating state that moves between namespaces."""
 
@@ -87,7 +92,7 @@ class MergingStateSuite(StateLogSuite):
             for key in NUMBERS:
                 _merge(harness, descriptor, key, "w1", "w2", "w3")
                 assert harness.context.entry == Namespaced(key, "w1"), "the target is current"
-            for place in (harness, self._after_seal(harness), harness.reopened()):
+            for place in (harness, _after_seal(harness), harness.reopened()):
                 for key, windows in NUMBERS.items():
                     given = [number for numbers in windows.values() for number in numbers]
                     found = []
@@ -112,7 +117,7 @@ class MergingStateSuite(StateLogSuite):
 
     def test_merge_that_was_not_sealed_never_happened(self) -> None:
         for descriptor, read, expected, harness in self._placed():
-            self._after_seal(harness)
+            _after_seal(harness)
             _merge(harness, descriptor, "in one source", "w1", "w2", "w3")
             harness.backend.freeze(0)
             harness.backend.forget()
@@ -147,12 +152,7 @@ class MergingStateSuite(StateLogSuite):
                         for number in numbers:
                             harness.at(key, window)
                             _state(harness, descriptor).add(number)
-                yield descriptor, read, expected, self._after_seal(harness) if seal else harness
-
-    @staticmethod
-    def _after_seal(harness: StateHarness) -> StateHarness:
-        harness.seal()
-        return harness
+                yield descriptor, read, expected, _after_seal(harness) if seal else harness
 
     def _written_at_several_times(self, descriptor: StateDescriptor, restore: bool) -> StateHarness:
         """Adds 1 to three windows at 0 ms, 10 to two at 120, 100 to one at 150; it is 230 ms then."""
