@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LINKED = ("assets", "resources", "examples")
 LONGEST_FILE = 500
 LONGEST_ROOM_README = 20
-GENERATED = {"requirements.lock", "requirements-bootstrap.txt"}
+GENERATED = {"requirements.lock", "requirements-bootstrap.txt", "tests/flink/pyflink_api.txt"}
 
 
 @pytest.fixture(scope="module")
