@@ -80,12 +80,19 @@ def run_running_count(
 def run_worker_memory(
     json: Json = None,
     check: Check = False,
-    keys: Annotated[str, typer.Option(help="Number of keys, all subtasks together.")] = "2m",
+    keys: Annotated[
+        str, typer.Option(help="Number of keys on the heap, all subtasks together; RocksDB has a fifth.")
+    ] = "2m",
+    backends: Annotated[str, typer.Option(help="Which state backends.")] = ",".join(worker_memory.BACKENDS),
+    memory_mb: Annotated[
+        int, typer.Option(min=8, help="What RocksDB may use for block cache and write buffers in one worker, in MiB.")
+    ] = worker_memory.MEMORY_MB,
     work: Work = None,
 ) -> None:
-    """The memory of a Python worker with a million keys of three numbers per subtask."""
+    """The memory of a Python worker: a million keys of three numbers on the heap, 100 MiB in RocksDB."""
+    chosen = names(backends, worker_memory.BACKENDS)
     with folder_at(work) as folder:
-        finish(worker_memory.measure(folder, tell, count(keys)), json, check)
+        finish(worker_memory.measure(folder, tell, count(keys), chosen, memory_mb), json, check)
 
 
 @app.command("state_backends")

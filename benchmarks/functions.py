@@ -1,8 +1,16 @@
 """Lakestate's functions. Python workers import this module, so it imports nothing that they could do without."""
 
+from hashlib import shake_128
 from typing import Any
 
 from state_engine.api import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+
+WIDTH = 512
+
+
+def wide_text(key: int) -> bytes:
+    """Returns the `WIDTH` bytes that belong to a key, of which no two are alike and none can be compressed."""
+    return shake_128(key.to_bytes(8, "big")).digest(WIDTH)
 
 
 class RunningCount(KeyedProcessFunction):
@@ -27,4 +35,17 @@ class ThreeNumbers(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
         n, total, largest = self.numbers.value() or (0, 0, value.v)
         self.numbers.update((n + 1, total + value.v, max(largest, value.v)))
+        return []
+
+
+class WideNumbers(KeyedProcessFunction):
+    """Keeps the three numbers of a key beside a text that is far larger than they are."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        numbers = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+        self.numbers = runtime_context.get_state(ValueStateDescriptor("numbers", numbers))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        n, total, largest, text = self.numbers.value() or (0, 0, value.v, wide_text(value.k))
+        self.numbers.update((n + 1, total + value.v, max(largest, value.v), text))
         return []

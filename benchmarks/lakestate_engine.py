@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.epochs import EpochEnds
-from benchmarks.functions import RunningCount, ThreeNumbers
-from benchmarks.model import WORKER_MEMORY, Case, Outcome
+from benchmarks.functions import RunningCount, ThreeNumbers, WideNumbers
+from benchmarks.model import CONTENDERS, WORKER_MEMORY, Case, Outcome
 from benchmarks.spark_engine import MEMORY, read_stream
+from state_engine.api import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 from state_engine.inspect import read_state
 from state_engine.spark import DiscardingSink, StreamJob, local_session
 
@@ -27,10 +28,13 @@ def run(case: Case) -> Outcome:
     ends = EpochEnds()
     spark.streams.addListener(ends)
     root = str(Path(case.work) / "root")
-    job = StreamJob(JOB, root=root, parallelism=case.parallelism, max_parallelism=128)
+    job = StreamJob(
+        JOB, root=root, parallelism=case.parallelism, max_parallelism=128, state_backend=state_backend(case)
+    )
     keyed = job.from_stream(read_stream(spark, case)).key_by("k")
     if case.workload == WORKER_MEMORY:
-        state, results = "numbers", keyed.process(ThreeNumbers(), "k bigint", uid=UID)
+        function = ThreeNumbers() if case.memory_mb is None else WideNumbers()
+        state, results = "numbers", keyed.process(function, "k bigint", uid=UID)
     else:
         key = "bigint" if case.key_type == "int" else "string"
         state, results = "count", keyed.process(RunningCount(), f"k {key}, n bigint", uid=UID)
@@ -40,6 +44,17 @@ def run(case: Case) -> Outcome:
     outcome = Outcome(ends.wait(case.epochs), flat(read_state(root, JOB, UID, state)))
     spark.stop()
     return outcome
+
+
+def state_backend(case: Case) -> StateBackend:
+    """Returns the backend that a case asks for; databases lie in the case's folder."""
+    if CONTENDERS[case.engine].backend == "heap":
+        return HashMapStateBackend()
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(Path(case.work) / "databases"))
+    if case.memory_mb is not None:
+        backend.get_memory_configuration().set_fixed_memory_per_slot(case.memory_mb << 20)
+    return backend
 
 
 def flat(state: pa.Table) -> pa.Table:

@@ -47,7 +47,13 @@ STORES = {
 } | {"value/dict": Engine("benchmarks.state_backend_engine", "lakestate", "value/dict", "dict")}
 """What `STATE_BACKENDS` compares: a shape of state in a backend, and a bare dict of as many keys."""
 
-CONTENDERS = ENGINES | STORES
+MEMORY = {
+    "lakestate/rocksdb": Engine("benchmarks.lakestate_engine", "lakestate", "row/rocksdb", "rocksdb"),
+    "lakestate/bare": Engine("benchmarks.lakestate_engine", "lakestate", "row/bare", "rocksdb"),
+}
+"""What `WORKER_MEMORY` runs besides `lakestate`: much state in RocksDB, and the same job with next to none in it."""
+
+CONTENDERS = ENGINES | STORES | MEMORY
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +70,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         parallelism: Subtasks, task slots and shuffle partitions.
         inputs: Folder of the input files.
         work: Empty folder for state, checkpoints and results.
+        memory_mb: Block cache and write buffers of RocksDB in one worker, in MiB; None for the backend's own.
     """
 
     workload: str
@@ -76,6 +83,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int
     inputs: str
     work: str
+    memory_mb: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -108,6 +116,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         peak_rss_mb: Largest resident memory until the last epoch ended, in MiB, of the same processes together; for
             `worker_memory` of the largest Python worker alone.
         results_equal: The state afterwards equals the truth computed from the same files.
+        memory_mb: What RocksDB may use for block cache and write buffers in one worker, in MiB, where that was set.
     """
 
     workload: str
@@ -123,6 +132,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds_per_million: float
     peak_rss_mb: float
     results_equal: bool
+    memory_mb: int | None = None
 
     @property
     def label(self) -> str:

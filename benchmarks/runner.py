@@ -97,6 +97,7 @@ def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float
         cpu_seconds_per_million=round(cpu_between(run.samples, steady.start, steady.end) / records * 1e6, 3),
         peak_rss_mb=round(peak(run.samples, steady.end), 1),
         results_equal=same_rows(run.final, truth),
+        memory_mb=case.memory_mb,
     )
 
 

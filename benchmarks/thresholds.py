@@ -32,6 +32,15 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_most: float
 
 
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An engine may need so many times the memory that RocksDB may use, beyond what another one needs without state."""
+
+    workload: str
+    of: str
+    beyond: str
+    at_most: float
+
+
 class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """More keys may cost an engine only so many times what they cost another one, which does nothing but look up."""
 
@@ -48,6 +57,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ratio: list[Ratio] = []
     limit: list[Limit] = []
+    memory: list[Memory] = []
     growth: list[Growth] = []
 
 
@@ -82,6 +92,7 @@ def judge(thresholds: Thresholds, results: Sequence[Result]) -> list[Verdict]:
     verdicts = [
         *_ratios(thresholds.ratio, results),
         *_limits(thresholds.limit, results),
+        *_memories(thresholds.memory, results),
         *_growths(thresholds.growth, results),
     ]
     return [verdict for workload, verdict in verdicts if workload in workloads]
@@ -131,6 +142,21 @@ def _limits(limits: Sequence[Limit], results: Sequence[Result]) -> Iterator[tupl
         rows = [r for r in results if (r.workload, r.label) == (limit.workload, limit.of)]
         measured = max((float(getattr(r, limit.figure)) for r in rows), default=None)
         yield limit.workload, _verdict(name, measured, measured is not None and measured <= limit.at_most, rows)
+
+
+def _memories(memories: Sequence[Memory], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
+    for memory in memories:
+        name = (
+            f"{memory.workload}: {memory.of} needs at most {memory.at_most:g} times the memory that RocksDB may use "
+            f"more than {memory.beyond}"
+        )
+        rows = [r for r in results if r.workload == memory.workload and r.label in (memory.of, memory.beyond)]
+        peaks = {row.label: row.peak_rss_mb for row in rows}
+        limits = {row.memory_mb for row in rows}
+        measured = None
+        if len(peaks) == 2 and len(limits) == 1 and (limit := limits.pop()):
+            measured = (peaks[memory.of] - peaks[memory.beyond]) / limit
+        yield memory.workload, _verdict(name, measured, measured is not None and measured <= memory.at_most, rows)
 
 
 def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:

@@ -1,10 +1,19 @@
-"""Workload `worker_memory`: what a Python worker weighs that holds a million keys of three numbers each."""
+"""Workload `worker_memory`: what a Python worker weighs with much state.
 
-from collections.abc import Callable, Sequence
+On the heap, with a million keys of three numbers each, that is a figure of its own. In RocksDB, with fewer keys of half
+a KiB more, it is held against the memory that the backend may use. That limit covers block cache and write buffers; the
+interpreter, the records at hand and what an epoch changes come on top. `row/bare` weighs these: the same job, with as
+many epochs of as many records, over the keys of a single epoch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from benchmarks.data import numbers_truth, write_worker_memory
-from benchmarks.model import WORKER_MEMORY, Case
+from benchmarks.functions import wide_text
+from benchmarks.model import WORKER_MEMORY, Case, Result
 from benchmarks.processes import Sample, worker_peaks_mb
 from benchmarks.runner import EngineFailedError, result_of, run_case
 from benchmarks.running_count import PARALLELISM, Report
@@ -12,38 +21,88 @@ from benchmarks.running_count import PARALLELISM, Report
 KEYS_PER_SUBTASK = 1_000_000
 PASSES = 2
 """Each key comes once per pass: the first makes the state, the second changes all of it."""
-EPOCHS_PER_PASS = 4
+BACKENDS = ("heap", "rocksdb")
+EPOCHS_PER_PASS = {"heap": 4, "rocksdb": 20}
+"""What an epoch changes is in memory with either backend; with RocksDB it is not to be most of what is measured."""
+WIDE_KEYS_SHARE = 5
+"""RocksDB has one key for so many on the heap; each has a text of `WIDTH` more, so that its state is the larger one."""
+MEMORY_MB = 32
+"""A third of what 200,000 keys of half a KiB take."""
 
 
-def measure(folder: Path, tell: Callable[[str], None], keys: int = KEYS_PER_SUBTASK * PARALLELISM) -> Report:
-    """Runs Lakestate on `keys` keys at parallelism 2 and reports the heaviest worker.
+def measure(
+    folder: Path,
+    tell: Callable[[str], None],
+    keys: int = KEYS_PER_SUBTASK * PARALLELISM,
+    backends: Sequence[str] = BACKENDS,
+    memory_mb: int = MEMORY_MB,
+) -> Report:
+    """Runs Lakestate on `keys` keys at parallelism 2 and reports the heaviest worker of each case.
 
     Workers rotate between subtasks, so a worker may have held the state of each of them at some time.
+
+    Args:
+        folder: Where inputs and state go.
+        tell: Is told what goes on.
+        keys: Number of keys on the heap, all subtasks together; RocksDB has a fifth.
+        backends: Names in `BACKENDS`.
+        memory_mb: Limit of RocksDB's memory in one worker, in MiB.
     """
-    inputs, epoch_records = folder / "inputs" / "worker_memory", keys // EPOCHS_PER_PASS
-    write_worker_memory(inputs, keys=keys, passes=PASSES, epoch_records=epoch_records, files_per_epoch=PARALLELISM)
-    case = Case(
+    results: list[Result] = []
+    failures: list[str] = []
+    for case in cases(folder, keys, backends, memory_mb):
+        tell(f"running {case.engine}, {case.keys:,} keys, epochs of {case.epoch_records:,}")
+        try:
+            run = run_case(case)
+            results.append(result_of(run, truth_of(case), heaviest_worker_mb))
+        except EngineFailedError as error:
+            tell(str(error))
+            failures.append(str(error))
+            continue
+        for pid, peak in worker_peaks_mb(run.samples, run.ends[-1]).items():
+            tell(f"  Python worker {pid}: {peak:,.0f} MiB at most")
+    return Report(results, failures)
+
+
+def cases(folder: Path, keys: int, backends: Sequence[str], memory_mb: int) -> Iterator[Case]:
+    """Writes the inputs of each case and gives it; RocksDB has two, of as many epochs of as many records."""
+    for backend in backends:
+        epochs = EPOCHS_PER_PASS[backend] * PASSES
+        if backend == "heap":
+            yield _case(folder, "lakestate", keys, epochs, keys // EPOCHS_PER_PASS[backend], None)
+        else:
+            wide = keys // WIDE_KEYS_SHARE
+            records = wide // EPOCHS_PER_PASS[backend]
+            yield _case(folder, "lakestate/bare", records, epochs, records, memory_mb)
+            yield _case(folder, "lakestate/rocksdb", wide, epochs, records, memory_mb)
+
+
+def truth_of(case: Case) -> pa.Table:
+    """Returns what the state has to be: the numbers of each key, and its text where it has one."""
+    truth = numbers_truth(Path(case.inputs))
+    if case.memory_mb is None:
+        return truth
+    keys: list[int] = truth["k"].to_numpy().tolist()
+    return truth.append_column("text", pa.array([wide_text(key) for key in keys], pa.binary()))
+
+
+def _case(folder: Path, engine: str, keys: int, epochs: int, epoch_records: int, memory_mb: int | None) -> Case:
+    name = engine.replace("/", "-")
+    inputs, passes = folder / "inputs" / name, epochs * epoch_records // keys
+    write_worker_memory(inputs, keys=keys, passes=passes, epoch_records=epoch_records, files_per_epoch=PARALLELISM)
+    return Case(
         workload=WORKER_MEMORY,
-        engine="lakestate",
+        engine=engine,
         key_type="int",
         keys=keys,
-        epochs=EPOCHS_PER_PASS * PASSES,
+        epochs=epochs,
         epoch_records=epoch_records,
         files_per_epoch=PARALLELISM,
         parallelism=PARALLELISM,
         inputs=str(inputs),
-        work=str(folder / "worker_memory"),
+        work=str(folder / name),
+        memory_mb=memory_mb,
     )
-    tell(f"running {case.engine}, {keys:,} keys of three numbers, epochs of {epoch_records:,}")
-    try:
-        run = run_case(case)
-        result = result_of(run, numbers_truth(inputs), heaviest_worker_mb)
-    except EngineFailedError as error:
-        tell(str(error))
-        return Report([], [str(error)])
-    for pid, peak in worker_peaks_mb(run.samples, run.ends[-1]).items():
-        tell(f"  Python worker {pid}: {peak:,.0f} MiB at most")
-    return Report([result], [])
 
 
 def heaviest_worker_mb(samples: Sequence[Sample], end: float) -> float:

@@ -24,6 +24,7 @@ FIELDS = [
     "cpu_seconds_per_million",
     "peak_rss_mb",
     "results_equal",
+    "memory_mb",
 ]
 
 

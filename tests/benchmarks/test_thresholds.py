@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from benchmarks.model import CONTENDERS, Result
-from benchmarks.thresholds import Growth, Limit, Ratio, Thresholds, Verdict, judge, load, passed, ratio_to
+from benchmarks.thresholds import Growth, Limit, Memory, Ratio, Thresholds, Verdict, judge, load, passed, ratio_to
 
 Rows = Callable[..., Result]
 TWENTY = Thresholds(
@@ -84,8 +84,8 @@ def test_a_ratio_is_taken_between_rows_of_one_case(row: Rows) -> None:
 
 def test_the_file_names_engines_that_exist() -> None:
     thresholds = load()
-    named = {t.of for t in [*thresholds.ratio, *thresholds.limit, *thresholds.growth]}
-    named |= {t.to for t in thresholds.ratio} | {t.beyond for t in thresholds.growth}
+    named = {t.of for t in [*thresholds.ratio, *thresholds.limit, *thresholds.memory, *thresholds.growth]}
+    named |= {t.to for t in thresholds.ratio} | {t.beyond for t in [*thresholds.memory, *thresholds.growth]}
 
     assert named == {engine.label for engine in CONTENDERS.values()}
 
@@ -115,3 +115,24 @@ def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) 
     assert not verdict(100, 38, 1000, 500).reached
     assert not verdict(100, 50, 1000, 500, equal=False).reached
     assert verdict(100, 50, 1000).measured is None
+
+
+def test_memory_beyond_a_bare_worker_is_held_against_what_rocksdb_may_use(row: Rows) -> None:
+    memory = Memory(workload="worker_memory", of="lakestate/a", beyond="lakestate/b", at_most=1.0)
+
+    def verdict(
+        of: float, beyond: float, limits: tuple[int | None, int | None] = (16, 16), equal: bool = True
+    ) -> Verdict:
+        rows = [
+            row(workload="worker_memory", form=form, peak_rss_mb=peak, memory_mb=limit, results_equal=equal)
+            for form, peak, limit in zip("ab", (of, beyond), limits, strict=True)
+        ]
+        [found] = judge(Thresholds(memory=[memory]), rows)
+        return found
+
+    assert verdict(216, 200) == Verdict(verdict(216, 200).name, 1.0, True)
+    assert not verdict(217, 200).reached
+    assert not verdict(216, 200, equal=False).reached
+    assert verdict(216, 200, limits=(16, 32)).note == "not measured in this run"
+    assert verdict(216, 200, limits=(None, None)).note == "not measured in this run"
+    assert judge(Thresholds(memory=[memory]), [row(workload="worker_memory", form="a")])[0].measured is None
