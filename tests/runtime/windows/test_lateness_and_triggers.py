@@ -108,6 +108,16 @@ class TestLateness:
             run.process_element(("a", 2), 1)
             assert run.extract_output_values() == [("a", "0-10", "1"), ("a", "0-10", "1 2")]
 
+    def test_a_lateness_that_reaches_behind_the_end_of_time_keeps_the_last_windows(self, shown: Any) -> None:
+        with shown(TumblingEventTimeWindows.of(ms(1_000)), lambda s: s.allowed_lateness(2_000)) as run:
+            last = END - END % 1_000 - 1_000  # its window ends in time, and is to be kept behind it
+            run.process_elements([("a", 1), ("b", 2)], [last, last - 10_000])
+            run.process_watermark(last + 999)
+            run.process_elements([("a", 3), ("b", 4)], [last, last - 10_000])
+            seen = [(key, numbers) for key, _, numbers in run.extract_output_values()]
+            assert seen == [("b", "2"), ("a", "1"), ("a", "1 3")]
+            assert run.num_event_time_timers() == 0
+
     def test_lateness_does_not_matter_to_processing_time(self, shown: Any, empty: Any) -> None:
         with shown(TumblingProcessingTimeWindows.of(ms(10)), lambda s: s.allowed_lateness(100)) as run:
             run.process_watermark(1_000)

@@ -16,6 +16,7 @@ from state_engine.api.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from state_engine.errors import StateTypeChangedError
 
 ms = Time.milliseconds
 TUMBLING, SLIDING = TumblingEventTimeWindows.of(ms(10)), SlidingEventTimeWindows.of(ms(10), ms(5))
@@ -40,6 +41,16 @@ def test_windows_before_1970_and_with_an_offset(shown: Any) -> None:
         run.process_elements([("a", 1), ("a", 2), ("a", 3)], [-8, -7, 2])
         run.process_watermark(END)
     assert run.extract_output_values() == [("a", "-17--7", "1"), ("a", "-7-3", "2 3")]
+
+
+def test_a_window_that_would_end_behind_the_end_of_time_stops_the_job_by_name(shown: Any) -> None:
+    """No such window ever ends. Flink's 64 bits turn over there, and its records are lost without a word."""
+    with shown(TumblingEventTimeWindows.of(ms(1_000))) as run:
+        with pytest.raises(StateTypeChangedError, match=r"'a'.*9223372036854776"):
+            run.process_element(("a", 1), END - 1)
+        run.process_element(("a", 2), END - 1_000)
+        run.process_watermark(END)
+        assert [(key, numbers) for key, _, numbers in run.extract_output_values()] == [("a", "2")]
 
 
 def test_sliding_windows_overlap(shown: Any, empty: Any) -> None:
