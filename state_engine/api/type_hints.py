@@ -96,7 +96,7 @@ def _generic(hint: Any) -> TypeInformation:
     if origin is tuple and args and Ellipsis not in args:
         names = tuple(f"f{i}" for i in range(len(args)))
         return StructType(names, tuple(type_information(a) for a in args), carrier=tuple)
-    raise UnsupportedTypeError(f"{hint!r} is not a type that state can have.", action=_REMEDY)
+    raise UnsupportedTypeError(f"{hint!r} is not a type that state, keys and rows can have.", action=_REMEDY)
 
 
 def parse_ddl(text: str) -> TypeInformation:

@@ -8,7 +8,7 @@ alike, whatever Python object carries them.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from state_engine.errors import UnsupportedTypeError
 
@@ -242,6 +242,21 @@ class Types:
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
         return AtomicType("timestamp_ntz")
+
+    @staticmethod
+    def SQL_TIME() -> NoReturn:
+        raise UnsupportedTypeError(
+            "There is no Types.SQL_TIME here: columns have no time of day.",
+            action="Use Types.INT() for its milliseconds, or Types.STRING().",
+        )
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> NoReturn:
+        raise UnsupportedTypeError(
+            "There is no Types.PICKLED_BYTE_ARRAY here: state is never pickled.",
+            action="Declare a row or a dataclass, register a TypeCodec, or use Types.PRIMITIVE_ARRAY(Types.BYTE()) for "
+            "bytes that you encode yourself.",
+        )
 
     @staticmethod
     def INSTANT() -> TypeInformation:

@@ -15,6 +15,7 @@ from state_engine.flink.elements import output_type_of
 from state_engine.flink.keyed_stream import KeyedStream
 from state_engine.flink.keys import Key, Selector
 from state_engine.flink.nodes import TwoInputNode
+from state_engine.runtime.adapters import given
 from state_engine.runtime.co_adapters import CoFlatMapAdapter, CoMapAdapter
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ConnectedStreams(Unlike):
         wanted = KeyedCoProcessFunction if self.is_keyed_stream() else CoProcessFunction
         if not isinstance(func, wanted):
             raise JobDefinitionError(
-                f"process() on connected streams got {type(func).__name__}.", action=f"Give a {wanted.__name__}."
+                f"process() on connected streams got {given(func)}.", action=f"Give a {wanted.__name__}."
             )
         return self._then("process", func, output_type)
 

@@ -16,7 +16,7 @@ from state_engine.flink.elements import output_type_of, project_type
 from state_engine.flink.keys import Selector, key_of
 from state_engine.flink.nodes import BroadcastNode, Node, SideNode, SinkEntry, StatelessNode, TimedNode, UnionNode
 from state_engine.flink.printing import Printing
-from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter
+from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, given
 from state_engine.runtime.chain import Projection
 from state_engine.runtime.outputs import side_output_columns
 from state_engine.runtime.spec import key_columns
@@ -134,7 +134,7 @@ class DataStream(Unlike):
         """
         if not isinstance(func, ProcessFunction):
             raise JobDefinitionError(
-                f"process() on a stream without key got {type(func).__name__}.",
+                f"process() on a stream without key got {given(func)}.",
                 action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
             )
         return self._stateless("process", func, output_type_of(output_type))

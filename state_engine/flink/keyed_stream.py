@@ -19,7 +19,7 @@ from state_engine.flink.differences import KEYED_STREAM, WINDOWED_STREAM, Unlike
 from state_engine.flink.elements import output_type_of
 from state_engine.flink.keys import Key, Selector
 from state_engine.flink.nodes import KeyedNode, Node
-from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
+from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows import all as windows_of_all
 from state_engine.runtime.windows import stream as windows
@@ -86,7 +86,7 @@ class KeyedStream(DataStream):
         """
         if not isinstance(func, KeyedProcessFunction):
             raise JobDefinitionError(
-                f"process() on a keyed stream got {type(func).__name__}.", action="Give a KeyedProcessFunction."
+                f"process() on a keyed stream got {given(func)}.", action="Give a KeyedProcessFunction."
             )
         return self._keyed("process", func, output_type_of(output_type))
 

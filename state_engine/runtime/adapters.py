@@ -22,6 +22,11 @@ from state_engine.api.types import StructType, type_of_columns
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 
 
+def given(function: object) -> str:
+    """Returns what an author gave in place of a function, for messages."""
+    return f"the class {function.__name__}, not an object" if isinstance(function, type) else type(function).__name__
+
+
 class Adapter(Function):
     """Base of all: one function, given as an object of the verb's interface or as a plain callable.
 
@@ -159,4 +164,4 @@ class OtherStates:
         return ask
 
 
-__all__ = ["Adapter", "FilterAdapter", "FlatMapAdapter", "MapAdapter", "OtherStates", "ReduceAdapter"]
+__all__ = ["Adapter", "FilterAdapter", "FlatMapAdapter", "MapAdapter", "OtherStates", "ReduceAdapter", "given"]

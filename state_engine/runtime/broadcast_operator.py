@@ -18,6 +18,7 @@ from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
 from state_engine.backends.keys import NO_KEY
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.adapters import given
 from state_engine.runtime.contexts import RecordContext, TimerContext
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.rows_of_input import RowsOfInput
@@ -164,8 +165,8 @@ def check_broadcast_function(function: Any, *, keyed: bool) -> None:
     wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
     if not isinstance(function, wanted):
         raise JobDefinitionError(
-            f"A stream {'with' if keyed else 'without'} key beside a broadcast one got a {type(function).__name__}.",
-            action=f"Give a {wanted.__name__}, or {'no' if keyed else 'the'} key columns.",
+            f"A stream {'with' if keyed else 'without'} key beside a broadcast one got {given(function)}.",
+            action=f"Give a {wanted.__name__}, or {'take away' if keyed else 'put'} key_by(...) in front of connect().",
         )
 
 

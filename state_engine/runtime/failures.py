@@ -1,14 +1,23 @@
 """What went wrong in an instance, as data: a failure travels in the ack, and the driver raises it by its name."""
 
 import traceback
+from pathlib import Path
+from types import TracebackType
 
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
+from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.outputs import MAIN, OutputValueError
 from state_engine.runtime.spec import OperatorSpec
 
 _SHOWN = 500
+_ROOM = str(Path(__file__).parent)
+_MEND = (
+    "Mend the function, or let it send such records to a side output; the epoch was not sealed, and the job goes on "
+    "from the record in front when it is started again."
+)
+_ITERABLE = "Yield rows, or return a list of them: of one row, [row]. Of none, return None."
 
 
 class OperatorFailure(Exception):
@@ -32,19 +41,27 @@ def user_failure(
         key: The key at hand, as text.
         record: The record at hand.
     """
+    own = _from_the_authors_code(error.__traceback__)
+    ours = own is None and isinstance(error, TypeError) and "not iterable" in str(error)
     return OperatorFailure(
         Failure(
             kind="user_function",
             uid=uid,
             subtask=subtask,
             message=f"{what} {type(error).__name__}: {error}.",
-            action="Mend the function, or let it send such records to a side output; the epoch was not sealed, "
-            "and the job goes on from the record in front when it is started again.",
+            action=_ITERABLE if ours else _MEND,
             key=key[:_SHOWN],
             record=repr(record)[:_SHOWN] if record is not None else "",
-            traceback="".join(traceback.format_exception(error))[-4000:],
+            traceback="".join(traceback.format_exception(type(error), error, own or error.__traceback__))[-4000:],
         )
     )
+
+
+def _from_the_authors_code(frames: TracebackType | None) -> TracebackType | None:
+    """Returns a traceback without the frames of the loops in front; None if there are no others."""
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_ROOM):
+        frames = frames.tb_next
+    return frames
 
 
 def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) -> OperatorFailure:
@@ -57,7 +74,8 @@ def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) ->
             subtask=subtask,
             message=f"Operator {spec.uid!r} returned a row for its output {error.output!r} that is not "
             f"{declared.ddl() if declared else 'a pair of tag and row'}: {error}.",
-            action="Return rows of the declared type, or change output_type.",
+            action="Return rows of the declared type, or change output_type."
+            + ("" if isinstance(spec.function, Adapter) else " Rows are yielded, or returned as a list: one as [row]."),
             record=error.row[:_SHOWN],
         )
     )

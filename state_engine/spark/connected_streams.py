@@ -12,7 +12,7 @@ from state_engine.api.co_functions import (
 from state_engine.api.functions import Function
 from state_engine.api.output_tag import columns_type
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.adapters import Adapter, given
 from state_engine.runtime.co_adapters import CoAdapter, CoFlatMapAdapter, CoMapAdapter
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import KeyedInput, two_inputs
@@ -84,7 +84,7 @@ class ConnectedStreams:
         wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
         if not isinstance(function, wanted):
             raise JobDefinitionError(
-                f"process() on connected streams {'with' if keyed else 'without'} key got {type(function).__name__}.",
+                f"process() on connected streams {'with' if keyed else 'without'} key got {given(function)}.",
                 action=f"Give a {wanted.__name__}"
                 + (", or put key_by(...) in front of a KeyedCoProcessFunction." if not keyed else "."),
             )

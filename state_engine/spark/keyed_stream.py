@@ -14,7 +14,7 @@ from state_engine.api.functions import (
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
+from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
 
@@ -73,7 +73,7 @@ class KeyedStream:
         """
         if not isinstance(function, KeyedProcessFunction):
             raise JobDefinitionError(
-                f"process() on a keyed stream got {type(function).__name__}.", action="Give a KeyedProcessFunction."
+                f"process() on a keyed stream got {given(function)}.", action="Give a KeyedProcessFunction."
             )
         return self._apply(function, output_type, uid)
 

@@ -14,7 +14,7 @@ from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
-from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter
+from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
 from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
@@ -265,7 +265,7 @@ class DataStream:
         """Applies a function without keyed state."""
         if not isinstance(function, ProcessFunction):
             raise JobDefinitionError(
-                f"process() on a stream without key got {type(function).__name__}.",
+                f"process() on a stream without key got {given(function)}.",
                 action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
             )
         return self.add_operator("process", function, output_type, uid)
@@ -326,7 +326,7 @@ class DataStream:
             if stream.columns != self._columns:
                 raise JobDefinitionError(
                     f"union() of {self._columns.ddl()} and {stream.columns.ddl()}.",
-                    action="Bring them to the same names, types and order by select(...), or connect() them.",
+                    action="Bring them to the same names, types and order by select(...) or map(...); or connect().",
                 )
             if stream._is_broadcast != self._is_broadcast:
                 raise UnsupportedTopologyError(

@@ -87,3 +87,9 @@ def test_the_carrier_is_not_part_of_the_type() -> None:
     assert isinstance(made, StructType)
     assert made.carrier is tuple
     assert hash(made) == hash(Types.ROW(["int"]))
+
+
+@pytest.mark.parametrize("kind", ["PICKLED_BYTE_ARRAY", "SQL_TIME"])
+def test_types_that_are_not_there_say_what_to_use(kind: str) -> None:
+    with pytest.raises(UnsupportedTypeError, match=f"no Types.{kind} here"):
+        getattr(Types, kind)()

@@ -68,8 +68,6 @@ DIFFERENT_ON_PURPOSE = {
     "TypeInformation.from_internal_type": _BY_JAVA,
     "TypeInformation.need_conversion": _BY_JAVA,
     "TypeInformation.to_internal_type": _BY_JAVA,
-    "Types.PICKLED_BYTE_ARRAY": "state is never pickled",
-    "Types.SQL_TIME": "no column has a time of day",
     "WatermarkStrategy.with_watermark_alignment": "the driver computes watermarks",
 }
 """Class, or class and member, and why it is not as in PyFlink."""

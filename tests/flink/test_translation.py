@@ -419,3 +419,8 @@ def test_metrics_are_refused_when_the_job_is_built(env: StreamExecutionEnvironme
     env.from_collection([1], Types.INT()).map(Counting(), Types.INT()).sink_to(DiscardingSink())
     with pytest.raises(UnsupportedMethodError, match=r"get_metrics_group\(\) is not there"):
         env.build_job("counting")
+
+
+def test_a_class_in_place_of_an_object(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(JobDefinitionError, match="got the class Counting, not an object"):
+        pairs(env).key_by(lambda pair: pair[0]).process(Counting)
