@@ -48,13 +48,21 @@ def user_failure(
             kind="user_function",
             uid=uid,
             subtask=subtask,
-            message=f"{what} {type(error).__name__}: {error}.",
-            action=_ITERABLE if ours else _MEND,
+            message=f"{what} {type(error).__name__}: {_said(error)}",
+            action=_ITERABLE if ours else _action(error),
             key=key[:_SHOWN],
             record=repr(record)[:_SHOWN] if record is not None else "",
             traceback="".join(traceback.format_exception(type(error), error, own or error.__traceback__))[-4000:],
         )
     )
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, LakestateError) else f"{error}."
+
+
+def _action(error: Exception) -> str:
+    return (error.action if isinstance(error, LakestateError) else "") or _MEND
 
 
 def _from_the_authors_code(frames: TracebackType | None) -> TracebackType | None:

@@ -1,5 +1,7 @@
 """A stand-in for a Spark session that reads nothing: enough to build a job whose sources declare their schema."""
 
+import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from state_engine.api.type_hints import parse_columns_ddl
@@ -75,8 +77,48 @@ class DryFrame:
         self.kind = kind
         self.sparkSession = DrySession()
 
+    def after(self, expressions: Sequence[str]) -> "DryFrame":
+        """Returns the stream behind a `select`; raises as `selected_columns` does."""
+        return DryFrame(selected_columns(self.columns_type, expressions), self.kind)
+
     def __getattr__(self, name: str) -> NoReturn:
         raise _needs_spark(f"DataFrame.{name}")
+
+
+_NAME = r"(?:\w+|`(?:[^`]|``)+`)"
+_COLUMN = re.compile(rf"\s*({_NAME})(?:\s+as\s+({_NAME}))?\s*", re.IGNORECASE)
+_CAST = re.compile(rf"\s*\(?cast\(.*\s+as\s+([^()]+|decimal\(\d+,\s*\d+\))\)\)?\s+as\s+({_NAME})\s*", re.IGNORECASE)
+
+
+def selected_columns(columns: StructType, expressions: Sequence[str]) -> StructType:
+    """Returns the columns of a `select`, as far as they are known without Spark: `*`, names, and casts that have one.
+
+    Raises:
+        NeedsSparkError: Another expression, of which only Spark knows the type.
+        JobDefinitionError: A column is missing.
+    """
+    known = {name.lower(): (name, type_) for name, type_ in zip(columns.names, columns.types, strict=True)}
+    found: list[tuple[str, Any]] = []
+    for expression in expressions:
+        if expression.strip() == "*":
+            found += known.values()
+        elif cast := _CAST.fullmatch(expression):
+            found.append((_plain(cast.group(2)), parse_columns_ddl(f"x {cast.group(1)}").types[0]))
+        elif column := _COLUMN.fullmatch(expression):
+            name, given = known.get(_plain(column.group(1)).lower(), (None, None))
+            if given is None:
+                raise JobDefinitionError(
+                    f"select() got the column {column.group(1)}; the stream has {', '.join(columns.names)}.",
+                    action="Check the spelling.",
+                )
+            found.append((_plain(column.group(2)) if column.group(2) else str(name), given))
+        else:
+            raise _needs_spark(f"select({expression!r})")
+    return StructType(tuple(name for name, _ in found), tuple(type_ for _, type_ in found))
+
+
+def _plain(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def _needs_spark(what: str) -> NeedsSparkError:
@@ -86,4 +128,4 @@ def _needs_spark(what: str) -> NeedsSparkError:
     )
 
 
-__all__ = ["DryFrame", "DrySession", "NeedsSparkError"]
+__all__ = ["DryFrame", "DrySession", "NeedsSparkError", "selected_columns"]

@@ -41,6 +41,9 @@ def with_step(edge: Edge, step: Step, *, ends: bool = False) -> Edge:
 
 
 def _transformed(df: DataFrame, step: Step) -> DataFrame:
+    stream: Any = df
+    if isinstance(stream, DryFrame) and not isinstance(step, ComputeStep):
+        return stream.after(step.expressions if isinstance(step, SelectStep) else ("*",))  # type: ignore[return-value]
     match step:
         case SelectStep():
             return _selected(df, step)

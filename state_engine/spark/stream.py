@@ -22,6 +22,7 @@ from state_engine.spark.between import check_condition, selected
 from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.spark.computed import Compute
 from state_engine.spark.connected_streams import ConnectedStreams
+from state_engine.spark.dry import DrySession, selected_columns
 from state_engine.spark.edges import check_distinct, with_step
 from state_engine.spark.graph import (
     ChainingStrategy,
@@ -39,7 +40,7 @@ from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.sinks import DiscardingSink, Sink
-from state_engine.spark.timing import timing_columns
+from state_engine.spark.timing import check_gives_time, timing_columns
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
@@ -74,6 +75,12 @@ class DataStream:
         """An empty frame of the stream's columns, on which Spark checks expressions."""
         return self._job.session.createDataFrame([], ddl_of(self._columns))
 
+    @property
+    def _is_dry(self) -> bool:
+        """Whether the job is only looked at, without Spark: no expression is checked then."""
+        session: object = self._job.session
+        return isinstance(session, DrySession)
+
     def _with(self, step: Step, columns: StructType) -> "DataStream":
         ends = self._output != MAIN
         return DataStream(self._job, tuple(with_step(edge, step, ends=ends) for edge in self._edges), columns)
@@ -97,6 +104,8 @@ class DataStream:
             UnsupportedTopologyError: Between operators: an expression is not deterministic, or is a generator, an
                 aggregate or a window function.
         """
+        if self._is_dry:
+            return self._with(SelectStep(expressions), selected_columns(self._columns, expressions))
         frame = self._frame()
         # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
         changed = selected(frame, *expressions) if self._is_between else frame.selectExpr(*expressions)
@@ -107,7 +116,7 @@ class DataStream:
 
         Raises as `select` does.
         """
-        if self._is_between:
+        if self._is_between and not self._is_dry:
             check_condition(self._frame(), condition)
         return self._with(WhereStep(condition), self._columns)
 
@@ -184,7 +193,8 @@ class DataStream:
                 f"assign_timestamps_and_watermarks() got {watermark_strategy!r}.",
                 action="Give WatermarkStrategy.for_bounded_out_of_orderness(...).with_timestamp_column(...).",
             )
-        columns = tuple(timing_columns(self._frame(), watermark_strategy))
+        check_gives_time(watermark_strategy)
+        columns = () if self._is_dry else tuple(timing_columns(self._frame(), watermark_strategy))
         return self._with(TimeStep(self._columns, watermark_strategy, columns), self._columns)
 
     @property

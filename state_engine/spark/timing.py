@@ -10,7 +10,7 @@ from pyspark.sql import types as spark_types
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
 from state_engine.backends.time import NO_WATERMARK
-from state_engine.errors import JobDefinitionError
+from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.serialization.convert import as_tuple, reader, row_maker
 from state_engine.spark.between import selected
@@ -26,6 +26,16 @@ _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
 ]
 
 
+def check_gives_time(strategy: WatermarkStrategy) -> None:
+    """Raises JobDefinitionError if a strategy says of no time."""
+    if strategy.timestamp is None and strategy.assigner is None:
+        raise JobDefinitionError(
+            "assign_timestamps_and_watermarks() got a strategy without timestamps.",
+            action="Add .with_timestamp_column('<column>'), or .with_timestamp_assigner(...): Spark's records have no "
+            "time by themselves.",
+        )
+
+
 def timing_columns(frame: DataFrame, strategy: WatermarkStrategy) -> list[str]:
     """Returns, as Spark SQL, the columns that a strategy adds to a stream, but for the time that an assigner gives.
 
@@ -34,17 +44,12 @@ def timing_columns(frame: DataFrame, strategy: WatermarkStrategy) -> list[str]:
         strategy: The strategy.
 
     Raises:
-        JobDefinitionError: Spark does not take an expression, or it gives no time; the strategy says of no time.
+        JobDefinitionError: Spark does not take an expression, or it gives no time.
         UnsupportedTopologyError: An expression is not deterministic, or looks at several records.
     """
     columns = []
     if strategy.timestamp is not None:
         columns.append(f"{_milliseconds(frame, strategy.timestamp)} as {EVENT_TIME}")
-    elif strategy.assigner is None:
-        raise JobDefinitionError(
-            "assign_timestamps_and_watermarks() got a strategy without timestamps.",
-            action="Add .with_timestamp_column('<column>'), or .with_timestamp_assigner(...).",
-        )
     if strategy.partition is not None:
         selected(frame, strategy.partition)
         columns.append(f"coalesce(cast(({strategy.partition}) as string), '') as {PARTITION}")
@@ -102,7 +107,26 @@ class AssignerRunner:
         for batch in batches:
             columns = [read(batch.column(n)) for read, n in zip(readers, self._columns.names, strict=True)]
             times = [time_of(row, NO_WATERMARK) for row in map(make, *columns)]
-            yield batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
+            yield batch.append_column(EVENT_TIME, _as_column(times))
+
+
+def _as_column(times: Sequence[Any]) -> pa.Int64Array:
+    try:
+        return pa.array(times, pa.int64())
+    except (pa.ArrowException, OverflowError):
+        wrong = next(time for time in times if not _is_time(time))
+        raise EventTimeError(
+            f"extract_timestamp() gave {wrong!r}, a {type(wrong).__name__}.",
+            action="Give whole ms since 1970, as an int: of a datetime, int(at.timestamp() * 1000).",
+        ) from None
+
+
+def _is_time(given: Any) -> bool:
+    try:
+        pa.scalar(given, pa.int64())
+    except (pa.ArrowException, OverflowError):
+        return False
+    return True
 
 
 def assigning(assigner: TimestampAssigner, columns: StructType) -> Callable[[Any], Any]:
@@ -110,4 +134,4 @@ def assigning(assigner: TimestampAssigner, columns: StructType) -> Callable[[Any
     return lambda row: (*as_tuple(row, columns), assigner.extract_timestamp(row, NO_WATERMARK))
 
 
-__all__ = ["AssignerRunner", "assigning", "timing_columns", "with_event_time"]
+__all__ = ["AssignerRunner", "assigning", "check_gives_time", "timing_columns", "with_event_time"]

@@ -19,9 +19,13 @@ from state_engine.api import (
     CoMapFunction,
     KeyedProcessFunction,
     StateInitializationContext,
+    Time,
     Types,
     ValueStateDescriptor,
+    WatermarkStrategy,
 )
+from state_engine.api.windows import TumblingEventTimeWindows
+from state_engine.errors import JobDefinitionError
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
 from state_engine.spark.dry import DrySession, NeedsSparkError
 from state_engine.spark.explain import explain_job
@@ -191,9 +195,27 @@ def dry_stream() -> Any:
         lambda spark: spark.readStream.table("t"),
         lambda spark: spark.readStream.parquet("p"),
         lambda _: dry_stream().withColumn("v", None),
-        lambda _: StreamJob("j", root="/tmp/x").from_stream(dry_stream()).select("k"),
+        lambda _: StreamJob("j", root="/tmp/x").from_stream(dry_stream()).select("upper(k) as u"),
     ],
 )
 def test_what_only_spark_knows_is_said(use: Any) -> None:
     with pytest.raises(NeedsSparkError, match="--spark"):
         use(DrySession())
+
+
+def test_event_time_and_plain_columns_need_no_spark() -> None:
+    job = StreamJob("timed", root="/tmp/x")
+    rows = job.from_stream(DrySession().readStream.schema("k string, `a b` int, at timestamp").parquet("x"))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at + interval 1 day")
+    timed = rows.assign_timestamps_and_watermarks(strategy).where("k <> ''").select("*", "cast(k as bigint) as n")
+    renamed = timed.select("K", "`a b` as v", "n")
+    assert renamed.columns.ddl() == "struct<k:string,v:int,n:bigint>"
+    windowed = renamed.window_all(TumblingEventTimeWindows.of(Time.minutes(1))).reduce(lambda one, _: one, uid="first")
+    windowed.sink_to(DiscardingSink(), uid="out")
+    [source] = explain_job(job).sources
+    assert "at + interval 1 day" in source.event_time
+
+
+def test_a_column_that_is_not_there_is_said_without_spark() -> None:
+    with pytest.raises(JobDefinitionError, match="got the column w; the stream has k"):
+        StreamJob("j", root="/tmp/x").from_stream(dry_stream()).select("w")

@@ -157,3 +157,12 @@ def test_a_descriptor_of_another_kind_is_refused(spec: Any) -> None:
 
     with pytest.raises(JobDefinitionError, match="MapStateDescriptor"):
         Operator(spec(Mixed()), 0, 1).open()
+
+
+def test_a_named_error_keeps_its_own_remedy(run: Any) -> None:
+    class Refused(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+            raise JobDefinitionError("No.", action="Ask elsewhere.")
+
+    failure = failure_of(run(Refused()), ("a", 1))
+    assert (failure.message, failure.action) == ("process_element() raised JobDefinitionError: No.", "Ask elsewhere.")
