@@ -12,10 +12,12 @@ interval of epochs, the fewest operations with the same effect on whatever came 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.errors import DamagedFileError
 from state_engine.log.grouping import Codes, codes_of, combine
@@ -23,6 +25,9 @@ from state_engine.log.ops import KEY_GROUP, LAST_ACCESS, NAMESPACE, OP, POSITION
 from state_engine.log.records import StateSchema
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_PIECE = 1 << 29  # bytes; with a value of 1 GiB in front still less than the 2 GiB of an array
+_LARGE: dict[Any, Any] = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
 
 _ALLOWED = {
     "value": (Op.PUT, Op.DELETE, Op.RESET_GROUP),
@@ -99,7 +104,7 @@ class _Log(NamedTuple):
         """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
         chosen = np.flatnonzero(mask)
         entry = np.where(self.op[chosen] == Op.RESET_GROUP, -1, self.entry[chosen])
-        return self.rows.take(self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
+        return _taken(self.rows, self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
 
 
 def _read(schema: StateSchema, tables: Sequence[pa.Table]) -> _Log:
@@ -172,6 +177,27 @@ def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table
             f"{table.column_names} (log.ops.with_position adds the position)."
         )
     return table.select(names)
+
+
+def _taken(rows: pa.Table, indices: Codes) -> pa.Table:
+    """Returns rows by their numbers, also where values are too many bytes for one array, so that they lie in several.
+
+    Arrow would first put those together, which it cannot.
+    """
+    if all(column.num_chunks <= 1 for column in rows.columns):
+        return rows.take(indices)
+    return pa.table([_taken_of(column, indices) for column in rows.columns], schema=rows.schema)
+
+
+def _taken_of(column: "pa.ChunkedArray[Any]", indices: Codes) -> "pa.ChunkedArray[Any]":
+    large = _LARGE.get(column.type)
+    if column.num_chunks <= 1 or large is None:
+        return column.take(indices)
+    values: Any = column.cast(large).combine_chunks()
+    ends = np.cumsum(pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)[indices])
+    cuts = [0, *(np.flatnonzero(np.diff(ends // _PIECE)) + 1).tolist(), len(indices)]
+    pieces = [values.take(pa.array(indices[start:stop])).cast(column.type) for start, stop in pairwise(cuts)]
+    return pa.chunked_array(pieces, column.type)
 
 
 def _numbers(column: "pa.ChunkedArray[Any]") -> Codes:
