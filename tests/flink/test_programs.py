@@ -146,3 +146,17 @@ def test_windows_over_all_elements(spark: Any, program: Any) -> None:
 @programs("broadcast_rules")
 def test_broadcast_state(spark: Any, program: Any) -> None:
     assert program.above_their_limits() == [("a", 9), ("c", 2)]
+
+
+@pytest.mark.spark
+@programs("rides_and_fares")
+def test_two_streams_with_timers_and_a_side_output(
+    spark: Any, program: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program.rides_and_fares()
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "+I[1, Rome, 3.5]",
+        "+I[2, Oslo, 7.5]",
+        "unmatched> fare 4",
+        "unmatched> ride 3 at 3500, seen [(2500, 'ride')]",
+    ]
