@@ -172,7 +172,10 @@ class OperatorInstances:
             range_of(subtask, self._parallelism, self._spec.max_parallelism)
             for subtask in (self._subtasks[0], self._subtasks[-1])
         ]
-        subtasks = KeyGroupRange(self._subtasks[0], self._subtasks[-1])
+        # Lists that were restored lie under the subtasks of before until an epoch has cut them anew: none are left out.
+        whole = len(self._subtasks) == self._parallelism
+        last = self._spec.max_parallelism - 1 if whole else self._subtasks[-1]
+        subtasks = KeyGroupRange(self._subtasks[0], last)
         return OperatorSubtaskState(manifest, self._log.live(KeyGroupRange(ends[0].first, ends[1].last), subtasks))
 
     def _begin(self, operator: Operator) -> None:

@@ -88,6 +88,19 @@ def test_rescaled_from_two_to_three_to_one() -> None:
         assert one.snapshot().operator_states() == {"buffer": []}
 
 
+def test_a_snapshot_in_front_of_the_first_epoch_has_what_was_restored() -> None:
+    with buffers(parallelism=3) as three:
+        feed(three, 1, 2, 3, 4, 5)
+    with buffers() as one:
+        one.initialize_state(three.snapshot())
+        again = one.snapshot()
+    assert again.operator_states() == {"buffer": [[1, 4], [2, 5], [3]]}
+    with buffers(parallelism=2) as two:
+        two.initialize_state(again)
+        feed(two)
+        assert two.snapshot().operator_states() == {"buffer": [[1, 4, 2], [5, 3]]}
+
+
 def test_state_that_no_code_asks_for_stays_and_is_cut_anew() -> None:
     class Forgetful(ProcessFunction):
         def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
