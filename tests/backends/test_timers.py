@@ -1,4 +1,7 @@
-"""Timers of one clock against a plain model: a dict of times per key, and what was sealed of it."""
+"""Timers of one clock against a plain set, where no operator is: in a backend that catches up by the log alone.
+
+Operators with timers are compared with plain Python in `tests/model`.
+"""
 
 import os
 import tempfile

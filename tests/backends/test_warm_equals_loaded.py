@@ -1,4 +1,7 @@
-"""Random epochs: warm backends, loads from their logs, loads from the folded logs and plain dicts never differ."""
+"""Random epochs: warm backends, loads of their logs and loads of the folded logs never differ.
+
+What they hold is compared with plain Python in `tests/model`.
+"""
 
 from typing import Any
 
@@ -15,6 +18,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.log.fold import coalesce, fold
 from state_engine.log.ops import with_position
 from state_engine.testing.reference import ReferenceState
@@ -58,38 +62,6 @@ step = st.sampled_from(sorted(ARGUMENTS)).flatmap(
 epochs = st.lists(st.tuples(st.lists(step, max_size=10), st.sampled_from(["seal", "seal", "seal", "lose"])), max_size=5)
 
 
-def act(model: dict[Any, Any], call: tuple[str, str], place: Any, arguments: Any) -> None:
-    """Does to plain dicts what the step does to a state."""
-    name, method = call
-    cell = (name, *place)
-    if method == "clear" or (method == "update" and arguments in ((None,), ([],))):
-        model.pop(cell, None)
-    elif method == "update":
-        model[cell] = list(arguments[0]) if name == "list" else arguments[0]
-    elif method == "add_all":
-        model[cell] = [*model.get(cell, []), *arguments[0]]
-    elif name in ("list", "tags"):
-        model[cell] = [*model.get(cell, []), arguments[0]]
-    elif method == "put":
-        model.setdefault(cell, {}).pop(arguments[0], None)
-        model[cell][arguments[0]] = arguments[1]
-    elif method == "remove":
-        model.get(cell, {}).pop(arguments[0], None)
-    elif name == "sum":
-        model[cell] = model.get(cell, 0) + arguments[0]
-    else:
-        total, count = model.get(cell, (0, 0))
-        model[cell] = (total + arguments[0], count + 1)
-
-
-def expected(model: dict[Any, Any]) -> dict[Any, Any]:
-    shown: dict[Any, Any] = {}
-    for (name, *place), content in model.items():
-        if content not in ([], {}):
-            shown[(name, *place)] = content[0] / content[1] if name == "mean" else content
-    return shown
-
-
 def contents(harness: StateHarness) -> dict[Any, Any]:
     """Returns all that a function could read, in plain values."""
     shown: dict[Any, Any] = {}
@@ -124,40 +96,38 @@ def order_of(harness: StateHarness) -> dict[Any, Any]:
     return {place: list(found) for place, found in contents(harness).items() if isinstance(found, dict)}
 
 
+def run(harness: StateHarness, steps: list[Any]) -> None:
+    for call, key, space, arguments in steps:
+        getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)
+
+
 @given(script=epochs)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_epochs(make_backend: Any, script: list[tuple[list[Any], str]]) -> None:
     harness = StateHarness(make_backend, "k bigint")
-    sealed: dict[Any, Any] = {}
     for steps, end in script:
-        model = {cell: value.copy() if isinstance(value, (list, dict)) else value for cell, value in sealed.items()}
-        for call, key, space, arguments in steps:
-            getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)
-            act(model, call, (key, space), arguments)
-        assert contents(harness) == expected(model)
+        run(harness, steps)
         if end == "seal":
             harness.seal()
-            sealed = model
         else:
             harness.backend.freeze(0)
             harness.backend.forget()
-        assert contents(harness) == expected(sealed)
+        assert contents(harness) == contents(StateHarness(HeapKeyedStateBackend, "k bigint", harness.epochs))
     for other in (harness.reopened(), folded(make_backend, harness, fold), folded(make_backend, harness, coalesce)):
-        assert contents(other) == expected(sealed)
+        assert contents(other) == contents(harness)
         assert order_of(other) == order_of(harness)
         statistics = {s.name: (s.rows, s.keys) for s in other.backend.statistics()}
         assert statistics == {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
 
 
 @given(script=epochs)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings.default.max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_log_means_the_same_to_the_naive_interpreter(
     make_backend: Any, script: list[tuple[list[Any], str]]
 ) -> None:
     harness = StateHarness(make_backend, "k bigint")
     for steps, _ in script:
-        for call, key, space, arguments in steps:
-            getattr(harness.state(DESCRIPTORS[call[0]], key, space), call[1])(*arguments)
+        run(harness, steps)
         harness.seal()
     contents(harness)  # all states are in use
     for schema, statistics in zip(harness.backend.schemas, harness.backend.statistics(), strict=True):
