@@ -1,16 +1,21 @@
 """Runs a scenario over the harness of this project, and gives what each step brought."""
 
+import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from scenario import Element, EndOfInput, ProcessingTime, Scenario, Step, Watermark
 
 from state_engine.api import KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import columns_type
 from state_engine.api.windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from state_engine.backends.time import NO_WATERMARK
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
+from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.running import RunningAdapter
 from state_engine.testing import (
     KeyedBroadcastOperatorTestHarness,
@@ -65,15 +70,18 @@ def records_together(scenario: Scenario) -> list[list[Step]]:
     return parts
 
 
-def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: bool = False) -> list[Found]:
+def replay(
+    scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: bool = False, backends: Sequence[Any] = ("heap",)
+) -> list[Found]:
     """Runs the parts of a script; returns what each brought.
 
     Args:
         scenario: What runs.
         parts: Steps that make one call each.
         restarts: Whether a new harness goes on from a snapshot behind every part, at another parallelism.
+        backends: State backends, which the harnesses have in turn.
     """
-    harness, found = make_harness(scenario), []
+    harness, found = make_harness(scenario, state_backend=backends[0]), []
     watermarks: dict[int, Step] = {}
     for number, part in enumerate(parts, 1):
         do(harness, part)
@@ -85,7 +93,8 @@ def replay(scenario: Scenario, parts: Sequence[Sequence[Step]], *, restarts: boo
         if restarts:
             snapshot = harness.snapshot()
             harness.close()
-            harness = make_harness(scenario, parallelism=1 + number % 3)
+            backend = backends[number % len(backends)]
+            harness = make_harness(scenario, parallelism=1 + number % 3, state_backend=backend)
             harness.initialize_state(snapshot)
             if isinstance(harness, TwoInputHarness):
                 for step in watermarks.values():  # a snapshot has that of the operator; inputs begin with their own
@@ -123,14 +132,18 @@ def outputs(harness: Harness, scenario: Scenario) -> Found:
 # The operator -------------------------------------------------------------------------------------------------------
 
 
-def make_harness(scenario: Scenario, *, parallelism: int = 1) -> Harness:
+def make_harness(scenario: Scenario, **options: Any) -> Harness:
     """Returns a harness around what the scenario's verb stands for.
+
+    Args:
+        scenario: What runs.
+        options: Of the harness: parallelism, state_backend.
 
     Raises:
         NotReplayedYet: There is none.
     """
     if scenario.operation.verb in ("window", "count_window"):
-        return _windowed(scenario, parallelism)
+        return _windowed(scenario, options)
     if scenario.operation.verb == "broadcast":
         return KeyedBroadcastOperatorTestHarness(
             scenario.operation.make(),
@@ -139,7 +152,7 @@ def make_harness(scenario: Scenario, *, parallelism: int = 1) -> Harness:
             scenario.input2 or scenario.input,
             scenario.output,
             scenario.operation.options["descriptors"](),
-            **_options(scenario, parallelism),
+            **_options(scenario, options),
         )
     if scenario.operation.verb.startswith("co_"):
         return KeyedTwoInputStreamOperatorTestHarness(
@@ -149,29 +162,29 @@ def make_harness(scenario: Scenario, *, parallelism: int = 1) -> Harness:
             scenario.input,
             scenario.input2 or scenario.input,
             scenario.output,
-            **_options(scenario, parallelism),
+            **_options(scenario, options),
         )
     return KeyedOneInputStreamOperatorTestHarness(
         _function(scenario),
         scenario.key or (),
         scenario.input,
         scenario.output,
-        **_options(scenario, parallelism),
+        **_options(scenario, options),
     )
 
 
-def _options(scenario: Scenario, parallelism: int) -> dict[str, Any]:
-    return {"side_outputs": scenario.side_outputs, "parallelism": parallelism}
+def _options(scenario: Scenario, options: dict[str, Any]) -> dict[str, Any]:
+    return {"side_outputs": scenario.side_outputs, **options}
 
 
-def _windowed(scenario: Scenario, parallelism: int) -> KeyedOneInputStreamOperatorTestHarness:
+def _windowed(scenario: Scenario, options: dict[str, Any]) -> KeyedOneInputStreamOperatorTestHarness:
     operation = scenario.operation
     assigner = operation.make()
     if operation.verb == "count_window":
         made = CountTumblingWindowAssigner if len(assigner) == 1 else CountSlidingWindowAssigner
         assigner = made.of(*assigner)
     assert scenario.key is not None
-    stream = windowed_harness(assigner, scenario.key, scenario.input, **_options(scenario, parallelism))
+    stream = windowed_harness(assigner, scenario.key, scenario.input, **_options(scenario, options))
     if "trigger" in operation.options:
         stream.trigger(operation.option("trigger"))
     if "allowed_lateness" in operation.options:
@@ -235,6 +248,47 @@ class Keyed(_Delegates, KeyedProcessFunction):
 
 class Plain(_Delegates, ProcessFunction):
     pass
+
+
+# Times --------------------------------------------------------------------------------------------------------------
+
+
+def replay_times(scenario: Scenario) -> list[tuple[list[tuple[list[Any], int | None]], int | None]]:
+    """Runs a script step by step; returns for each the main output's rows with their timestamps, and the watermark.
+
+    Rows carry timestamps in front of an operator that asks for them. The watermark is what the driver passes on; None
+    where the step did not move it.
+    """
+    harness, found = make_harness(scenario), []
+    times = _ask_for_times(harness)
+    before = NO_WATERMARK
+    for step in scenario.steps:
+        do(harness, [step])
+        rows = outputs(harness, scenario)["rows"]
+        after = harness._instances.watermark
+        found.append((list(zip(rows, times, strict=True)), None if after == before else after))
+        before = after
+        harness.clear_output()
+        times.clear()
+    harness.close()
+    return found
+
+
+def _ask_for_times(harness: Harness) -> list[int | None]:
+    """Lets the operator's rows have timestamps, as a successor would; returns the list that they come to."""
+    times: list[int | None] = []
+    instances, add = harness._instances, harness._output.add
+    instances._spec = dataclasses.replace(instances._spec, emits_event_time=True)
+
+    def without_times(batches: dict[str, pa.RecordBatch]) -> None:
+        main = batches.get(MAIN)
+        if main is not None:
+            times.extend(main.column(EVENT_TIME).to_pylist())
+            batches = {**batches, MAIN: main.drop_columns([EVENT_TIME])}
+        add(batches)
+
+    harness._output.add = without_times  # type: ignore[method-assign]
+    return times
 
 
 # What was recorded --------------------------------------------------------------------------------------------------

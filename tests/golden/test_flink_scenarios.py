@@ -1,10 +1,22 @@
 """What PyFlink 2.3 did, this project does: scenarios recorded from it, replayed over the harness."""
 
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_file import by_key, groups, load, step_to_json
-from not_as_recorded import DIFFERENT, IN_EVERY_SUBTASK, NOT_YET, ONE_AFTER_THE_OTHER, WRONG_WITHIN_AN_EPOCH
+from not_as_recorded import (
+    DIFFERENT,
+    IN_EVERY_SUBTASK,
+    NOT_YET,
+    ONE_AFTER_THE_OTHER,
+    OTHER_TIMES,
+    WRONG_WITHIN_AN_EPOCH,
+)
 from replay import (
     Found,
     NotReplayedYet,
@@ -13,10 +25,13 @@ from replay import (
     recorded_outputs,
     records_together,
     replay,
+    replay_times,
     scenario_of,
     scenarios_of,
 )
 from scenario import Scenario
+
+from state_engine.api import EmbeddedRocksDBStateBackend
 
 GROUPS = groups()
 RECORDED = {group: load(group) for group in GROUPS}
@@ -46,19 +61,78 @@ def every_scenario(wrong: dict[str, str]) -> pytest.MarkDecorator:
 @every_scenario({})
 def test_gives_what_flink_gave(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
-    assert_recorded(group, scenario, each_step(scenario), restarts=False)
+    assert_recorded(group, scenario, each_step(scenario))
 
 
 @every_scenario(WRONG_WITHIN_AN_EPOCH | ONE_AFTER_THE_OTHER)
 def test_gives_the_same_with_records_together(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
-    assert_recorded(group, scenario, records_together(scenario), restarts=False)
+    assert_recorded(group, scenario, records_together(scenario))
 
 
 @every_scenario(IN_EVERY_SUBTASK)
 def test_gives_the_same_with_a_restart_at_another_parallelism_after_every_step(group: str, name: str) -> None:
     scenario = scenario_of(group, name)
     assert_recorded(group, scenario, each_step(scenario), restarts=True)
+
+
+@cache
+def with_times(group: str, name: str) -> Any:
+    return replay_times(scenario_of(group, name))
+
+
+@every_scenario(OTHER_TIMES)
+def test_rows_have_flinks_timestamps(group: str, name: str) -> None:
+    """Those of one of PyFlink's modes."""
+    recorded = RECORDED[group][name]
+    id_ = f"{group}.{name}"
+    other_rows = DIFFERENT[id_].rows if id_ in DIFFERENT else {}
+    for number, (step, (rows, _)) in enumerate(zip(recorded["steps"], with_times(group, name), strict=True)):
+        if number not in other_rows:
+            modes = [
+                step,
+                *(step[mode] for mode in ("in_thread_mode", "in_process_mode") if "rows" in step.get(mode, {})),
+            ]
+            found, *wanted = [[list(timed) for timed in of] for of in (rows, *(mode["rows"] for mode in modes))]
+            if recorded["key"]:
+                found, *wanted = map(by_key_of_row, (found, *wanted))
+            assert found in wanted, f"step {number}: {step['step']}"
+
+
+@every_scenario({})
+def test_watermarks_go_on_as_in_flink(group: str, name: str) -> None:
+    steps = RECORDED[group][name]["steps"]
+    found = [watermark for _, watermark in with_times(group, name)]
+    assert found == [(step.get("watermarks") or [None])[-1] for step in steps]
+
+
+def by_key_of_row(timed: list[Any]) -> list[Any]:
+    return [row for _, row in by_key([(row[0], [row, time]) for row, time in timed])]
+
+
+@pytest.fixture
+def rocksdb(tmp_path: Path) -> Iterator[EmbeddedRocksDBStateBackend]:
+    """Databases in memory where the machine has a folder there: they sync their files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path) as folder:
+        backend = EmbeddedRocksDBStateBackend()
+        backend.set_db_storage_paths(folder)
+        yield backend
+
+
+@pytest.mark.slow
+@every_scenario({})
+def test_gives_the_same_on_rocksdb(group: str, name: str, rocksdb: EmbeddedRocksDBStateBackend) -> None:
+    scenario = scenario_of(group, name)
+    assert_recorded(group, scenario, each_step(scenario), backends=[rocksdb])
+
+
+@pytest.mark.slow
+@every_scenario(IN_EVERY_SUBTASK)
+def test_gives_the_same_with_a_restart_on_the_other_backend_after_every_step(
+    group: str, name: str, rocksdb: EmbeddedRocksDBStateBackend
+) -> None:
+    scenario = scenario_of(group, name)
+    assert_recorded(group, scenario, each_step(scenario), restarts=True, backends=[rocksdb, "heap"])
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -89,11 +163,11 @@ def steps_of(recorded: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_tables_name_what_there_is() -> None:
     needed = {feature for group in GROUPS for recorded in RECORDED[group].values() for feature in recorded["needs"]}
     assert set(NOT_YET) <= needed, "NOT_YET names a feature that no scenario needs"
-    assert {*DIFFERENT, *WRONG_WITHIN_AN_EPOCH} <= {f"{group}.{name}" for group, name in SCENARIOS}
+    assert {*DIFFERENT, *WRONG_WITHIN_AN_EPOCH, *OTHER_TIMES} <= {f"{group}.{name}" for group, name in SCENARIOS}
 
 
-def assert_recorded(group: str, scenario: Scenario, parts: list[list[Any]], *, restarts: bool) -> None:
-    found = replay(scenario, parts, restarts=restarts)
+def assert_recorded(group: str, scenario: Scenario, parts: list[list[Any]], **how: Any) -> None:
+    found = replay(scenario, parts, **how)
     tags = [tag.tag_id for tag in scenario.side_outputs]
     expected = list(recorded_outputs(RECORDED[group][scenario.name]["steps"], tags))
     if f"{group}.{scenario.name}" in DIFFERENT:
