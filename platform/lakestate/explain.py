@@ -77,15 +77,23 @@ def _tree(plan: "JobExplanation") -> Tree:
     tree = Tree(Text(f"job {plan.job}", style="bold"))
     tree.add(Text(f"parallelism {plan.parallelism}, max parallelism {plan.max_parallelism}, root {plan.root}"))
     feeding = {way.upstream for operator in plan.operators for way in operator.inputs if not way.is_source}
+    shown: set[str] = set()
     for operator in plan.operators:
         if operator.uid not in feeding:
-            _add_operator(tree, plan, operator)
+            _add_operator(tree, plan, operator, shown)
     return tree
 
 
-def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExplanation") -> None:
-    """Adds an operator, and below it what feeds it: the tree is read from the last operator to the sources."""
+def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExplanation", shown: set[str]) -> None:
+    """Adds an operator, and below it what feeds it: the tree is read from a last operator to the sources.
+
+    An operator that several others read is told of where it comes first; `shown` are those that have been.
+    """
     head = Text(f"{operator.uid}", style="bold cyan")
+    if operator.uid in shown:
+        parent.add(head.append("  as above", style="default"))
+        return
+    shown.add(operator.uid)
     head.append(f"  {operator.function}, stage {operator.stage}, {operator.parallelism} subtasks", style="default")
     if len(operator.chain) > 1:
         head.append(f", one task of {' → '.join(operator.chain)}", style="default")
@@ -98,22 +106,29 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
     for sink in operator.sinks:
         output = "" if sink.output == "main" else f" of side output {sink.output}"
         branch.add(Text(f"sink {sink.uid}{output}: {sink.kind} {sink.table}".rstrip()))
-    unread = set(operator.side_outputs) - {sink.output for sink in operator.sinks}
-    for tag in sorted(unread):
+    for tag in sorted(set(operator.side_outputs) - _read_outputs(plan, operator)):
         branch.add(Text(f"side output {tag}, without a sink"))
     for way in operator.inputs:
-        _add_input(branch, plan, way, several=len({one.input for one in operator.inputs}) > 1)
+        _add_input(branch, plan, way, shown, several=len({one.input for one in operator.inputs}) > 1)
 
 
-def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", *, several: bool) -> None:
+def _read_outputs(plan: "JobExplanation", operator: "OperatorExplanation") -> set[str]:
+    """Returns the outputs of an operator that sinks or other operators read."""
+    ways = [way for other in plan.operators for way in other.inputs if not way.is_source]
+    return {sink.output for sink in operator.sinks} | {way.output for way in ways if way.upstream == operator.uid}
+
+
+def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", shown: set[str], *, several: bool) -> None:
     by_uid = {operator.uid: operator for operator in plan.operators}
     said = [f"input {way.input}" if several else "input", way.ship]
+    said += [f"side output {way.output}"] if way.output != "main" else []
+    said += ["by an exchange that several operators read"] if way.shared else []
     said += ["as objects"] if way.ship == "FORWARD" and by_uid[way.upstream].object_reuse else []
     said += [f"ordered by {', '.join(way.order_by)}"] if way.order_by else []
     said += [*way.steps, way.event_time] if way.event_time else way.steps
     arm = branch.add(Text(f"{said[0]}: {', '.join(said[1:])}"))
     if not way.is_source:
-        _add_operator(arm, plan, by_uid[way.upstream])
+        _add_operator(arm, plan, by_uid[way.upstream], shown)
         return
     source = next(s for s in plan.sources if s.name == way.upstream)
     bounded = ", bounded" if source.bounded else ""

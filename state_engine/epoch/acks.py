@@ -2,7 +2,8 @@
 
 Every upstream subtask ends its output with one barrier per downstream subtask, and the driver seals only if all
 downstream subtasks name the same attempt of each upstream subtask. Files on disk prove nothing: an ack reaches the
-driver only inside barriers, through the subtasks that have read its output.
+driver only inside barriers, through the subtasks that have read its output. Where several operators read one, it comes
+by each of them, and counts once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,9 @@ from typing import NamedTuple
 
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.log.records import Ack, Barrier, Failure, Seen
+
+Acks = dict[tuple[str, int, str], Ack]
+"""Acks by operator, subtask and attempt."""
 
 
 class Alignment:
@@ -33,7 +37,7 @@ class Alignment:
         self.subtask = subtask
         self._expected = {op.uid: (subtask,) if chained else range(op.parallelism) for op in upstream}
         self._attempts: dict[tuple[str, int, str], None] = {}
-        self._acks: dict[tuple[str, int, str], Ack] = {}
+        self._acks: Acks = {}
         self._carried_seen: dict[Seen, None] = {}
 
     def add(self, barrier: Barrier) -> None:
@@ -45,7 +49,7 @@ class Alignment:
         if barrier.uid not in self._expected:
             raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
         self._attempts[barrier.uid, barrier.subtask, barrier.attempt] = None
-        self._acks.update({(ack.uid, ack.subtask, ack.attempt): ack for ack in barrier.acks})
+        _collect(self._acks, barrier.acks)
         self._carried_seen.update(dict.fromkeys(barrier.seen))
 
     @property
@@ -126,17 +130,27 @@ class Acknowledged(NamedTuple):
     failure: Failure | None = None
 
 
+def _collect(known: Acks, acks: Iterable[Ack]) -> None:
+    """Adds acks. Of one by two ways that stays which tells of a failure: a `map` on one way may have put it there."""
+    for ack in acks:
+        key = ack.uid, ack.subtask, ack.attempt
+        if key not in known or known[key].failure is None:
+            known[key] = ack
+
+
 Attempts = dict[tuple[str, int], set[str]]
 
 
 def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
-    """Decides whether the barriers of the last operator prove one consistent set of acks (E6).
+    """Decides whether the barriers of the last operators prove one consistent set of acks (E6).
 
     Args:
         plan: The plan that the tasks were given.
         barriers: All full barriers that reached the driver, in any order; repetitions of one barrier are fine.
     """
-    acks = {(ack.uid, ack.subtask, ack.attempt): ack for barrier in barriers for ack in barrier.acks}
+    acks: Acks = {}
+    for barrier in barriers:
+        _collect(acks, barrier.acks)
     if failure := first_failure(plan, acks.values()):
         return Acknowledged(Answer.FAILURE, {}, failure.message, failure)
     attempts: Attempts = {}

@@ -18,7 +18,7 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
     """What feeds one input of an operator: Flink's `StreamEdge`, seen from its end.
 
     Args:
-        upstream: Uid of the operator whose main output it is; None for the job's sources.
+        upstream: Uid of the operator one of whose outputs it is; None for the job's sources.
         input: Which input it feeds, 1 or 2, as in `process_element1` and `process_element2`. Several edges of one input
             are a union.
         out_of_orderness: How far (ms) its records may lie behind the largest event time so far: the edge makes its own
@@ -38,8 +38,7 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
 class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One operator of the job: its parallelism in this epoch, and what feeds it.
 
-    Every operator is upstream of at most one other (`StreamEdge`), so that the operators form a tree whose root is the
-    last one, behind which the driver listens.
+    The operators are a graph without cycles. Behind those that are upstream of no other the driver listens.
     """
 
     uid: str
@@ -122,7 +121,7 @@ class Tasks(Protocol):
     """E2 to E5: routes the epoch's records and runs every subtask of every operator."""
 
     def run(self, plan: EpochPlan) -> Sequence[Barrier]:
-        """Returns the full barriers of the last operator's subtasks, with what they carry from the operators in front.
+        """Returns the full barriers of the last operators' subtasks, with what they carry from the operators in front.
 
         Raises:
             EpochError: The engine gave up; nothing is known of this try. The driver tries again with the same plan and

@@ -114,9 +114,16 @@ class Translation:
             assert node.tag is not None
             return self._stream(operator).get_side_output(node.tag)
         stream = self._without_operator(node)
-        if node not in self._with_sink:
-            return stream
-        return stream.add_operator("process", MapAdapter(itself), node.columns("a sink"), None)
+        if node in self._with_sink:
+            return stream.add_operator("process", MapAdapter(itself), node.columns("a sink"), None)
+        if stream.reads_source and not isinstance(node, BroadcastNode) and self._readers(node) > 1:
+            return stream.add_operator("process", MapAdapter(itself), node.columns("who reads it"), None)
+        return stream
+
+    def _readers(self, node: Node) -> int:
+        """Returns how many read a node; those behind `broadcast()` read what is in front of it."""
+        consumers = self._consumers[node]
+        return sum(self._readers(one) if isinstance(one, BroadcastNode) else 1 for one in consumers)
 
     def _task(self, node: Node) -> DataStream:
         """Adds the operator that ends with a node; says with what it may not share a task."""

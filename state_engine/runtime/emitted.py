@@ -1,14 +1,12 @@
 """What an instance emits of a batch: rows, with their event times where anybody wants to know them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, is_tagged, split_by_tag
-from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.types import schema_of
 
 EVENT_TIME = "__ls_time"
 """Column behind those of a record: its event time in ms, null without one."""
@@ -75,6 +73,7 @@ class EmittedWriter:
         side_outputs: Columns of each side output that somebody reads, by tag id; rows of others are dropped.
         keeps_rows: Whether somebody takes the rows of the main output as they are, from `kept`.
         writes_main: Whether the main output becomes columns.
+        timed_side_outputs: Side outputs whose rows have event times, if those of the main output do.
 
     Attributes:
         kept: Rows of the main output, newest call of `write`.
@@ -87,18 +86,20 @@ class EmittedWriter:
         *,
         keeps_rows: bool = False,
         writes_main: bool = True,
+        timed_side_outputs: Sequence[str] = (),
     ) -> None:
         self._main = OutputWriter(MAIN, output)
         self._side = {tag: OutputWriter(tag, struct) for tag, struct in side_outputs.items()}
         self._has_tags = False
         self._keeps_rows = keeps_rows
         self._writes_main = writes_main
+        self._timed_side_outputs = frozenset(timed_side_outputs)
         self.kept: Rows | None = None
 
     def write(self, emitted: Emitted) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that got rows: `main`, and the tag ids that somebody reads.
 
-        A timed main output has the column `EVENT_TIME` behind its own.
+        A timed output has the column `EVENT_TIME` behind its own.
 
         Raises:
             OutputValueError: A row does not fit its output's columns.
@@ -118,12 +119,16 @@ class EmittedWriter:
                 if not self._has_tags:
                     raise
         main, tagged = split_by_tag(rows)
+        times_aside: dict[str, list[int | None]] = {}
         if times is not None:
+            if self._timed_side_outputs:
+                times_aside = _times_by_tag(rows, times)
             times = [time for row, time in zip(rows, times, strict=True) if not is_tagged(row)]
         batches = self._plain(main, times) if main else {}
         for tag, of_tag in tagged.items():
             if tag in self._side:
-                batches[tag] = self._side[tag].write(of_tag)
+                own = times_aside.get(tag) if tag in self._timed_side_outputs else None
+                batches[tag] = _with_times(self._side[tag].write(of_tag), own)
         return batches
 
     def _plain(self, rows: list[Any], times: list[int | None] | None) -> dict[str, pa.RecordBatch]:
@@ -133,14 +138,17 @@ class EmittedWriter:
         return {MAIN: _with_times(self._main.write(rows), times)} if self._writes_main else {}
 
 
-def columns_of_output(spec: OperatorSpec) -> pa.Schema:
-    """Returns the columns of an operator's main output, as the next operator gets them."""
-    schema = schema_of(spec.output)
-    return schema.append(pa.field(EVENT_TIME, pa.int64())) if spec.emits_event_time else schema
+def _times_by_tag(rows: Sequence[Any], times: Sequence[int | None]) -> dict[str, list[int | None]]:
+    """Returns the event times of the `(tag, row)` pairs among rows, by tag id, in order."""
+    found: dict[str, list[int | None]] = {}
+    for row, time in zip(rows, times, strict=True):
+        if is_tagged(row):
+            found.setdefault(row[0].tag_id, []).append(time)
+    return found
 
 
 def _with_times(batch: pa.RecordBatch, times: list[int | None] | None) -> pa.RecordBatch:
     return batch if times is None else batch.append_column(EVENT_TIME, pa.array(times, pa.int64()))
 
 
-__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "Rows", "TimedRows", "columns_of_output"]
+__all__ = ["EVENT_TIME", "Emitted", "EmittedWriter", "Rows", "TimedRows"]

@@ -81,7 +81,11 @@ class Operator:
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
         self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
         self._writer = EmittedWriter(
-            spec.output, spec.side_outputs, keeps_rows=spec.keeps_rows, writes_main=spec.writes_main
+            spec.output,
+            spec.side_outputs,
+            keeps_rows=spec.keeps_rows,
+            writes_main=spec.writes_main,
+            timed_side_outputs=spec.timed_side_outputs,
         )
 
     def open(self, restored: RestoredFrom | None = None) -> None:

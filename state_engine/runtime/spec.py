@@ -34,7 +34,9 @@ class OperatorSpec:
         max_parallelism: Number of key groups.
         generated_uid: Whether the author gave no uid.
         parameters: Job parameters, for `get_job_parameter`.
-        emits_event_time: Whether somebody wants to know the event times of its main output.
+        emits_event_time: Whether somebody wants to know the event times of an output that operators read; its main
+            output then has them.
+        timed_side_outputs: The side outputs that have them too, by tag id.
         out_of_orderness: For an operator whose only input is one ordered stream: how far its records may lie behind
             each other, in ms. The watermark then follows the records within an epoch. None for all others.
         two_inputs: How two inputs share the columns of `input`; None for an operator with one. `key` and `order_by` are
@@ -57,6 +59,7 @@ class OperatorSpec:
     generated_uid: bool = False
     parameters: dict[str, str] = field(default_factory=dict)
     emits_event_time: bool = False
+    timed_side_outputs: tuple[str, ...] = ()
     out_of_orderness: int | None = None
     two_inputs: TwoInputs | None = None
     broadcast: tuple[MapStateDescriptor, ...] = ()

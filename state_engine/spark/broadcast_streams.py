@@ -69,7 +69,7 @@ class BroadcastConnectedStream:
 
         Raises:
             JobDefinitionError: The function is of the wrong kind.
-            UnsupportedTopologyError: Another operator reads one of the streams.
+            UnsupportedTopologyError: Another operator reads a source that is one of the streams.
         """
         keyed = self._keyed
         check_broadcast_function(function, keyed=keyed is not None)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from state_engine.log.records import Ack, Failure, HighestTime
-from state_engine.spark.link import Given, Link, Step
+from state_engine.spark.link import Given, Link, Outputs, Step
 
 
 class Chain:
@@ -42,36 +42,36 @@ class Chain:
         for link in self._links:
             link.release()
 
-    def advance(self) -> Iterator[pa.RecordBatch]:
-        """E4: tells of checkpoints and fires timers; yields what the last link hands on, as the methods below do.
+    def advance(self) -> Iterator[Outputs]:
+        """E4: tells of checkpoints and fires timers; yields what the last link gives, as the methods below do.
 
         The last link comes first: no function gets a record of the epoch before it has heard of the checkpoints.
         """
         for n in reversed(range(len(self._links))):
             yield from self._step(n, lambda operator: operator.advance())
 
-    def process(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def process(self, records: pa.RecordBatch) -> Iterator[Outputs]:
         """E4 for one batch of the exchange."""
         if self.failure is None:
-            yield from self._hand_on(1, self.head.take(records))
+            yield from self._hand_on(1, self.head.take_records(records))
 
-    def finish(self, uids: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def finish(self, uids: Sequence[str]) -> Iterator[Outputs]:
         """E4: tells the functions of these operators that their input has ended, the first link's first."""
         for n, link in enumerate(self._links):
             if link.uid in uids:
                 yield from self._step(n, lambda operator: operator.finish())
 
-    def _step(self, n: int, step: Step) -> Iterator[pa.RecordBatch]:
+    def _step(self, n: int, step: Step) -> Iterator[Outputs]:
         if self.failure is None:
             yield from self._hand_on(n + 1, self._links[n].run(step))
 
-    def _hand_on(self, n: int, given: Given | None) -> Iterator[pa.RecordBatch]:
+    def _hand_on(self, n: int, given: Given | None) -> Iterator[Outputs]:
         """Takes what a link gave through the links from number `n` on."""
         for link in self._links[n:]:
             if given is None:
                 return
             given = link.take(given)
-        if isinstance(given, pa.RecordBatch):
+        if isinstance(given, dict):
             yield given
 
     def end(self, event_times: tuple[HighestTime, ...], timings: dict[str, float]) -> list[Ack]:

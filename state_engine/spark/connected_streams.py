@@ -78,7 +78,7 @@ class ConnectedStreams:
 
         Raises:
             JobDefinitionError: The function is of the wrong kind; the keys or the orders differ in their types.
-            UnsupportedTopologyError: Another operator reads one of the streams.
+            UnsupportedTopologyError: Another operator reads a source that is one of the streams.
         """
         keyed = self.is_keyed_stream()
         wanted = KeyedCoProcessFunction if keyed else CoProcessFunction

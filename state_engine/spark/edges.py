@@ -16,13 +16,12 @@ from state_engine.spark.timing import with_event_time
 from state_engine.spark.upstream import check_upstream
 
 
-def with_step(edge: Edge, step: Step, *, ends: bool = False) -> Edge:
+def with_step(edge: Edge, step: Step) -> Edge:
     """Returns an edge with one more step: behind a source a part of its DataFrame, otherwise for the planner.
 
     Args:
         edge: The way so far.
         step: What comes next.
-        ends: Nothing may follow, as behind a side output.
 
     Raises:
         UnsupportedTopologyError: The step cannot stand there.
@@ -35,8 +34,6 @@ def with_step(edge: Edge, step: Step, *, ends: bool = False) -> Edge:
         if not isinstance(changed, DryFrame):
             check_upstream(changed)
         return replace(edge, origin=replace(origin, df=changed), strategy=strategy)
-    if ends:
-        raise _misplaced()
     return replace(edge, steps=(*edge.steps, step), strategy=strategy)
 
 
@@ -76,16 +73,18 @@ def _selected(df: DataFrame, step: SelectStep) -> DataFrame:
 
 
 def check_distinct(edges: Sequence[Edge]) -> None:
-    """Raises UnsupportedTopologyError if two of the streams that come together begin at one source or operator."""
-    begun: set[tuple[type, object]] = set()
+    """Raises UnsupportedTopologyError if two of the streams that come together begin at one source."""
+    begun: set[int] = set()
     for origin in (edge.origin for edge in edges):
-        one = (type(origin), origin.number if isinstance(origin, SourceNode) else origin.uid)
-        if one in begun:
+        if not isinstance(origin, SourceNode):
+            continue
+        if origin.number in begun:
             raise UnsupportedTopologyError(
-                "A stream comes together with itself; an epoch would run what is in front of it twice.",
-                action="Do both in one function, or read the source a second time, with a spark.readStream of its own.",
+                f"The source {origin.name!r} comes together with itself; an epoch would read it twice.",
+                action="Put an operator behind it, map(lambda row: row, ..., uid=...), whose output may come together "
+                "with itself; or read the source a second time, with a spark.readStream of its own.",
             )
-        begun.add(one)
+        begun.add(origin.number)
 
 
 __all__ = ["check_distinct", "with_step"]

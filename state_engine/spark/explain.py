@@ -43,7 +43,8 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One way into an operator.
 
     `upstream` is the uid of an operator or the name of a source, `ship` how records find their subtask, as Flink's
-    plans say it: `HASH(k)`, `BROADCAST`, `FORWARD` inside a task, or `REBALANCE` without key.
+    plans say it: `HASH(k)`, `BROADCAST`, `FORWARD` inside a task, or `REBALANCE` without key. `output` is which of the
+    operator's outputs it is, and with `shared` others read that operator too: all by one more exchange.
     """
 
     upstream: str
@@ -53,6 +54,8 @@ class InputPlan(msgspec.Struct, frozen=True, kw_only=True):
     order_by: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     event_time: str = ""
+    output: str = MAIN
+    shared: bool = False
 
 
 class StatePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +174,8 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
 
 def _stage(node: OperatorNode) -> int:
     """Returns how many exchanges lie in front of and at an operator: its place among the stages of an epoch."""
-    return (0 if node.chained else 1) + max((_stage(upstream) for upstream, _ in node.upstream), default=0)
+    in_front = (_stage(upstream) + upstream.handover.shared for upstream, _ in node.upstream)
+    return (0 if node.chained else 1) + max(in_front, default=0)
 
 
 def _input(node: OperatorNode, edge: Edge) -> InputPlan:
@@ -188,6 +192,8 @@ def _input(node: OperatorNode, edge: Edge) -> InputPlan:
         order_by=order_by,
         steps=tuple(map(_step, edge.steps)),
         event_time="" if is_source else _event_time(edge),
+        output=edge.output,
+        shared=isinstance(origin, OperatorNode) and origin.handover.shared,
     )
 
 

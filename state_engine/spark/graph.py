@@ -1,7 +1,7 @@
-"""The logical graph of a job: a tree of operators over its sources, with sinks on their outputs.
+"""The logical graph of a job: operators over its sources, with sinks on their outputs.
 
-Spark would run twice what two operators read, so every source and every operator feeds at most one operator; an
-operator may be fed by several.
+An operator may be fed by several, and its outputs may feed several. A source feeds one: Spark would read it once for
+each.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from state_engine.log.records import StateSchema
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
+from state_engine.spark.handover import Handover, Reader
 from state_engine.spark.sinks import Sink
 
 
@@ -96,8 +97,9 @@ class OperatorNode:
     """One operator.
 
     `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
-    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front. With `object_reuse`
-    an operator that is chained behind this one gets the rows that the function gave, and no copies of them.
+    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front. `downstream` are the
+    operators that read one of its outputs, each with the number of the edge. With `object_reuse` an operator that is
+    chained behind this one gets the rows that the function gave, and no copies of them.
     """
 
     uid: str
@@ -114,18 +116,23 @@ class OperatorNode:
     sinks: list[SinkNode] = field(default_factory=list)
     side_outputs: dict[str, StructType] = field(default_factory=dict)
     states: tuple[StateSchema, ...] = ()
-    downstream: "OperatorNode | None" = None
+    downstream: "list[tuple[OperatorNode, int]]" = field(default_factory=list)
     chaining: ChainingStrategy = "always"
     object_reuse: bool = False
 
     @property
     def chained(self) -> bool:
-        """Whether it runs in the task of the operator in front: nothing that is between them needs an exchange."""
+        """Whether it runs in the task of the operator in front.
+
+        So it is where nothing between them needs an exchange, and no other operator reads what the one in front gives.
+        """
         [edge, *others] = self.edges
         front = edge.origin
         return (
             not others
             and isinstance(front, OperatorNode)
+            and edge.output == MAIN
+            and len(front.downstream) == 1
             and not (edge.steps or edge.strategy or edge.broadcast)
             and not (self.key or self.order_by or self.two_inputs)
             and self.chaining == "always"
@@ -133,9 +140,25 @@ class OperatorNode:
         )
 
     @property
+    def chained_behind(self) -> "OperatorNode | None":
+        """The operator that runs in its task, behind it."""
+        return next((node for node, _ in self.downstream if node.chained), None)
+
+    @property
+    def leaving(self) -> "list[Edge]":
+        """The ways from its outputs to other operators."""
+        return [node.edges[n] for node, n in self.downstream]
+
+    @property
+    def handover(self) -> Handover:
+        """How its outputs travel to the operators that read them."""
+        readers = [Reader(node.uid, node.edges[n].output) for node, n in self.downstream]
+        return Handover(readers, self.output, self.side_outputs, timed=self.emits_event_time)
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether the operator behind takes its rows as objects."""
-        return self.object_reuse and self.downstream is not None and self.downstream.chained
+        return self.object_reuse and self.chained_behind is not None
 
     @property
     def writes_main(self) -> bool:
@@ -169,9 +192,14 @@ class OperatorNode:
 
     @property
     def emits_event_time(self) -> bool:
-        """Whether the operator behind it wants to know the event times of its output."""
-        edges = self.downstream.edges if self.downstream is not None else ()
-        return self.timed and any(edge.origin is self and edge.strategy is None for edge in edges)
+        """Whether an operator behind it wants to know the event times of its output."""
+        return self.timed and any(edge.strategy is None for edge in self.leaving)
+
+    @property
+    def timed_side_outputs(self) -> tuple[str, ...]:
+        """The side outputs whose event times somebody wants to know."""
+        outputs = dict.fromkeys(edge.output for edge in self.leaving)
+        return tuple(output for output in outputs if output != MAIN) if self.emits_event_time else ()
 
     @property
     def tells_partitions(self) -> bool:
@@ -188,13 +216,14 @@ class OperatorNode:
 
 @dataclass(frozen=True)
 class Edge:
-    """The way from a source or an operator's main output into an input of an operator.
+    """The way from a source or an output of an operator into an input of an operator.
 
     `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame. With a
     `strategy` the records get event times and watermarks of their own, with `broadcast` every subtask gets all.
     """
 
     origin: SourceNode | OperatorNode
+    output: str = MAIN
     steps: tuple[Step, ...] = ()
     input: int = 1
     strategy: WatermarkStrategy | None = None
@@ -217,7 +246,7 @@ def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...
         if node.chained:
             continue
         chain = [node]
-        while (behind := chain[-1].downstream) is not None and behind.chained:
+        while (behind := chain[-1].chained_behind) is not None:
             chain.append(behind)
         chains.append(tuple(chain))
     return chains

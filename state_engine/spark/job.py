@@ -156,23 +156,20 @@ class StreamJob:
 
         Raises:
             JobDefinitionError: A state cannot be stored, or the function cannot be sent to workers.
-            UnsupportedTopologyError: Something stands there already: an operator's output has one consumer in Spark.
+            UnsupportedTopologyError: Another operator reads a source that it reads.
         """
-        for origin in (edge.origin for edge in node.edges):
-            taken = origin.number in self._read if isinstance(origin, SourceNode) else origin.downstream is not None
-            if taken:
+        for source, _ in node.sources:
+            if source.number in self._read:
                 raise UnsupportedTopologyError(
-                    f"Two operators read {_named(origin)}; an epoch would run what is in front of them twice.",
-                    action="Chain them, or let the second one read a sink's table in a job of its own.",
+                    f"Two operators read the source {source.name!r}; an epoch would read it twice.",
+                    action="Put an operator behind it, map(lambda row: row, ..., uid=...), whose output both may read.",
                 )
         if not self.operator_chaining:
             node.chaining = "never"
         node.states = discover_states(self._spec(node), _sent_copy)
-        for origin in (edge.origin for edge in node.edges):
-            if isinstance(origin, OperatorNode):
-                origin.downstream = node
-            else:
-                self._read[origin.number] = origin
+        for upstream, number in node.upstream:
+            upstream.downstream.append((node, number))
+        self._read |= {source.number: source for source, _ in node.sources}
         self.operators.append(node)
         self._sources = None
 
@@ -184,7 +181,6 @@ class StreamJob:
 
         Raises:
             JobDefinitionError: The job has no operator, a source feeds none, or only some of the sources can replay.
-            UnsupportedTopologyError: There are several last operators.
         """
         if self._sources is None:
             self._sources = self._checked_sources()
@@ -200,12 +196,6 @@ class StreamJob:
             raise JobDefinitionError(
                 f"The source {idle[0]!r} of job {self.name!r} feeds no operator.",
                 action="Unite or connect it with another stream, or leave it out.",
-            )
-        last = [node.uid for node in self.operators if node.downstream is None]
-        if len(last) > 1:
-            raise UnsupportedTopologyError(
-                f"Job {self.name!r} ends in {len(last)} operators: {', '.join(last)}. An epoch ends in one.",
-                action="Make them jobs of their own, or bring their outputs together by union() or connect().",
             )
         return Sources([self._read[number] for number in sorted(self._read)])
 
@@ -235,6 +225,7 @@ class StreamJob:
             two_inputs=node.two_inputs,
             broadcast=node.broadcast_states,
             emits_event_time=node.emits_event_time,
+            timed_side_outputs=node.timed_side_outputs,
             out_of_orderness=node.out_of_orderness,
             keeps_rows=node.keeps_rows,
             writes_main=node.writes_main,
@@ -251,9 +242,8 @@ class StreamJob:
 
     def _packed(self, node: OperatorNode) -> Packed:
         stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
-        downstream = node.downstream.uid if node.downstream else None
-        spec = self._spec(node)
-        return Packed(*pack(TaskSpec(spec, stages, downstream, self.codec, self.cache_bytes, self.state_backend)))
+        spec, readers = self._spec(node), node.handover.readers
+        return Packed(*pack(TaskSpec(spec, stages, readers, self.codec, self.cache_bytes, self.state_backend)))
 
     def states(self) -> tuple[StateSchema, ...]:
         """Schemas of the states that the functions' `open()` ask for."""
@@ -313,10 +303,6 @@ class StreamJob:
 def _sent_copy(function: Any) -> Any:
     """Returns the copy of a function that a worker would get."""
     return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
-
-
-def _named(origin: SourceNode | OperatorNode) -> str:
-    return f"the source {origin.name!r}" if isinstance(origin, SourceNode) else f"the output of {origin.uid!r}"
 
 
 def _table(sink: object) -> str | None:

@@ -50,7 +50,7 @@ class KeyedStream:
 
         Raises:
             JobDefinitionError: The other is no keyed or broadcast stream of the same job.
-            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+            UnsupportedTopologyError: Both begin at one source.
         """
         from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
         from state_engine.spark.connected_streams import ConnectedStreams

@@ -27,9 +27,11 @@ from state_engine.spark.worker_cache import WORKER, Cached, settle_memory, stora
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.port import CheckpointStorage
 
-Given = pa.RecordBatch | Rows
+Outputs = dict[str, pa.RecordBatch]
+"""What an operator gave, by `main` or tag id."""
+Given = Outputs | Rows
 """What an operator hands on: columns, or the objects that its function gave."""
-Step = Callable[[Operator], dict[str, pa.RecordBatch]]
+Step = Callable[[Operator], Outputs]
 
 
 class Packed(NamedTuple):
@@ -120,7 +122,7 @@ class Link:
             self.failure = Failure(kind="poison", uid=self.uid, subtask=0, message=by.message)
 
     def run(self, step: Step) -> Given | None:
-        """E4, one step: stages what comes out of it, and returns what goes on to the next operator, if anything."""
+        """E4, one step: stages what comes out of it, and returns it; None after a failure."""
         cached = self._cached
         if cached is None or self.failure is not None:
             return None
@@ -129,22 +131,26 @@ class Link:
         except (OperatorFailure, LakestateError) as error:
             self.fail(error)
             return None
-        rows, main = cached.operator.take_rows(), outputs.get(MAIN)
+        rows = cached.operator.take_rows()
         self._records_out += sum(b.num_rows for b in outputs.values())
-        if rows is not None and main is None:
+        if rows is not None and MAIN not in outputs:
             self._records_out += len(rows.rows)
         self._stages.add(outputs)
         self._attempt.watch.lap("process")
-        return rows if rows is not None else main
+        return rows if rows is not None else outputs
 
     def take(self, given: Given) -> Given | None:
-        """E4 for records, as `run`."""
+        """E4 for what the operator in front has given, of which this one reads the main output; as `run`."""
         if isinstance(given, Rows):
             self._records_in += len(given.rows)
             return self.run(lambda operator: operator.process_rows(given))
-        self._records_in += given.num_rows
-        names = [*self._names, EVENT_TIME] if EVENT_TIME in given.schema.names else self._names
-        batch = pa.RecordBatch.from_arrays([given.column(name) for name in names], names=names)
+        return self.take_records(given[MAIN]) if MAIN in given else None
+
+    def take_records(self, records: pa.RecordBatch) -> Given | None:
+        """E4 for records, as `run`."""
+        self._records_in += records.num_rows
+        names = [*self._names, EVENT_TIME] if EVENT_TIME in records.schema.names else self._names
+        batch = pa.RecordBatch.from_arrays([records.column(name) for name in names], names=names)
         return self.run(lambda operator: operator.process(batch))
 
     def fail(self, error: Exception) -> None:
@@ -240,4 +246,4 @@ def _timers(operator: Operator) -> EarliestTimers | None:
     return None if timers == NO_TIMERS else timers
 
 
-__all__ = ["Attempt", "Given", "Link", "Packed", "Step"]
+__all__ = ["Attempt", "Given", "Link", "Outputs", "Packed", "Step"]

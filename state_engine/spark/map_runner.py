@@ -2,11 +2,10 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from state_engine.api.types import StructType
@@ -23,7 +22,8 @@ class MapRunner:
     """What `mapInArrow` runs for a `map` step.
 
     What the author's function raises travels as data (`docs/adr/0004-failures-as-data.md`): a map has no ack of its
-    own, so the failure is put into the ack of the subtask in front, which passes by in a barrier behind its records.
+    own, so the failure is put into the ack of the subtask in front. Its barriers wait for the last record: no exchange
+    in front of the map has to keep them behind it.
 
     Args:
         function: The author's.
@@ -48,18 +48,22 @@ class MapRunner:
         readers = [reader(t) for t in self._input.types]
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
         failure: _MapFailure | None = None
+        waiting: list[pa.RecordBatch] = []
         for batch in batches:
-            records = is_record(batch).to_numpy(zero_copy_only=False)
-            mapped = writer.write([])
-            if failure is None:
-                columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
-                try:
-                    mapped = self._map(compress(map(make, *columns), records), writer)
-                except _MapFailure as error:
-                    failure = error
-            if failure is not None:
-                batch, records = _failed_marks(batch, records, failure)
-            yield self._with_marks(mapped, batch, records)
+            records = is_record(batch)
+            if records.false_count:
+                waiting.append(batch.filter(pc.invert(records)))
+                batch = batch.filter(records)
+            if failure is not None or not batch.num_rows:
+                continue
+            columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
+            try:
+                yield self._of_ours(batch, self._map(map(make, *columns), writer).columns)
+            except _MapFailure as error:
+                failure = error
+        for marks in waiting:
+            told = marks if failure is None else _failed_marks(marks, failure)
+            yield self._of_ours(told, [pa.nulls(told.num_rows, field.type) for field in schema_of(self._output)])
 
     def _map(self, rows: Iterable[Any], writer: OutputWriter) -> pa.RecordBatch:
         function = self._function
@@ -96,10 +100,8 @@ class MapRunner:
     def _place(self) -> str:
         return f"map({getattr(self._function, '__qualname__', type(self._function).__name__)}) on its output"
 
-    def _with_marks(self, mapped: pa.RecordBatch, batch: pa.RecordBatch, records: "np.ndarray[Any, Any]") -> Any:
-        places = np.cumsum(records) - 1
-        indices = pa.array(places, pa.int64(), mask=~records)
-        columns = [column.take(indices) for column in mapped.columns]
+    def _of_ours(self, batch: pa.RecordBatch, columns: Sequence[Any]) -> pa.RecordBatch:
+        """Returns columns of the output with the columns of ours that stand beside them in a batch."""
         schema = pa.schema([*schema_of(self._output), *(batch.schema.field(n) for n in self._ours)])
         return pa.RecordBatch.from_arrays([*columns, *(batch.column(n) for n in self._ours)], schema=schema)
 
@@ -123,15 +125,11 @@ class _MapFailure(Exception):
         return replace(barrier, acks=tuple(map(failed, barrier.acks)))
 
 
-def _failed_marks(
-    batch: pa.RecordBatch, records: "np.ndarray[Any, Any]", failure: _MapFailure
-) -> tuple[pa.RecordBatch, "np.ndarray[Any, Any]"]:
-    """Drops the records of a batch, and lets its barriers tell the failure."""
-    marks = batch.filter(pa.array(~records))
+def _failed_marks(marks: pa.RecordBatch, failure: _MapFailure) -> pa.RecordBatch:
+    """Lets barriers tell the failure."""
     control = [_failed_mark(mark, failure) for mark in marks.column(CONTROL).to_pylist()]
     index = marks.schema.get_field_index(CONTROL)
-    marks = marks.set_column(index, marks.schema.field(index), pa.array(control, marks.schema.field(index).type))
-    return marks, np.zeros(marks.num_rows, dtype=bool)
+    return marks.set_column(index, marks.schema.field(index), pa.array(control, marks.schema.field(index).type))
 
 
 def _failed_mark(mark: Any, failure: _MapFailure) -> bytes:

@@ -6,12 +6,15 @@
 ```
 
 Each operator has exactly one consumer in Spark, the exchange to the next one; outputs for sinks are staged by the
-tasks. So nothing runs twice, and one action runs it all. Operators between which nothing needs an exchange are one
-task (a chain): what stands for `operator` above may be several.
+tasks. Where several operators read one, that consumer is an exchange more, which all of them read (`fan_out.py`). So
+nothing runs twice, and one action runs it all: what it collects are the barriers of all operators that no other reads.
+Operators between which nothing needs an exchange are one task (a chain): what stands for `operator` above may be
+several.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -45,12 +48,12 @@ class PlannedChain:
 
     @property
     def tail(self) -> OperatorNode:
-        """The operator whose main output goes on."""
+        """The operator whose outputs go on."""
         return self.nodes[-1]
 
 
 class EpochPlanner:
-    """Builds the DataFrame whose rows are the barriers of an epoch's last operator.
+    """Builds the DataFrame whose rows are the barriers of an epoch's last operators.
 
     Args:
         chains: All operators, task by task, upstream first.
@@ -63,23 +66,28 @@ class EpochPlanner:
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
-        """Returns one row per subtask of the last operator, with one binary column.
+        """Returns one row per subtask of each operator that no other reads, with one binary column.
 
         Args:
             batch: The micro-batch, or an empty frame of its schema for an idle epoch.
             plan: The epoch.
         """
         plans = {p.uid: p for p in plan.operators}
-        outputs: dict[str, DataFrame] = {}
+        outputs: dict[tuple[str, str], DataFrame] = {}
+        ends: list[DataFrame] = []
         for planned in self._chains:
             node = planned.head
             prepared = self._prepare(batch, planned, plans[node.uid])
             arriving = [
-                _apply_steps(outputs[upstream.uid], node.edges[n].steps, timed=upstream.emits_event_time)
-                for upstream, n in node.upstream
+                _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, timed=one.emits_event_time)
+                for one, n in node.upstream
             ]
-            outputs[planned.tail.uid] = prepared.route(batch, arriving)
-        return outputs[self._chains[-1].tail.uid]
+            stream = prepared.route(batch, arriving)
+            made = prepared.outputs(stream)
+            outputs |= {(planned.tail.uid, output): frame for output, frame in made.items()}
+            if not made:
+                ends.append(stream)
+        return reduce(DataFrame.union, ends)
 
     def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
         """A query's batches share one session; idle epochs have one of their own."""

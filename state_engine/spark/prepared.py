@@ -16,14 +16,13 @@ from pyspark.util import PythonEvalType
 from state_engine.api.types import StructType
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.key_groups import range_of
-from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.two_inputs import INPUT
+from state_engine.spark.fan_out import FanOut
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction, timing_names
 from state_engine.spark.names import quote_always
-from state_engine.spark.schemas import ddl_of
 from state_engine.spark.sources import Sources
-from state_engine.spark.wire import CONTROL, CONTROL_DDL, GROUP, GROUP_OF_MARK, IS_MARK, control_row
+from state_engine.spark.wire import CONTROL, GROUP, GROUP_OF_MARK, IS_MARK, control_row
 
 
 class ArrowMap:
@@ -72,10 +71,11 @@ class Prepared:
         self._sources = sources
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         self._ours = [*timing_names(node), CONTROL]
+        handover = tail.handover
+        self._fan_out = FanOut(session, handover, own.parallelism) if handover.shared else None
+        self._outputs = handover.outputs
         columns = [*node.input.names, *([GROUP] if node.carries_group else []), *self._ours]
-        time = f"{EVENT_TIME} bigint, " if tail.emits_event_time else ""
-        output = CONTROL_DDL if tail.downstream is None else f"{ddl_of(tail.output)}, {time}{CONTROL_DDL}"
-        self._map = ArrowMap(session, function, output, columns)
+        self._map = ArrowMap(session, function, handover.ddl, columns)
 
     def route(self, batch: DataFrame, outputs: Sequence[DataFrame]) -> DataFrame:
         """Exchanges and sorts the records and marks, and runs the operator over them.
@@ -97,6 +97,12 @@ class Prepared:
         if self._order is not None:
             jdf = jdf.sortWithinPartitions(self._order)
         return self._map.apply(DataFrame(jdf, batch.sparkSession))
+
+    def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
+        """Returns what `route` gave output by output; empty if no operator reads one."""
+        if self._fan_out is not None:
+            return self._fan_out.outputs(stream)
+        return dict.fromkeys(self._outputs, stream)
 
     def _restricted(self, jdf: Any) -> Any:
         condition = restriction(self._node, self._sources)

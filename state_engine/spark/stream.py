@@ -32,6 +32,7 @@ from state_engine.spark.graph import (
     OperatorNode,
     SelectStep,
     SinkNode,
+    SourceNode,
     Step,
     TimeStep,
     WhereStep,
@@ -59,12 +60,10 @@ class DataStream:
         job: "StreamJob",
         edges: tuple[Edge, ...],
         columns: StructType,
-        output: str = MAIN,
     ) -> None:
         self._job = job
         self._edges = edges
         self._columns = columns
-        self._output = output
 
     @property
     def columns(self) -> StructType:
@@ -82,8 +81,12 @@ class DataStream:
         return isinstance(session, DrySession)
 
     def _with(self, step: Step, columns: StructType) -> "DataStream":
-        ends = self._output != MAIN
-        return DataStream(self._job, tuple(with_step(edge, step, ends=ends) for edge in self._edges), columns)
+        return DataStream(self._job, tuple(with_step(edge, step) for edge in self._edges), columns)
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether records come straight from a source, which one operator may read; an operator's output feeds many."""
+        return any(isinstance(edge.origin, SourceNode) for edge in self._edges)
 
     @property
     def _is_between(self) -> bool:
@@ -95,6 +98,11 @@ class DataStream:
         """The operator that this stream is an output of, None if it is anything else."""
         [edge, *others] = self._edges
         return edge.origin if isinstance(edge.origin, OperatorNode) and not edge.steps and not others else None
+
+    @property
+    def _output(self) -> str:
+        """Which output of that operator it is."""
+        return self._edges[0].output
 
     def select(self, *expressions: str) -> "DataStream":
         """Keeps the columns that the Spark SQL expressions give, one record for each.
@@ -163,7 +171,7 @@ class DataStream:
                 f"returns() got {columns.ddl()} on a stream of {self._columns.ddl()}.",
                 action="Give a type of the same names and types, in the same order.",
             )
-        return DataStream(self._job, self._edges, columns, self._output)
+        return DataStream(self._job, self._edges, columns)
 
     def with_computed(self, compute: Compute, computed: StructType, columns: StructType) -> "DataStream":
         """Adds columns that a Python function computes; prefer `with_column`, which costs no Python.
@@ -172,11 +180,7 @@ class DataStream:
             compute: Gives their values for a record; it has to give the same for the same record.
             computed: The columns.
             columns: All columns of the stream that is returned, and how its records are held.
-
-        Raises:
-            UnsupportedTopologyError: This is a side output.
         """
-        self.feeding()
         return self._with(ComputeStep(compute, self._columns, computed), columns)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
@@ -186,7 +190,7 @@ class DataStream:
 
         Raises:
             JobDefinitionError: This is no strategy, it says of no time, or Spark does not take its expressions.
-            UnsupportedTopologyError: Its expressions are not deterministic, or this is a side output.
+            UnsupportedTopologyError: Its expressions are not deterministic.
         """
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise JobDefinitionError(
@@ -236,15 +240,13 @@ class DataStream:
 
         Raises:
             JobDefinitionError: One is no `MapStateDescriptor`.
-            UnsupportedTopologyError: This is a side output.
         """
-        self.feeding()
         stream = self._partitioned(broadcast=True)
         return BroadcastStream(stream, descriptors) if descriptors else stream
 
     def _partitioned(self, *, broadcast: bool) -> "DataStream":
         edges = tuple(replace(edge, broadcast=broadcast) for edge in self._edges)
-        return DataStream(self._job, edges, self._columns, self._output)
+        return DataStream(self._job, edges, self._columns)
 
     @property
     def _is_broadcast(self) -> bool:
@@ -305,16 +307,7 @@ class DataStream:
         return self.behind(node)
 
     def feeding(self, input_: int = 1) -> tuple[Edge, ...]:
-        """Returns the ways by which this stream feeds an input of an operator.
-
-        Raises:
-            UnsupportedTopologyError: It is a side output.
-        """
-        if self._output != MAIN:
-            raise UnsupportedTopologyError(
-                f"The side output {self._output!r} cannot feed an operator.",
-                action="Give it a sink, and read that in another job; or emit these rows to the main output.",
-            )
+        """Returns the ways by which this stream feeds an input of an operator."""
         return tuple(replace(edge, input=input_) for edge in self._edges)
 
     def behind(self, node: OperatorNode) -> "DataStream":
@@ -327,8 +320,7 @@ class DataStream:
 
         Raises:
             JobDefinitionError: A stream has other columns than this one, is of another job, or no stream at all.
-            UnsupportedTopologyError: A stream is a side output, two of them begin at one source or operator, or only
-                some of them are broadcast.
+            UnsupportedTopologyError: Two streams begin at one source, or only some of them are broadcast.
         """
         edges = self.feeding()
         for stream in streams:
@@ -358,7 +350,7 @@ class DataStream:
 
         Raises:
             JobDefinitionError: The other is no stream of the same job, or it is keyed and this one is not.
-            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+            UnsupportedTopologyError: Both begin at one source.
         """
         if isinstance(other, BroadcastStream):
             return BroadcastConnectedStream(self, other)
@@ -377,7 +369,7 @@ class DataStream:
 
         Raises:
             JobDefinitionError: The other is of another job.
-            UnsupportedTopologyError: A stream is a side output, or both begin at one source or operator.
+            UnsupportedTopologyError: Both begin at one source.
         """
         if other._job is not self._job:
             raise JobDefinitionError(
@@ -407,7 +399,7 @@ class DataStream:
             raise JobDefinitionError(
                 f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
             )
-        return DataStream(self._job, self._edges, columns, tag.tag_id)
+        return DataStream(self._job, (Edge(operator, tag.tag_id),), columns)
 
     def start_new_chain(self) -> "DataStream":
         """Begins a new task at the operator that this stream is the output of; later ones may be chained behind it.

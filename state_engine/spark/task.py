@@ -17,19 +17,18 @@ from state_engine.epoch.acks import Alignment, barriers_of_chain
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import EventTimeError
-from state_engine.key_groups import range_of, subtask_of
+from state_engine.key_groups import subtask_of
 from state_engine.log.records import Ack
-from state_engine.runtime.emitted import EVENT_TIME, columns_of_output
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.chain import Chain
 from state_engine.spark.event_times import EventTimesSeen
 from state_engine.spark.kill_at import KillAt
-from state_engine.spark.link import Attempt, Link, Packed
+from state_engine.spark.link import Attempt, Link, Outputs, Packed
 from state_engine.spark.staging import Stopwatch
 from state_engine.spark.wire import (
     CONTROL,
     GROUP,
     PLAN_PROPERTY,
-    barrier_mark,
     barrier_of_mark,
     encode_barrier,
     group_of_mark,
@@ -76,8 +75,7 @@ class Subtask:
         head, tail = self._specs[0].operator, self._specs[-1]
         self._key = head.key
         self._own: OperatorPlan = self._plans[head.uid]
-        self._downstream = self._plans[tail.downstream] if tail.downstream else None
-        self._emits = columns_of_output(tail.operator)
+        self._handover = tail.handover
         self._event_times = EventTimesSeen(head.uid, self._own.edges)
         self._watch = Stopwatch()
 
@@ -102,13 +100,13 @@ class Subtask:
         chain.acquire()
         self._watch.lap("catch_up")
         self._crash(CrashPoint.E3_CAUGHT_UP)
-        yield from self._handed_on(chain.advance())
+        yield from self._handed_on(subtask, chain.advance())
         for batch in batches:
             self._watch.lap("input")
             records = self._take_marks(batch, alignment, chain)
             if records.num_rows and chain.failure is None and self._sees(records, chain):
-                yield from self._handed_on(chain.process(records))
-        yield from self._handed_on(chain.finish(self._plan.finishing))
+                yield from self._handed_on(subtask, chain.process(records))
+        yield from self._handed_on(subtask, chain.finish(self._plan.finishing))
         self._crash(CrashPoint.E4_OPERATED)
         acks = chain.end(self._event_times.seen(), self._watch.timings)
         yield self._marks(alignment, acks)
@@ -149,26 +147,23 @@ class Subtask:
                 return False
         return True
 
-    def _handed_on(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields what the chain gives to the operator behind it, if there is one."""
-        for batch in given:
-            if self._downstream is not None:
-                control: Any = pa.nulls(batch.num_rows, pa.binary())
-                yield pa.RecordBatch.from_arrays([*batch.columns, control], schema=self._wire_schema())
-
-    def _wire_schema(self) -> pa.Schema:
-        return pa.schema([*self._emits, pa.field(CONTROL, pa.binary())])
+    def _handed_on(self, subtask: int, given: Iterator[Outputs]) -> Iterator[pa.RecordBatch]:
+        """Yields what the chain gives to the operators that read it, if there are any."""
+        places = self._handover.places_of(subtask, self._own.parallelism)
+        for outputs in given:
+            for output, place in places.items():
+                if output in outputs:
+                    yield self._handover.records(output, outputs[output], place)
 
     def _marks(self, alignment: Alignment, acks: Sequence[Ack]) -> pa.RecordBatch:
         """The barriers behind the last record: one per downstream subtask, or one to the driver."""
-        down = self._downstream
-        barriers = barriers_of_chain(alignment, acks, self._plans, down.parallelism if down else 1)
-        if down is None:
+        readers = [self._plans[reader.uid] for reader in self._handover.readers]
+        if not readers:
+            barriers = barriers_of_chain(alignment, acks, self._plans)
             return pa.RecordBatch.from_arrays([pa.array(map(encode_barrier, barriers), pa.binary())], names=[CONTROL])
-        groups = [range_of(n, down.parallelism, down.max_parallelism).first for n in range(down.parallelism)]
-        control: Any = pa.array(map(barrier_mark, groups, barriers), pa.binary())
-        empty: list[Any] = [pa.nulls(len(groups), f.type) for f in self._emits]
-        return pa.RecordBatch.from_arrays([*empty, control], schema=self._wire_schema())
+        places = self._handover.places_of(alignment.subtask, self._own.parallelism).values()
+        barriers = barriers_of_chain(alignment, acks, self._plans, readers[0].parallelism)
+        return self._handover.marks(barriers, readers[0], places)
 
 
 def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from pyspark import cloudpickle
 from state_engine.api.codecs import register_type_codec, registered_codecs
 from state_engine.api.state_backend import HashMapStateBackend, StateBackend
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.spark.handover import Handover, Reader
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class TaskSpec:
     Attributes:
         operator: The operator, with the author's function.
         stages: Where its outputs go.
-        downstream: Uid of the operator that takes its main output, if any.
+        readers: The operators that read its outputs, one for each edge.
         codec: Codec of change files.
         cache_bytes: How much state a worker may keep, over all ranges; an estimate by its number of rows.
         state_backend: Where a worker keeps keyed state.
@@ -41,10 +42,16 @@ class TaskSpec:
 
     operator: OperatorSpec
     stages: tuple[StageSpec, ...] = ()
-    downstream: str | None = None
+    readers: tuple[Reader, ...] = ()
     codec: str = "zstd"
     cache_bytes: int = 2 << 30
     state_backend: StateBackend = field(default_factory=HashMapStateBackend)
+
+    @property
+    def handover(self) -> Handover:
+        """How its outputs travel to those who read them."""
+        spec = self.operator
+        return Handover(self.readers, spec.output, spec.side_outputs, timed=spec.emits_event_time)
 
 
 def pack(spec: TaskSpec) -> tuple[bytes, str]:

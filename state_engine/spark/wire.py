@@ -6,7 +6,8 @@ a barrier follows in a barrier's mark. A record is routed by its key, so that no
 with each record: a column more costs a tenth of an epoch. Only records of operators without a key, or with a broadcast
 input, carry the key group by which they are routed, in `group`. Records with event times carry these in `EVENT_TIME`,
 and `partition` where an operator has to tell whose event time it is: `<edge>|<partition>`, null for an edge that passes
-on a watermark.
+on a watermark. What several operators read of one says in `place` to which partition of the exchange between them it
+goes.
 """
 
 import msgspec
@@ -18,8 +19,14 @@ from state_engine.runtime.emitted import EVENT_TIME
 GROUP = "__ls_group"
 CONTROL = "__ls_control"
 PARTITION = "__ls_partition"
+PLACE = "__ls_place"
 CONTROL_DDL = f"{CONTROL} binary"
-OUR_DDL = {EVENT_TIME: f"{EVENT_TIME} bigint", PARTITION: f"{PARTITION} string", CONTROL: CONTROL_DDL}
+OUR_DDL = {
+    EVENT_TIME: f"{EVENT_TIME} bigint",
+    PARTITION: f"{PARTITION} string",
+    PLACE: f"{PLACE} int",
+    CONTROL: CONTROL_DDL,
+}
 PLAN_PROPERTY = "lakestate.epoch.plan"
 
 _DIGITS = 5
@@ -73,6 +80,7 @@ __all__ = [
     "IS_MARK",
     "OUR_DDL",
     "PARTITION",
+    "PLACE",
     "PLAN_PROPERTY",
     "barrier_mark",
     "barrier_of_mark",

@@ -18,6 +18,8 @@ from state_engine.api import (
     CheckpointedFunction,
     CoMapFunction,
     KeyedProcessFunction,
+    OutputTag,
+    ProcessFunction,
     StateInitializationContext,
     Time,
     Types,
@@ -182,6 +184,47 @@ def test_operators_that_share_a_task() -> None:
     assert "two  filter(bool), stage 1, 1 subtasks, one task of one → two" in lines
     assert "input: FORWARD, as objects" in lines
     assert "count  Count, stage 2, 1 subtasks" in lines
+
+
+class Split(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+def test_branches_that_meet_again() -> None:
+    job = StreamJob("branches", root="/tmp/x")
+    rows = job.from_stream(DrySession().readStream.schema("k string, v int").parquet("x"))
+    split = rows.process(Split(), "k string, v int", uid="split")
+    late = split.get_side_output(OutputTag("late", "k string, v int"))
+    split.get_side_output(OutputTag("unread", "k string, v int"))
+    count = split.key_by("k").process(Count(), "k string, v int", uid="count")
+    other = late.key_by("k").process(Count(), "k string, v int", uid="other")
+    meet = count.union(other).key_by("k").process(Count(), "k string, n bigint", uid="meet")
+    meet.sink_to(DiscardingSink())
+    other.filter(bool, uid="aside")
+    plan = explain_job(job)
+    assert {found.uid: found.stage for found in plan.operators} == {
+        "split": 1,
+        "count": 3,
+        "other": 3,
+        "meet": 5,
+        "aside": 5,
+    }
+    assert [(way.upstream, way.output, way.shared) for found in plan.operators[1:] for way in found.inputs] == [
+        ("split", "main", True),
+        ("split", "late", True),
+        ("count", "main", False),
+        ("other", "main", True),
+        ("other", "main", True),
+    ]
+    assert [found.chain for found in plan.operators] == [(found.uid,) for found in plan.operators]
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(_tree(plan))
+    lines = [line.strip("│├└─ ") for line in shown.getvalue().splitlines()]
+    assert lines.count("split  Split, stage 1, 1 subtasks") == 1
+    assert [lines.count(f"{uid}  as above") for uid in ("split", "other")] == [1, 1]
+    assert "input: HASH(k), side output late, by an exchange that several operators read" in lines
+    assert [line for line in lines if "without a sink" in line] == ["side output unread, without a sink"]
 
 
 def dry_stream() -> Any:

@@ -95,6 +95,20 @@ def test_side_output_and_a_computed_key(spark: Any, program: Any, capsys: pytest
 
 
 @pytest.mark.spark
+@programs("branches")
+def test_branches_that_meet_again(spark: Any, program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    program.branches_demo()
+    lines = capsys.readouterr().out.splitlines()
+    wrong = [line for line in lines if line.startswith("wrong> ")]
+    found = sorted(line.strip("()").split(",") for line in lines if line not in wrong)
+    assert [key for key, _ in found] == ["even"] * 2 + ["large"] * 2 + ["line"] * 6 + ["wrong"] * 2
+    last = {key: max(int(n) for other, n in found if other == key) for key, _ in found}
+    assert last == {"even": 6, "large": 7, "line": 7, "wrong": 3}
+    assert sorted(wrong)[-1] == "wrong> (wrong,3)"
+    assert len(wrong) == 2
+
+
+@pytest.mark.spark
 @programs("connected")
 def test_connected_streams(spark: Any, program: Any) -> None:
     found = program.enriched_orders()

@@ -13,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.fixture(autouse=True, scope="module")
 def functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]:
     """Workers cannot import test modules: what tests define is sent whole."""
+    import branches
     import enrichment
     import support
     from pyspark import cloudpickle
 
-    modules = [support, enrichment, request.module]
+    modules = [support, enrichment, branches, request.module]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     yield

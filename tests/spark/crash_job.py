@@ -7,6 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import branches
 import enrichment
 import support
 from pyspark import cloudpickle
@@ -20,11 +21,13 @@ def main() -> None:
     parser.add_argument("--restore")
     parser.add_argument("--parallelism", type=int)
     parser.add_argument("--connected", action="store_true", help="two sources that meet in one operator")
+    parser.add_argument("--branches", action="store_true", help="operators that several others read, and two ends")
     arguments = parser.parse_args()
     cloudpickle.register_pickle_by_value(support)
     cloudpickle.register_pickle_by_value(enrichment)
+    cloudpickle.register_pickle_by_value(branches)
     spark = local_session("crash-job", memory="1g")
-    make = connected if arguments.connected else tally
+    make = connected if arguments.connected else branched if arguments.branches else tally
     support.run_all(make(spark, arguments.folder), restore=arguments.restore, parallelism=arguments.parallelism)
 
 
@@ -38,6 +41,14 @@ def tally(spark: Any, folder: Path) -> StreamJob:
 def connected(spark: Any, folder: Path) -> StreamJob:
     sink, folders = DeltaSink(str(folder / "out")), support.Folders(folder, 2)
     return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, checkpoint_interval_ms=1)
+
+
+def branched(spark: Any, folder: Path) -> StreamJob:
+    def sink(output: str) -> DeltaSink:
+        return DeltaSink(str(folder / "out" / output))
+
+    source = support.Input(folder / "in").stream(spark)
+    return branches.branch_job(source, folder / "root", "crash", sink=sink, checkpoint_interval_ms=1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 The first operator is not deterministic: each attempt of a record gives another value, which both operators keep. A mix
 of two attempts in one sealed epoch would show as a difference between the two.
 
+In the job `branched` a third operator reads the first one too; nobody may have read another attempt than the others.
+
 The job `killed` runs as every job does. `unguarded` runs without the checksums by which Spark itself notices that a
 subtask ran again with another result, and the executor dies when one subtask of the second operator has read all of its
 input and the other has not: what is left to tell the attempts apart is the driver's check of the barriers.
@@ -53,11 +55,11 @@ class Keep(KeyedProcessFunction):
     """Keeps the token of each `n`; kills its executor once, in the middle of the second file.
 
     Args:
-        marker: A file that says who was killed.
+        marker: A file that says who was killed; without one it kills nobody.
         staged: Where this operator stages its output: kill when the other subtask has ended its epoch.
     """
 
-    def __init__(self, marker: str, staged: str | None) -> None:
+    def __init__(self, marker: str | None = None, staged: str | None = None) -> None:
         self.marker, self.staged = marker, staged
 
     def open(self, runtime_context: Any) -> None:
@@ -65,7 +67,7 @@ class Keep(KeyedProcessFunction):
         self.token = runtime_context.get_state(ValueStateDescriptor("token", Types.STRING()))
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
-        if value.n >= 90 and once(self.marker):
+        if value.n >= 90 and self.marker is not None and once(self.marker):
             if self.staged is not None:
                 support.wait_for(lambda: has_ended(Path(self.staged), self.other), "the other subtask", 30)
             pid = executor()
@@ -107,14 +109,20 @@ def main(folder: Path) -> None:
     }
     spark = local_session("executor-job", memory="1g", extra=extra)
     run(spark, folder, "killed", wait=False)
-    executors = spark.sparkContext._jsc.sc()
-    support.wait_for(lambda: executors.getExecutorMemoryStatus().size() == 3, "the killed executor's successor")
+    wait_for_successor(spark)
     for switch in SWITCHES:
         spark.conf.set(switch, "false")
     run(spark, folder, "unguarded", wait=True)
+    wait_for_successor(spark)
+    run(spark, folder, "branched", wait=True, branched=True)
 
 
-def run(spark: Any, folder: Path, name: str, *, wait: bool) -> None:
+def wait_for_successor(spark: Any) -> None:
+    executors = spark.sparkContext._jsc.sc()
+    support.wait_for(lambda: executors.getExecutorMemoryStatus().size() == 3, "the killed executor's successor")
+
+
+def run(spark: Any, folder: Path, name: str, *, wait: bool, branched: bool = False) -> None:
     """Runs a job to its end and writes down what the driver decided about each attempt at an epoch."""
     out = folder / name
     job = StreamJob(name, root=str(folder / "root"), parallelism=2)
@@ -124,6 +132,9 @@ def run(spark: Any, folder: Path, name: str, *, wait: bool) -> None:
     keep = Keep(str(folder / f"{name}-victim"), str(out / "second") if wait else None)
     second = first.key_by("n").process(keep, FIRST, uid="second")
     second.sink_to(DeltaSink(str(out / "second")), uid="second-out")
+    if branched:
+        third = first.where("n >= 0").key_by("n").process(Keep(), FIRST, uid="third")
+        third.sink_to(DeltaSink(str(out / "third")), uid="third-out")
     answers: list[tuple[int, str]] = []
     client = watched(job, answers)
     report = {"answers": answers, "epochs": len(client.epochs), "jobs": client.spark_jobs}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import COUNTS, Count, Folders, by_n, counted, run_all
 
-from state_engine.api import CoProcessFunction, OutputTag, ProcessFunction
+from state_engine.api import CoProcessFunction, ProcessFunction
 from state_engine.errors import UnsupportedTopologyError
 from state_engine.spark import MemorySink, StreamJob
 
@@ -92,6 +92,3 @@ def test_what_cannot_be_broadcast(spark, tmp_path: Path) -> None:
         with pytest.raises(UnsupportedTopologyError, match="broadcast stream and one that is not") as caught:
             build()
         assert "behind union()" in caught.value.action
-    counts = one.key_by("k").process(Count(), COUNTS, uid="count")
-    with pytest.raises(UnsupportedTopologyError, match="side output 'late'"):
-        counts.get_side_output(OutputTag("late", "n bigint")).broadcast()

@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("executor_job.py")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both jobs have run here, in one cluster: its start costs more than they do."""
+    """All jobs have run here, in one cluster: its start costs more than they do."""
     folder = tmp_path_factory.mktemp("executors")
     Input(folder / "in").add_many(3)
     done = subprocess.run(
@@ -42,7 +42,7 @@ def report_of(folder: Path, job: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.parametrize("job", ["killed", "unguarded"])
+@pytest.mark.parametrize("job", ["killed", "unguarded", "branched"])
 def test_no_epoch_is_a_mix_of_attempts(folder: Path, job: str) -> None:
     assert "CoarseGrainedExecutorBackend" in (folder / f"{job}-victim").read_text(), "no executor was killed"
     first, second = table_rows(str(folder / job / "first")), table_rows(str(folder / job / "second"))
@@ -52,6 +52,9 @@ def test_no_epoch_is_a_mix_of_attempts(folder: Path, job: str) -> None:
     tokens = {n: token for n, _, _, token in first}
     assert state_of(root, job, "first", "token", key="n") == tokens
     assert state_of(root, job, "second", "token", key="n") == tokens
+    if job == "branched":
+        assert table_rows(str(folder / job / "third")) == first
+        assert state_of(root, job, "third", "token", key="n") == tokens
     assert newest(root, job).epoch == 4
 
 

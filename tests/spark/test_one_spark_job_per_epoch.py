@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from branches import branch_job, expected
 from support import (
     COUNTS,
     NEGATIVE,
@@ -141,3 +142,24 @@ def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once
     expected = [sizes[0] + sizes[1], sizes[2], sum(sizes[:3]), sizes[3]]
     assert [os.path.getsize(file) for file in calls.values()] == expected
     assert sorted(row["n"] for row in MemorySink("connected-jobs").rows()) == [row.n for row in folders.all]
+
+
+def test_an_operator_that_three_others_read_runs_once(spark, tmp_path: Path) -> None:
+    calls = str(tmp_path / "calls")
+
+    class Counted(Tally):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            one_more(calls)
+            return super().process_element(value, ctx)
+
+    source = Input(tmp_path / "in").add_many(3, rows=20)
+    client = run_all(branch_job(source.stream(spark), tmp_path / "root", "three-readers", first=Counted()))
+
+    assert len(client.epochs) == client.spark_jobs == 3
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 3, "the end of all jobs in Spark's books")
+    for work in work_of(spark, str(client.query.runId)):
+        # Read and route; the first operator; what it gives, on the way to three others; two that meet; the two ends.
+        assert (work.stages, work.skipped_stages, work.failed_tasks) == (7, 0, 0)
+        assert sorted(work.tasks) == [PARALLELISM] * 5 + [2 * PARALLELISM] * 2
+    assert os.path.getsize(calls) == len(source.all)
+    assert by_n(MemorySink("three-readers-met").rows()) == expected(source.all).met

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from branches import Branches, check_state, expected
 from enrichment import check_enriched
 from support import Folders, Input, assert_tally, newest, outputs, table_rows
 
@@ -85,3 +86,17 @@ def test_a_job_of_two_sources_that_is_killed_goes_on_in_both(tmp_path: Path) -> 
     folders.add(1, 1)
     run(tmp_path, "--connected", "--parallelism", "3")
     check_enriched(tmp_path / "root", "crash", folders, table_rows(str(tmp_path / "out")))
+
+
+@pytest.mark.timeout(600)
+def test_a_job_of_branches_that_is_killed_gives_each_output_once(tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+    for point in ("E5_ACKED", "E7_SINK_COMMITTED"):
+        source.add_many(2, rows=50)
+        head = newest(root, "crash")
+        run(tmp_path, "--branches", crash_at=f"{point}@{head.epoch + 2 if head is not None else 2}")
+    source.add_many(1, rows=50)
+    run(tmp_path, "--branches", "--parallelism", "3")
+    found = Branches(*(table_rows(str(tmp_path / "out" / output)) for output in Branches._fields))
+    assert found == expected(source.all)
+    check_state(root, "crash", source.all)

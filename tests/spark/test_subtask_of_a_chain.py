@@ -27,6 +27,7 @@ from state_engine.log.records import Ack, Barrier
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
 from state_engine.spark import link, task, worker_cache
+from state_engine.spark.handover import Reader
 from state_engine.spark.link import Packed
 from state_engine.spark.task import Subtask
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
@@ -110,8 +111,8 @@ def specs(*, reuse: bool = False) -> list[TaskSpec]:
     last = replace(plain, uid="last", kind="process", function=Last(), key=())
     kept = {"keeps_rows": reuse, "writes_main": not reuse}
     return [
-        TaskSpec(replace(plain, keeps_rows=reuse), (StageSpec("sums", "main", None),), downstream="split"),
-        TaskSpec(replace(split, **kept), (StageSpec("odds", "odd", None),), downstream="last"),
+        TaskSpec(replace(plain, keeps_rows=reuse), (StageSpec("sums", "main", None),), readers=(Reader("split"),)),
+        TaskSpec(replace(split, **kept), (StageSpec("odds", "odd", None),), readers=(Reader("last"),)),
         TaskSpec(last, (StageSpec("lasts", "main", None),)),
     ]
 
