@@ -177,22 +177,28 @@ def total(shape: str, state: Any) -> int:
 
 
 def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.Table]:
-    """Yields one log row for each key, as a base fold of the log would."""
+    """Yields one log row for each key, by key group, as a base fold of the log would."""
     columns = log_schema(schema, ddl_to_arrow)
     op = Op.APPEND if schema.shape == "list" else Op.PUT
+    groups = np.concatenate([_key_groups(codec, np.arange(n, min(keys, n + _PIECE))) for n in range(0, keys, _PIECE)])
+    by_group = np.argsort(groups, kind="stable")
     for start in range(0, keys, _PIECE):
-        numbers = np.arange(start, min(keys, start + _PIECE))
+        numbers = by_group[start : start + _PIECE]
         count = len(numbers)
         values: dict[str, Any] = {
-            "key_group": codec.key_groups(numbers.tolist(), [pa.array(numbers)]),
+            "key_group": groups[numbers],
             "k": numbers,
             "user_key": np.full(count, FAR - 1 if schema.kind == "timer" else 0),
             "value": np.ones(count, bool if schema.kind == "timer" else np.int64),
             "last_access": np.zeros(count, np.int64),
             "op": np.full(count, op, np.int8),
-            "seq": numbers,
+            "seq": np.arange(start, start + count),
         }
         yield pa.table({f.name: _column(values, f, count) for f in columns}, schema=columns)
+
+
+def _key_groups(codec: KeyCodec, numbers: Any) -> Any:
+    return np.asarray(codec.key_groups(numbers.tolist(), [pa.array(numbers)]))
 
 
 def _column(values: dict[str, Any], field: Any, count: int) -> Any:

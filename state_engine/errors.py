@@ -42,6 +42,8 @@ LakestateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
 ├── SinkError
+├── CheckpointFailedError         one checkpoint that somebody waits for came to nothing
+├── CheckpointFailuresError       too many checkpoints in a row came to nothing
 └── SavepointError
 ```
 
@@ -239,6 +241,14 @@ class EventTimeError(LakestateError):
 
 class SinkError(LakestateError):
     """Sealed output could not be committed to its sink, or a start found that the sink is gone or cannot take it."""
+
+
+class CheckpointFailedError(LakestateError):
+    """A checkpoint on demand came to nothing; every sealed epoch is kept."""
+
+
+class CheckpointFailuresError(LakestateError):
+    """More checkpoints in a row came to nothing than the job tolerates; every sealed epoch is kept."""
 
 
 class SavepointError(LakestateError):

@@ -10,6 +10,11 @@ from state_engine.api.broadcast import (
     KeyedBroadcastProcessFunction,
     ReadOnlyBroadcastState,
 )
+from state_engine.api.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointRetention,
+)
 from state_engine.api.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
@@ -92,13 +97,16 @@ __all__ = [
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "CheckpointConfig",
     "CheckpointListener",
     "CheckpointedFunction",
+    "CheckpointingMode",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "Duration",
     "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointRetention",
     "FilterFunction",
     "FlatMapFunction",
     "Function",

@@ -21,7 +21,7 @@ from state_engine.checkpoint.rows import completed_row
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.clock import Clock, Ids
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.ports import Crash
+from state_engine.epoch.ports import Crash, Mark
 from state_engine.log.documents import encode_base
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path, state_table_path
@@ -64,8 +64,17 @@ class Interval(NamedTuple):
     inherited: Base | None
 
 
+class AbandonedError(Exception):
+    """The checkpoint was given up before it became visible."""
+
+
 def publish(
-    world: World, sealed: StoredManifest, reference: BaseReference | None, joined: Sequence[CheckpointRow] = ()
+    world: World,
+    sealed: StoredManifest,
+    reference: BaseReference | None,
+    mark: Mark,
+    joined: Sequence[CheckpointRow] = (),
+    may_become_visible: Callable[[int], bool] = lambda _: True,
 ) -> BaseReference:
     """Publishes the checkpoint that fell on a sealed epoch; running it again is safe.
 
@@ -73,7 +82,9 @@ def publish(
         world: Storage, tables, clock and so on.
         sealed: The epoch; it has a checkpoint id.
         reference: The newest visible base on its lineage.
+        mark: What it is taken for.
         joined: Rows of earlier checkpoints that this one replaces; they become visible with it.
+        may_become_visible: Asked once, right in front of the last step; what it says holds.
 
     Returns:
         The new base, visible to everybody.
@@ -81,11 +92,12 @@ def publish(
     Raises:
         StorageError: Nothing became visible, or it is unknown whether something did.
         CorruptionError: The log is damaged.
+        AbandonedError: It may not become visible.
     """
     epoch, began = sealed.manifest.epoch, world.clock.now_ms()
     world.crash.at(CrashPoint.E9_PUBLISH_BEGUN, epoch)
     interval = read_interval(world, sealed, reference)
-    states = _write_all(world, interval)
+    states = _write_all(world, interval, full=mark.full)
     world.crash.at(CrashPoint.E9_FILES_WRITTEN, epoch)
     folded = world.clock.now_ms()
     states = _commit_all(world, sealed.manifest, states)
@@ -94,7 +106,9 @@ def publish(
     world.crash.at(CrashPoint.E9_BASE_WRITTEN, epoch)
     written = world.clock.now_ms()
     phases = {"fold": folded - began, "tables": committed - folded, "base": written - committed}
-    row = completed_row(interval.sealed, interval.manifests, states, new, phases=phases, now_ms=written)
+    row = completed_row(interval.sealed, interval.manifests, states, new, mark, phases=phases, now_ms=written)
+    if not may_become_visible(mark.checkpoint_id):
+        raise AbandonedError
     world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
     world.crash.at(CrashPoint.E9_VISIBLE, epoch)
     return new
@@ -116,13 +130,13 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
     return Interval(sealed, reference, behind.base, behind.manifests, inherited)
 
 
-def _write_all(world: World, interval: Interval) -> list[FoldedState]:
+def _write_all(world: World, interval: Interval, *, full: bool) -> list[FoldedState]:
     head = interval.sealed.manifest
     states = []
     for schema in states_of(interval.manifests):
         active = world.tables.active(state_table_path(schema))
         names = active.names if active else None
-        plan = plan_state(schema, interval.base, interval.manifests, names, interval.inherited)
+        plan = plan_state(schema, interval.base, interval.manifests, names, interval.inherited, asked_full=full)
         segments = _segments(world, interval, plan)
         states.append(write_files(world.storage, plan, segments, head.generation))
     return states
@@ -189,4 +203,4 @@ def _source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
     return total
 
 
-__all__ = ["Interval", "World", "app_id", "publish", "read_interval"]
+__all__ = ["AbandonedError", "Interval", "World", "app_id", "publish", "read_interval"]

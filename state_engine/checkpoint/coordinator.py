@@ -1,66 +1,94 @@
-"""Decides on which epochs a checkpoint falls. Pure: no I/O, no clock, no threads.
+"""Decides on which epochs checkpoints fall, and what their ends mean. Pure: no I/O, no clock, no threads.
 
-The barrier is a mark on an epoch (E1). Publishing takes place in the background (E9) and is reported back by
-`completed` and `failed`, on the driver's thread.
+The barrier is a mark on an epoch (E1), the acknowledgement its seal (E6). Publishing takes place in the background
+(E9); how it ended is told here on the driver's thread.
 """
 
+from collections import deque
+from collections.abc import Sequence
+
+from state_engine.api.checkpoint_config import CheckpointConfig
+from state_engine.checkpoint.failure_reasons import FailureManager, FailureReason
+from state_engine.checkpoint.pending import Answer, End, PendingCheckpoint
+from state_engine.checkpoint.requests import LOG_LENGTH, PERIODIC, CheckpointRequest, RequestDecider
+from state_engine.epoch.ports import Mark
+from state_engine.errors import CheckpointFailuresError
+
 FOLD_AFTER_EPOCHS = 1_000
-"""Without any configured checkpoint a base is folded after this many epochs, so that catching up is bounded."""
+"""A base is folded after this many epochs, also without any configured checkpoint, so that catching up is bounded."""
+FOLD_AFTER_BYTES = 256 << 20
+"""A base is folded after this many bytes of changes, also without any configured checkpoint."""
+REMEMBERED = 100
+"""So many ended checkpoints are remembered, to answer news that comes late."""
 
 
 class CheckpointCoordinator:
     """Marks epochs by time, by demand, or because the log has grown long; implements the `Barriers` port.
 
-    Semantics of Flink's `CheckpointCoordinator` for interval, minimum pause and concurrent checkpoints. Ids grow by
-    one per job and are never used twice: the caller begins at the id after the highest durable one
-    (`CheckpointPublisher.next_checkpoint_id`). An epoch that is run again keeps its id.
+    Semantics of Flink's `CheckpointCoordinator`. Ids grow by one per job and are never used twice: the caller begins at
+    the id after the highest durable one (`CheckpointPublisher.next_checkpoint_id`). An epoch that is run again keeps
+    its id.
 
     Args:
-        interval_ms: Time between two marks; null means that only demand and log length cause checkpoints.
-        min_pause_ms: Time between the end of one checkpoint and the next mark.
-        max_concurrent: Checkpoints that may be under way at once.
+        config: Interval, pause, timeout and so on; by default there are checkpoints on demand only. It is read once.
         next_id: Id of the first checkpoint.
         last_epoch: Epoch of the newest base, from which the length of the log is counted.
         fold_after_epochs: Length of the log that causes a checkpoint by itself.
+        fold_after_bytes: Bytes of changes that cause a checkpoint by themselves.
     """
 
     def __init__(
         self,
-        interval_ms: int | None,
-        min_pause_ms: int = 0,
-        max_concurrent: int = 1,
+        config: CheckpointConfig | None = None,
         *,
         next_id: int = 1,
         last_epoch: int = 0,
         fold_after_epochs: int = FOLD_AFTER_EPOCHS,
+        fold_after_bytes: int = FOLD_AFTER_BYTES,
     ) -> None:
-        if (interval_ms is not None and interval_ms < 1) or min_pause_ms < 0 or max_concurrent < 1:
-            raise ValueError("interval_ms and max_concurrent must be at least 1, min_pause_ms at least 0")
-        self._interval_ms = interval_ms
-        self._min_pause_ms = min_pause_ms
-        self._max_concurrent = max_concurrent
+        config = config or CheckpointConfig()
+        enabled, pause = config.is_checkpointing_enabled(), config.get_min_pause_between_checkpoints()
+        self._interval_ms = config.get_checkpoint_interval() if enabled else None
+        self._timeout_ms = config.get_checkpoint_timeout()
+        # As in Flink: with a pause between them no two can be under way at once.
+        self._decider = RequestDecider(pause, 1 if pause else config.get_max_concurrent_checkpoints())
+        # A job that asked for no checkpoints does not fail for want of one.
+        self._failures = FailureManager(config.get_tolerable_checkpoint_failure_number() if enabled else None)
         self._fold_after_epochs = fold_after_epochs
+        self._fold_after_bytes = fold_after_bytes
+        self._log_bytes = 0
         self._next_id = next_id
-        self._marked: tuple[int, int] | None = None
-        self._last_epoch = last_epoch
+        self._marked: tuple[int, Mark] | None = None
+        self._last_epoch = self._newest_epoch = last_epoch
         self._last_mark_ms: int | None = None
         self._last_end_ms: int | None = None
-        self._demanded = False
-        self._under_way: set[int] = set()
-        self.consecutive_failures = 0
+        self._inbox: deque[CheckpointRequest] = deque()  # filled by any thread
+        self._over = False
+        self._pending: dict[int, PendingCheckpoint] = {}
+        self._ended: dict[int, PendingCheckpoint] = {}
 
-    def request(self) -> None:
-        """Asks for a checkpoint at the next epoch at which one may be under way; the interval does not matter."""
-        self._demanded = True
+    # Beginnings -----------------------------------------------------------------------------------------------------
 
-    def resume(self, *, next_id: int, last_epoch: int) -> None:
+    def request(self, request: CheckpointRequest | None = None) -> None:
+        """Asks for a checkpoint at the next epoch at which one may begin; from any thread.
+
+        The interval and the minimum pause do not matter. One that finds the queue full, or the driver at its end, comes
+        to nothing, and is told.
+        """
+        request = request or CheckpointRequest()
+        self._inbox.append(request)
+        if self._over:
+            self._refuse_waiting()
+
+    def resume(self, *, next_id: int, last_epoch: int, log_bytes: int = 0) -> None:
         """Begins at the id after the highest durable one; what was under way belongs to a dead driver."""
         self._next_id = max(self._next_id, next_id)
-        self._last_epoch = last_epoch
-        self._under_way.clear()
+        self._last_epoch = self._newest_epoch = last_epoch
+        self._log_bytes = log_bytes
+        self._pending.clear()
 
-    def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
-        """Returns the id of the checkpoint to take with this epoch, or None.
+    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
+        """Returns the checkpoint to take with this epoch, or None.
 
         The first call begins the first interval, as a job that has just started has nothing new to fold.
         """
@@ -68,40 +96,125 @@ class CheckpointCoordinator:
             return self._marked[1]
         if self._last_mark_ms is None:
             self._last_mark_ms = now_ms
-        if len(self._under_way) >= self._max_concurrent or not self._is_due(epoch, now_ms):
+        self._queue(epoch, now_ms)
+        request = self._decider.choose(len(self._pending), self._last_end_ms, now_ms)
+        if request is None:
             return None
-        checkpoint_id = self._next_id
+        mark = Mark(checkpoint_id=self._next_id, full=request.full, trigger=request.trigger)
         self._next_id += 1
-        self._marked = (epoch, checkpoint_id)
-        self._under_way.add(checkpoint_id)
-        self._last_mark_ms, self._last_epoch, self._demanded = now_ms, epoch, False
-        return checkpoint_id
+        self._marked = (epoch, mark)
+        self._pending[mark.checkpoint_id] = PendingCheckpoint(mark.checkpoint_id, epoch, request, now_ms)
+        self._last_mark_ms, self._last_epoch, self._log_bytes = now_ms, epoch, 0
+        return mark
+
+    def _queue(self, epoch: int, now_ms: int) -> None:
+        while self._inbox:
+            refused = self._decider.add(self._inbox.popleft())
+            if refused is not None:
+                refused.tell(None)
+        if self._interval_is_over(now_ms):
+            self._decider.add(CheckpointRequest(PERIODIC, periodic=True))
+        elif epoch - self._last_epoch >= self._fold_after_epochs or self._log_bytes >= self._fold_after_bytes:
+            self._decider.add(CheckpointRequest(LOG_LENGTH, periodic=True))
+
+    def wants_epoch(self, now_ms: int) -> bool:
+        """Says whether an idle job should seal an epoch for a checkpoint to fall on; from any thread.
+
+        Somebody asked for one, or the interval is over and there are epochs that no checkpoint covers.
+        """
+        if len(self._pending) >= self._decider.max_concurrent:
+            return False
+        uncovered = self._newest_epoch > self._last_epoch and self._interval_is_over(now_ms)
+        return bool(self._inbox) or self._decider.may_begin(uncovered, self._last_end_ms, now_ms)
+
+    def _interval_is_over(self, now_ms: int) -> bool:
+        started = self._last_mark_ms
+        return self._interval_ms is not None and started is not None and now_ms - started >= self._interval_ms
 
     def next_id(self) -> int:
         """Returns the id that the next checkpoint gets."""
         return self._next_id
 
-    def completed(self, checkpoint_id: int, now_ms: int) -> None:
-        """A checkpoint became visible."""
-        self._under_way.discard(checkpoint_id)
-        self._last_end_ms = now_ms
-        self.consecutive_failures = 0
+    @property
+    def pending(self) -> Sequence[PendingCheckpoint]:
+        """The checkpoints that are under way, oldest first."""
+        return tuple(self._pending.values())
 
-    def failed(self, checkpoint_id: int, now_ms: int) -> None:
-        """A checkpoint was given up; the next one covers its interval."""
-        self._under_way.discard(checkpoint_id)
-        self._last_end_ms = now_ms
-        self.consecutive_failures += 1
+    # News -----------------------------------------------------------------------------------------------------------
 
-    def _is_due(self, epoch: int, now_ms: int) -> bool:
-        if self._demanded:
-            return True
-        if self._last_end_ms is not None and now_ms - self._last_end_ms < self._min_pause_ms:
-            return False
-        if epoch - self._last_epoch >= self._fold_after_epochs:
-            return True
-        started = self._last_mark_ms
-        return self._interval_ms is not None and started is not None and now_ms - started >= self._interval_ms
+    def sealed(self, epoch: int, log_bytes: int) -> None:
+        """An epoch was sealed that changed so many bytes of state."""
+        self._newest_epoch = epoch
+        self._log_bytes += log_bytes
+
+    def acknowledged(self, checkpoint_id: int, now_ms: int) -> Answer:
+        """The epoch that carries the checkpoint was sealed."""
+        known = self._known(checkpoint_id)
+        return Answer.UNKNOWN if known is None else known.acknowledge(now_ms)
+
+    def completed(self, checkpoint_id: int, now_ms: int) -> Answer:
+        """A checkpoint became visible. Earlier ones that have not ended are subsumed: it covers them."""
+        answer = self._finish(checkpoint_id, End(now_ms))
+        if answer is Answer.SUCCESS:
+            self._failures.completed()
+            for earlier in [number for number in self._pending if number < checkpoint_id]:
+                self._finish(earlier, End(now_ms, FailureReason.CHECKPOINT_SUBSUMED))
+        return answer
+
+    def failed(self, checkpoint_id: int, now_ms: int, reason: FailureReason, message: str = "") -> Answer:
+        """A checkpoint came to nothing; the next one covers its interval."""
+        answer = self._finish(checkpoint_id, End(now_ms, reason, message))
+        if answer is Answer.SUCCESS:
+            self._failures.failed(checkpoint_id, reason, message)
+        return answer
+
+    def declined(self, checkpoint_id: int, now_ms: int, message: str = "") -> Answer:
+        """The epoch that was to carry the checkpoint was not sealed."""
+        if self._marked is not None and self._marked[1].checkpoint_id == checkpoint_id:
+            self._marked = None  # an epoch that is run again may carry another one
+        return self.failed(checkpoint_id, now_ms, FailureReason.CHECKPOINT_DECLINED, message)
+
+    def overdue(self, now_ms: int) -> list[int]:
+        """Returns the checkpoints that take longer than they may, for their publisher to give up.
+
+        Those that are just becoming visible cannot be given up any more; the others are told as `CHECKPOINT_EXPIRED`.
+        """
+        return [number for number, pending in self._pending.items() if pending.has_expired(now_ms, self._timeout_ms)]
+
+    def shut_down(self, now_ms: int) -> None:
+        """The driver ends: what is under way is the next one's affair, what waits comes to nothing."""
+        for number in list(self._pending):
+            self._finish(number, End(now_ms, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN))
+        self._over = True
+        self._refuse_waiting()
+        for request in self._decider.clear():
+            request.tell(None)
+
+    def _refuse_waiting(self) -> None:
+        while self._inbox:
+            self._inbox.popleft().tell(None)
+
+    @property
+    def error(self) -> CheckpointFailuresError | None:
+        """What the job has to fail with, since more checkpoints came to nothing than it tolerates."""
+        return self._failures.error
+
+    def _known(self, checkpoint_id: int) -> PendingCheckpoint | None:
+        return self._pending.get(checkpoint_id) or self._ended.get(checkpoint_id)
+
+    def _finish(self, checkpoint_id: int, end: End) -> Answer:
+        known = self._known(checkpoint_id)
+        if known is None:
+            return Answer.UNKNOWN
+        answer = known.finish(end)
+        if answer is Answer.SUCCESS:
+            del self._pending[checkpoint_id]
+            self._ended[checkpoint_id] = known
+            self._last_end_ms = end.at_ms
+            while len(self._ended) > REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+            known.request.tell(known)
+        return answer
 
 
-__all__ = ["FOLD_AFTER_EPOCHS", "CheckpointCoordinator"]
+__all__ = ["FOLD_AFTER_BYTES", "FOLD_AFTER_EPOCHS", "CheckpointCoordinator"]

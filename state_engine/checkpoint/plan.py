@@ -65,6 +65,8 @@ def plan_state(
     manifests: Sequence[Manifest],
     active: Sequence[str] | None,
     inherited: Base | None = None,
+    *,
+    asked_full: bool = False,
 ) -> StatePlan:
     """Plans one state.
 
@@ -74,6 +76,7 @@ def plan_state(
         manifests: Everything behind it, the published epoch last.
         active: Names of the files that are in the state's table now, or None when there is no table.
         inherited: Without a base: that of the job which this one was forked from. Its files stay in that job.
+        asked_full: Whether the state is folded from scratch in any case.
     """
     head = manifests[-1]
     table = state_table_path(schema)
@@ -81,6 +84,7 @@ def plan_state(
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"
     reason = _why_full(schema, base, mine, head, _foreign(table, mine, active, incremental))
+    reason = reason or ("it was asked for" if asked_full else "")
     folded = (*mine, *_files_of(inherited, schema)) if reason else ()
     blocks = [*_blocks(manifests, schema), *_file_blocks(folded)]
     groups = _max_parallelism(schema, mine, manifests)

@@ -2,14 +2,15 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from state_engine.checkpoint.attempt import World, app_id, publish
-from state_engine.checkpoint.rows import aborted_row, failed_row
-from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
+from state_engine.checkpoint.attempt import AbandonedError, World, app_id, publish
+from state_engine.checkpoint.failure_reasons import FailureReason
+from state_engine.checkpoint.rows import TRIGGER, ended_row
+from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.crash_points import NoCrash
-from state_engine.epoch.ports import CheckpointEnd, Crash
+from state_engine.epoch.ports import CheckpointEnd, Crash, Mark
 from state_engine.errors import LakestateError, StorageError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
@@ -21,19 +22,28 @@ from state_engine.storage.tables import Tables, open_tables
 
 
 class PublishEvent(NamedTuple):
-    """How a checkpoint ended. `base` is null when it failed."""
+    """How a checkpoint ended: with a base, or for a reason."""
 
     checkpoint_id: int
     base: BaseReference | None
-    failure: str = ""
+    reason: FailureReason | None = None
+    message: str = ""
+
+
+class Work(NamedTuple):
+    """A checkpoint that is to be published."""
+
+    sealed: StoredManifest
+    mark: Mark
 
 
 class CheckpointPublisher:
     """Publishes checkpoints and reports how they ended.
 
     All methods are for the driver's thread; folding runs where `background` runs it, one checkpoint after the other.
-    A publish that fails leaves a failed row behind; the next checkpoint covers its interval. The log is read through
-    a `ManifestLog` of its own, since that is not for two threads.
+    Of several that wait only the newest is published: it covers the others, which are subsumed. A publish that fails
+    leaves a row behind; the next checkpoint covers its interval. The log is read through a `ManifestLog` of its own,
+    since that is not for two threads.
 
     Args:
         storage: The job's storage.
@@ -75,14 +85,24 @@ class CheckpointPublisher:
         self._background = background or Inline()
         self._on_end = on_end
         self._ended: deque[PublishEvent] = deque()  # filled in the background, emptied by the driver
+        self._waiting: deque[Work] = deque()  # filled by the driver, emptied in the background
+        # Whoever sets an id first decides: the driver that it is given up, or the background that it becomes visible.
+        self._decided: dict[int, Literal["abandoned", "visible"]] = {}
         self._visible: BaseReference | None = None  # written where folding runs, and by `finish` while nothing runs
         self._completed: BaseReference | None = None
         self._untold: list[CheckpointEnd] = []
         self.failures = 0
 
-    def begin(self, sealed: StoredManifest) -> None:
+    def begin(self, sealed: StoredManifest, mark: Mark | None = None) -> None:
         if sealed.manifest.checkpoint_id is not None:
-            self._background.submit(lambda: self._run(sealed))
+            self._waiting.append(Work(sealed, mark or _owed_mark(sealed)))
+            self._background.submit(self._publish_newest)
+
+    def abandon(self, checkpoint_id: int) -> bool:
+        if self._decided.setdefault(checkpoint_id, "abandoned") == "visible":
+            return False
+        self._ended.append(PublishEvent(checkpoint_id, None, FailureReason.CHECKPOINT_EXPIRED))
+        return True
 
     def completed(self) -> BaseReference | None:
         while self._ended:
@@ -107,11 +127,8 @@ class CheckpointPublisher:
         self._visible = self._completed = newest_base(self._world.rows.newest_first(), head.manifest)
         owed = self._owed(head)
         if owed:
-            now = self._world.clock.now_ms()
-            self._run(owed[-1], [aborted_row(stored, owed[-1], now) for stored in owed[:-1]])
-            if self._ended[-1].base is not None:
-                joined = [stored.manifest.checkpoint_id or 0 for stored in owed[:-1]]
-                self._untold.extend(CheckpointEnd(checkpoint_id, completed=False) for checkpoint_id in joined)
+            work = [Work(stored, _owed_mark(stored)) for stored in owed]
+            self._run(work[-1], work[:-1], FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         return self.completed()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -149,19 +166,47 @@ class CheckpointPublisher:
             wanted.pop(row.checkpoint_id or 0, None)
         return list(wanted.values())
 
-    def _run(self, sealed: StoredManifest, joined: Sequence[CheckpointRow] = ()) -> None:
-        """Publishes one checkpoint and notes how it ended. Only a simulated crash gets out."""
-        manifest = sealed.manifest
-        assert manifest.checkpoint_id is not None
+    def _publish_newest(self) -> None:
+        work = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        going = [one for one in work if self._decided.get(one.mark.checkpoint_id) != "abandoned"]
+        for one in work:
+            if one not in going:
+                self._record(one, FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
+        if going:
+            self._run(going[-1], going[:-1], FailureReason.CHECKPOINT_SUBSUMED)
+
+    def _run(self, work: Work, joined: Sequence[Work], why: FailureReason) -> None:
+        """Publishes one checkpoint and notes its end and that of those it covers. Only a simulated crash gets out."""
+        head, checkpoint_id = work.sealed.manifest, work.mark.checkpoint_id
+        now = self._world.clock.now_ms()
+        covered = f"Its interval joined checkpoint {checkpoint_id}."
+        rows = [ended_row(one.sealed, one.mark, why, now, covered) for one in joined]
+        mark = Mark(
+            checkpoint_id=checkpoint_id,
+            full=work.mark.full or any(one.mark.full for one in joined),
+            trigger=work.mark.trigger,
+        )
         try:
-            base = publish(self._world, sealed, self._newest_base(manifest), joined)
+            base = publish(self._world, work.sealed, self._newest_base(head), mark, rows, self._may_become_visible)
+        except AbandonedError:
+            self._fail([work], FailureReason.CHECKPOINT_EXPIRED, "")
+            self._fail(joined, why, covered)
         except Exception as error:
-            failure = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
-            self._record(sealed, failure)
-            self._ended.append(PublishEvent(manifest.checkpoint_id, None, failure))
+            message = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
+            self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
         else:
             self._visible = base
-            self._ended.append(PublishEvent(manifest.checkpoint_id, base))
+            self._ended.extend(PublishEvent(one.mark.checkpoint_id, None, why, covered) for one in joined)
+            self._ended.append(PublishEvent(checkpoint_id, base))
+
+    def _may_become_visible(self, checkpoint_id: int) -> bool:
+        return self._decided.setdefault(checkpoint_id, "visible") == "visible"
+
+    def _fail(self, work: Sequence[Work], reason: FailureReason, message: str) -> None:
+        for one in work:
+            self._record(one, reason, message)
+            if self._decided.get(one.mark.checkpoint_id) != "abandoned":
+                self._ended.append(PublishEvent(one.mark.checkpoint_id, None, reason, message))
 
     def _newest_base(self, manifest: Manifest) -> BaseReference | None:
         """The base that the manifest names, or a newer one that became visible since, if it is on the same lineage."""
@@ -170,13 +215,19 @@ class CheckpointPublisher:
             return named
         return seen if named is None or seen.epoch > named.epoch else named
 
-    def _record(self, sealed: StoredManifest, failure: str) -> None:
-        row = failed_row(sealed, self._world.clock.now_ms(), failure)
+    def _record(self, work: Work, reason: FailureReason, message: str) -> None:
+        manifest = work.sealed.manifest
+        row = ended_row(work.sealed, work.mark, reason, self._world.clock.now_ms(), message)
         try:
-            self._world.rows.append([row], app_id=f"{app_id(sealed.manifest)}/failed", version=sealed.manifest.epoch)
+            self._world.rows.append([row], app_id=f"{app_id(manifest)}/failed", version=manifest.epoch)
         except StorageError:
             # The storage is what failed; the driver counts the failure, and `finish` sees a checkpoint without a row.
             return
 
 
-__all__ = ["CheckpointPublisher", "PublishEvent"]
+def _owed_mark(stored: StoredManifest) -> Mark:
+    """What is known of a checkpoint from its manifest alone."""
+    return Mark(checkpoint_id=stored.manifest.checkpoint_id or 0, trigger=TRIGGER)
+
+
+__all__ = ["CheckpointPublisher", "PublishEvent", "Work"]

@@ -1,14 +1,18 @@
-"""What is written about a checkpoint that completed, failed or was aborted. Pure."""
+"""What is written about a checkpoint that completed, or came to nothing. Pure."""
 
 from collections.abc import Sequence
 
+from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.fold_state import FoldedState
 from state_engine.checkpoint.plan import changed_rows, live_rows
-from state_engine.checkpoint.table import CheckpointRow, CheckpointStatus, StateRow
+from state_engine.checkpoint.requests import PERIODIC
+from state_engine.checkpoint.table import CheckpointRow, StateRow
+from state_engine.epoch.ports import Mark
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import BaseReference, Manifest
 
-TRIGGER = "coordinator"
+TRIGGER = PERIODIC
+"""What stands in the row of a checkpoint of which nobody knows any more who asked for it."""
 
 
 def completed_row(
@@ -16,6 +20,7 @@ def completed_row(
     manifests: Sequence[Manifest],
     states: Sequence[FoldedState],
     base: BaseReference,
+    mark: Mark,
     *,
     phases: dict[str, int],
     now_ms: int,
@@ -27,6 +32,7 @@ def completed_row(
         manifests: The interval, oldest first.
         states: All states.
         base: The base, durable.
+        mark: What the checkpoint was taken for.
         phases: Milliseconds per phase.
         now_ms: The present.
     """
@@ -59,39 +65,25 @@ def completed_row(
         changed_rows=sum(row.changed_rows for row in rows),
         keys=keys,
         states=rows,
-        trigger=TRIGGER,
+        trigger=mark.trigger,
     )
 
 
-def failed_row(sealed: StoredManifest, now_ms: int, failure: str) -> CheckpointRow:
-    """Returns the row of a publish that was given up; the next checkpoint covers its interval."""
-    return _ended_row(sealed, "failed", now_ms, failure)
-
-
-def aborted_row(sealed: StoredManifest, by: StoredManifest, now_ms: int) -> CheckpointRow:
-    """Returns the row of a checkpoint whose driver died and whose interval joined a later one."""
-    return _ended_row(
-        sealed,
-        "aborted",
-        now_ms,
-        f"The driver ended first; its interval joined checkpoint {by.manifest.checkpoint_id}.",
-    )
-
-
-def _ended_row(sealed: StoredManifest, status: CheckpointStatus, now_ms: int, failure: str) -> CheckpointRow:
+def ended_row(sealed: StoredManifest, mark: Mark, reason: FailureReason, now_ms: int, failure: str) -> CheckpointRow:
+    """Returns the row of a checkpoint that came to nothing; a later one covers its interval."""
     head = sealed.manifest
     return CheckpointRow(
         id=str(head.checkpoint_id),
         kind="checkpoint",
         checkpoint_id=head.checkpoint_id,
-        status=status,
+        status=reason.status,
         generation=head.generation,
         epoch=head.epoch,
         manifest=sealed.hash,
         triggered_at=head.processing_time,
         completed_at=now_ms,
         duration_ms=max(0, now_ms - head.processing_time),
-        trigger=TRIGGER,
+        trigger=mark.trigger,
         failure=failure,
     )
 
@@ -115,4 +107,4 @@ def _state_row(state: FoldedState, manifests: Sequence[Manifest]) -> StateRow:
     )
 
 
-__all__ = ["TRIGGER", "aborted_row", "completed_row", "failed_row"]
+__all__ = ["TRIGGER", "completed_row", "ended_row"]

@@ -21,7 +21,7 @@ from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.tables import TableFile, Tables, put_once
 
 CheckpointKind = Literal["checkpoint", "savepoint"]
-CheckpointStatus = Literal["completed", "failed", "aborted"]
+CheckpointStatus = Literal["completed", "failed", "declined", "expired", "subsumed", "aborted"]
 CheckpointType = Literal["FULL", "INCREMENTAL", "PIN"]
 
 _NAME = re.compile(r"part-(.+)-[0-9a-f]{32}\.parquet")

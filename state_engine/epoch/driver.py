@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from state_engine.epoch.ports import (
     Crash,
     EpochPlan,
     Log,
+    Mark,
     OperatorPlan,
     Publisher,
     Sinks,
@@ -171,15 +172,18 @@ class EpochDriver:
             if self._ended is not None:
                 raise self._ended
             self._refuse_if_stopping()
+            self._look_after_checkpoints()
             plan = self._plan(end_of_input=end_of_input)
-            checkpoint_id = self._barriers.checkpoint_at(plan.epoch, plan.processing_time) if barrier else None
-            plan = replace(plan, snapshot_id=checkpoint_id or self._barriers.next_id())
+            mark = self._barriers.checkpoint_at(plan.epoch, plan.processing_time) if barrier else None
+            plan = replace(plan, snapshot_id=mark.checkpoint_id if mark else self._barriers.next_id())
             self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
-            acks = self._collect(plan, tasks)
-            self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
-            self._seal(self._manifest(kind, plan, sources, acks, checkpoint_id))
+            with self._declining(mark):
+                acks = self._collect(plan, tasks)
+                self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
+                self._seal(self._manifest(kind, plan, sources, acks, mark))
+            self._note_seal(acks, mark)
             try:
-                self._commit(checkpoint_id)
+                self._commit(mark)
             except Exception as error:
                 self._end(error)
                 raise
@@ -197,7 +201,6 @@ class EpochDriver:
         """E1. One processing time for all subtasks and attempts; it never goes back."""
         head = self._head.manifest
         watermarks = at_end(self._operators, head.watermarks) if end_of_input else head.watermarks
-        self._notices.extend(self._publisher.ended())
         return EpochPlan(
             job=head.job,
             root=self._root,
@@ -236,8 +239,43 @@ class EpochDriver:
                 raise error_found
         raise ValueError("max_attempts must be at least 1")
 
+    def look_after_checkpoints(self) -> None:
+        """Gives up checkpoints that take too long and learns how others ended; between two epochs as in front of each.
+
+        Raises:
+            CheckpointFailuresError: More came to nothing than the job tolerates. This driver is of no more use.
+        """
+        with self._lock:
+            if self._ended is None and not self._stopping:
+                self._look_after_checkpoints()
+
+    def _look_after_checkpoints(self) -> None:
+        for checkpoint_id in self._barriers.overdue(self._clock.now_ms()):
+            self._publisher.abandon(checkpoint_id)
+        self._notices.extend(self._publisher.ended())
+        self._ended = self._barriers.error
+        if self._ended is not None:
+            raise self._ended
+
+    @contextmanager
+    def _declining(self, mark: Mark | None) -> Iterator[None]:
+        """A checkpoint whose epoch is not sealed was declined."""
+        try:
+            yield
+        except Exception as error:
+            if mark is not None:
+                self._barriers.declined(mark.checkpoint_id, self._clock.now_ms(), str(error))
+            raise
+
+    def _note_seal(self, acks: Acks, mark: Mark | None) -> None:
+        changes = [ack.changes for of_operator in acks.values() for ack in of_operator]
+        grown = sum(handle.length for handle in changes if handle is not None)
+        self._barriers.sealed(self._head.manifest.epoch, grown)
+        if mark is not None:
+            self._barriers.acknowledged(mark.checkpoint_id, self._clock.now_ms())
+
     def _manifest(
-        self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, checkpoint_id: int | None
+        self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, mark: Mark | None
     ) -> Manifest:
         """E6: what is sealed. Adopts the newest base that has become visible."""
         held = carry.still(self._head.manifest)
@@ -270,7 +308,7 @@ class EpochDriver:
             operators=operators | {uid: left for uid, left in held.operators.items() if uid not in operators},
             schemas=merge_schemas(held.schemas, found, plan.epoch - 1),
             base=self._base,
-            checkpoint_id=checkpoint_id,
+            checkpoint_id=mark.checkpoint_id if mark is not None else None,
             snapshot_id=plan.snapshot_id,
         )
 
@@ -294,14 +332,14 @@ class EpochDriver:
         self._notices = []  # what ended since is still with the publisher
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
 
-    def _commit(self, checkpoint_id: int | None) -> None:
+    def _commit(self, mark: Mark | None) -> None:
         """E7, then the beginning of E9."""
         epoch = self._head.manifest.epoch
         self._crash.at(CrashPoint.E7_BEFORE_SINK_COMMIT, epoch)
         debts.commit(self._sinks, self._head, self._sink_attempts)
         self._crash.at(CrashPoint.E7_COMMITTED, epoch)
-        if checkpoint_id is not None:
-            self._publisher.begin(self._head)
+        if mark is not None:
+            self._publisher.begin(self._head, mark)
 
     def _end(self, cause: Exception) -> None:
         """Refuses all later epochs: one is sealed and did not return, so the engine may offer its batch again."""

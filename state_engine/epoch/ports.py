@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from state_engine.epoch.crash_points import CrashPoint
+from state_engine.errors import LakestateError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
 
@@ -88,6 +89,20 @@ class CheckpointEnd(msgspec.Struct, frozen=True):
 
     checkpoint_id: int
     completed: bool
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint falls on the epoch.
+
+    Args:
+        checkpoint_id: Its id.
+        full: Whether the state is folded from scratch.
+        trigger: Who asked for it.
+    """
+
+    checkpoint_id: int
+    full: bool = False
+    trigger: str = ""
 
 
 class SourceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,8 +203,16 @@ class Sinks(Protocol):
 class Publisher(Protocol):
     """E9 and the part of S3 that concerns checkpoints. Announces the crash points of E9."""
 
-    def begin(self, sealed: StoredManifest) -> None:
+    def begin(self, sealed: StoredManifest, mark: Mark) -> None:
         """Starts publishing the checkpoint that fell on this epoch; returns at once."""
+        ...
+
+    def abandon(self, checkpoint_id: int) -> bool:
+        """Gives up a checkpoint that takes too long; it then never becomes visible, and has ended.
+
+        Returns:
+            False if it has ended already, or is just becoming visible.
+        """
         ...
 
     def completed(self) -> BaseReference | None:
@@ -218,12 +241,33 @@ class Publisher(Protocol):
 class Barriers(Protocol):
     """Says on which epochs the coordinator's barrier falls."""
 
-    def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
-        """Returns the id of the checkpoint to take with this epoch, or None."""
+    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
+        """Returns the checkpoint to take with this epoch, or None."""
         ...
 
     def next_id(self) -> int:
         """Returns the id that the next checkpoint gets."""
+        ...
+
+    def acknowledged(self, checkpoint_id: int, now_ms: int) -> object:
+        """The epoch that carries a checkpoint was sealed."""
+        ...
+
+    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> object:
+        """The epoch that was to carry a checkpoint was not sealed."""
+        ...
+
+    def sealed(self, epoch: int, log_bytes: int) -> None:
+        """An epoch was sealed that changed so many bytes of state."""
+        ...
+
+    def overdue(self, now_ms: int) -> Sequence[int]:
+        """Returns the checkpoints that take longer than they may."""
+        ...
+
+    @property
+    def error(self) -> LakestateError | None:
+        """What the job has to fail with, since too many checkpoints came to nothing."""
         ...
 
 
@@ -241,6 +285,7 @@ __all__ = [
     "Crash",
     "EpochPlan",
     "Log",
+    "Mark",
     "OperatorPlan",
     "Publisher",
     "Sinks",

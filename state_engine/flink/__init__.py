@@ -7,7 +7,7 @@ from state_engine.api import __all__ as _api
 from state_engine.api.windows import *  # noqa: F403
 from state_engine.api.windows import __all__ as _windows
 from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-from state_engine.flink.configuration import CheckpointingMode, Configuration, RuntimeExecutionMode
+from state_engine.flink.configuration import Configuration, RuntimeExecutionMode
 from state_engine.flink.connected_streams import ConnectedStreams
 from state_engine.flink.data_stream import DataStream, DataStreamSink
 from state_engine.flink.differences import refuse_name as _refuse_name
@@ -22,7 +22,6 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
-    "CheckpointingMode",
     "CloseableIterator",
     "CompletableFuture",
     "Configuration",

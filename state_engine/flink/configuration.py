@@ -9,13 +9,6 @@ from state_engine.errors import JobDefinitionError
 from state_engine.spark.uids import authors_level
 
 
-class CheckpointingMode(Enum):
-    """How often a record may count in state after a failure; here always exactly once."""
-
-    EXACTLY_ONCE = 0
-    AT_LEAST_ONCE = 1
-
-
 class RuntimeExecutionMode(Enum):
     """Whether results come as records do, or when all input was read; here always the first."""
 
@@ -87,8 +80,6 @@ class Configuration:
 
 
 ROOT = ("execution.checkpointing.dir", "state.checkpoints.dir")
-INTERVAL = "execution.checkpointing.interval"
-MIN_PAUSE = "execution.checkpointing.min-pause"
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
 NAME = "pipeline.name"
@@ -98,8 +89,8 @@ NON_RESTORED = (
     "execution.state-recovery.ignore-unclaimed-state",
     "execution.savepoint.ignore-unclaimed-state",
 )
-KNOWN = frozenset({*ROOT, INTERVAL, MIN_PAUSE, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED})
-"""Keys that mean something here."""
+KNOWN = frozenset({*ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED})
+"""Keys that mean something here, besides those of `checkpointing`."""
 
 _UNITS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -131,15 +122,14 @@ def backend(configuration: Configuration) -> str:
     return "heap" if given in ("hashmap", "filesystem", "jobmanager") else given
 
 
-def warn_of_unknown(configuration: Configuration) -> None:
+def warn_of_unknown(configuration: Configuration, known: frozenset[str]) -> None:
     """Warns of settings that mean nothing here."""
-    unknown = sorted(configuration.key_set() - KNOWN)
+    unknown = sorted(configuration.key_set() - known)
     if unknown:
         warnings.warn(f"These settings have no effect here: {', '.join(unknown)}.", stacklevel=authors_level())
 
 
 __all__ = [
-    "CheckpointingMode",
     "Configuration",
     "RuntimeExecutionMode",
     "backend",

@@ -16,7 +16,6 @@ IGNORED = {
 }
 """Methods of streams and sinks that change nothing about results; each is said once per program."""
 
-_CONFIGURED = "What can be set about checkpoints: enable_checkpointing(interval), set_state_root(path)."
 STREAM = {
     "set_uid_hash": "Give the operator a uid(): its state is found under that.",
     "partition_custom": "Use key_by(): what a record's subtask is, is what its key says.",
@@ -35,13 +34,10 @@ _FILES = "Send files to the workers by Spark: spark.sparkContext.addPyFile(...),
 _PYTHON = "Workers run Spark's Python: spark.pyspark.python."
 _SAVEPOINTS = "Savepoints lie in the job's folder below the state root: set_state_root(path)."
 ENVIRONMENT = {
-    "get_checkpoint_config": _CONFIGURED,
     "enable_changelog_state_backend": "Nothing has to be enabled: every epoch's changes are logged.",
     "is_changelog_state_backend_enabled": "Every epoch's changes are logged.",
     "set_default_savepoint_directory": _SAVEPOINTS,
     "get_default_savepoint_directory": _SAVEPOINTS,
-    "is_unaligned_checkpoints_enabled": _CONFIGURED,
-    "is_force_unaligned_checkpoints": _CONFIGURED,
     "get_config": "What can be set is a method of the environment.",
     "get_buffer_timeout": "Records travel an epoch at a time.",
     "get_default_local_parallelism": "Parallelism is 1 unless it is set: get_parallelism().",
@@ -61,7 +57,7 @@ ENVIRONMENT = {
     "set_python_executable": _PYTHON,
     "set_restart_strategy": "Start the program again: it goes on from its newest sealed epoch.",
 }
-_SETTINGS = "Its settings are enable_checkpointing(interval) and set_state_root(path) of the environment."
+_SETTINGS = "Say where state lies by set_state_root(path) of the environment; checkpoints are Delta tables there."
 _NO_RESTART = "Leave it out, and start the program again: it goes on from its newest sealed epoch."
 _NO_ASYNC = "Call the service in a map(), a batch of records at a time where it can, or join its data in Spark."
 _SOURCE = "Read the source with spark.readStream, and give its DataFrame to from_source()."
@@ -72,9 +68,8 @@ NAMES = {
     "AssignerWithPeriodicWatermarksWrapper": "Give a WatermarkStrategy; watermarks come once an epoch.",
     **dict.fromkeys(("AsyncDataStream", "AsyncFunction", "AsyncFunctionDescriptor"), _NO_ASYNC),
     **dict.fromkeys(("AsyncRetryPredicate", "AsyncRetryStrategy"), _NO_ASYNC),
-    **dict.fromkeys(("CheckpointConfig", "CheckpointStorage", "CustomCheckpointStorage"), _SETTINGS),
+    **dict.fromkeys(("CheckpointStorage", "CustomCheckpointStorage"), _SETTINGS),
     **dict.fromkeys(("FileSystemCheckpointStorage", "JobManagerCheckpointStorage"), _SETTINGS),
-    "ExternalizedCheckpointRetention": "Leave it out: checkpoints stay when a job ends.",
     "CustomStateBackend": "Use HashMapStateBackend or EmbeddedRocksDBStateBackend.",
     "ConfigOption": "Set it by its key: Configuration().set_string(key, value).",
     "ConfigOptions": "Set it by its key: Configuration().set_string(key, value).",

@@ -10,14 +10,16 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode
 from state_engine.api.state_backend import StateBackend
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import columns_of_type
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.errors import JobDefinitionError, UnsupportedMethodError
+from state_engine.flink import checkpointing
 from state_engine.flink import configuration as keys
 from state_engine.flink.collections import batch_of
-from state_engine.flink.configuration import CheckpointingMode, Configuration, RuntimeExecutionMode
+from state_engine.flink.configuration import Configuration, RuntimeExecutionMode
 from state_engine.flink.data_stream import DataStream
 from state_engine.flink.differences import ENVIRONMENT, Unlike, ignore
 from state_engine.flink.elements import type_of_values
@@ -57,6 +59,7 @@ class StreamExecutionEnvironment(Unlike):
         self._said: list[Node | SinkEntry] = []
         self._collections = 0
         self._chaining = True
+        self._checkpoint_config = CheckpointConfig()
         if configuration is not None:
             self.configure(configuration)
 
@@ -69,7 +72,8 @@ class StreamExecutionEnvironment(Unlike):
 
     def configure(self, configuration: Configuration) -> None:
         """Takes over settings. Those that mean nothing here are warned of."""
-        keys.warn_of_unknown(configuration)
+        keys.warn_of_unknown(configuration, keys.KNOWN | checkpointing.KNOWN)
+        checkpointing.configure(self._checkpoint_config, configuration)
         self._configuration.add_all(configuration)
 
     def set_state_root(self, path: str | os.PathLike[str]) -> "StreamExecutionEnvironment":
@@ -109,21 +113,34 @@ class StreamExecutionEnvironment(Unlike):
     ) -> "StreamExecutionEnvironment":
         """Says how often state is published to Delta tables, in ms.
 
-        Exactly once holds with and without it: every epoch is sealed. `AT_LEAST_ONCE` asks for less than there is.
+        Every epoch is sealed, with and without it. `get_checkpoint_config()` holds the rest, and what the mode means.
         """
-        self._configuration.set_integer(keys.INTERVAL, str(interval))
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
         return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Returns the settings of checkpoints; changing them changes the environment."""
+        return self._checkpoint_config
 
     def get_checkpoint_interval(self) -> int:
         """Returns the interval in ms; -1 without one."""
-        interval = keys.milliseconds(self._configuration, keys.INTERVAL)
-        return -1 if interval is None else interval
+        return self._checkpoint_config.get_checkpoint_interval()
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Returns `EXACTLY_ONCE`."""
-        return CheckpointingMode.EXACTLY_ONCE
+        """Returns the mode."""
+        return self._checkpoint_config.get_checkpointing_mode()
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Returns what the checkpoint configuration was told; it has no effect."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Returns what the checkpoint configuration was told; it has no effect."""
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> "StreamExecutionEnvironment":
         """Takes `STREAMING`: results come as records do, also from sources that end.
@@ -275,9 +292,8 @@ class StreamExecutionEnvironment(Unlike):
             root=_temporary_root() if root is None else root,
             parallelism=self.get_parallelism(),
             max_parallelism=None if max_parallelism == -1 else max_parallelism,
-            checkpoint_interval_ms=keys.milliseconds(settings, keys.INTERVAL),
+            checkpoint_config=self._checkpoint_config,
             state_backend=self._backend or keys.backend(settings),
-            min_pause_ms=keys.milliseconds(settings, keys.MIN_PAUSE) or 0,
             operator_chaining=self._chaining,
         )
         if self._session is None:

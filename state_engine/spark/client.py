@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
@@ -16,6 +17,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
 from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import trigger_savepoint
+from state_engine.spark.checkpoint_future import CheckpointFuture
 from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
@@ -96,11 +98,20 @@ class JobClient:
             return True
 
     def _beat(self) -> None:
-        if self._driver.is_due(SystemClock().now_ms()):
+        self._look_after_checkpoints()
+        now = SystemClock().now_ms()
+        if self._driver.is_due(now) or self._started.coordinator.wants_epoch(now):
             self.run_idle_epoch()
         elif self._listens and self._driver.has_notices():
             tasks = self._idle_tasks()
             self._record(lambda: self._driver.run_idle(tasks, barrier=False))
+
+    def _look_after_checkpoints(self) -> None:
+        if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself
+            try:
+                self._driver.look_after_checkpoints()
+            finally:
+                self._lock.release()
 
     def _at_end(self) -> None:
         """The query ended by itself: a bounded input has come to its end."""
@@ -191,6 +202,7 @@ class JobClient:
         finally:
             self._driver.request_stop()
             self._started.publisher.wait()
+            self._end_checkpoints()
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Waits for the end of the job.
@@ -215,6 +227,7 @@ class JobClient:
         if self._heartbeat is not None and not self._heartbeat.wait(timeout_s):
             return False
         self._started.publisher.wait()
+        self._end_checkpoints()
         failure = self.exception
         if failure is not None:
             raise failure
@@ -277,9 +290,23 @@ class JobClient:
     def _job_ids(self) -> list[int]:
         return jobs_of_group(self._job.session.sparkContext, str(self._query.runId))
 
-    def trigger_checkpoint(self) -> None:
-        """Asks for a checkpoint with the next epoch."""
-        self._started.coordinator.request()
+    def trigger_checkpoint(self, *, full: bool = False) -> CheckpointFuture:
+        """Asks for a checkpoint with the next epoch, which comes soon, with or without input.
+
+        Args:
+            full: Fold the state from scratch, whatever the last checkpoint left.
+
+        Returns:
+            How it ends; whoever does not care need not look.
+        """
+        future = CheckpointFuture(self._job.name)
+        self._started.coordinator.request(CheckpointRequest(full=full, tell=future.tell))
+        return future
+
+    def _end_checkpoints(self) -> None:
+        """Tells those who wait for checkpoints how these ended."""
+        self._started.publisher.completed()
+        self._started.coordinator.shut_down(SystemClock().now_ms())
 
     def trigger_savepoint(self, label: str = "", note: str = "") -> Pin:
         """Takes a native savepoint: pins the newest sealed epoch; nothing is copied and the job is not disturbed."""

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
+from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.api.descriptors import check_name
 from state_engine.api.state_backend import StateBackend, state_backend_of
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
@@ -43,8 +44,8 @@ class StreamJob:
         max_parallelism: Number of key groups, fixed with the first start; by default what the log has, or, for a new
             job, what Flink derives from the parallelism.
         checkpoint_interval_ms: How often state is published to Delta; None seals epochs and publishes only so often
-            that a start stays short.
-        min_pause_ms: Least time between the end of one checkpoint and the next.
+            that a start stays short. Short for a `checkpoint_config` with nothing but an interval.
+        checkpoint_config: When checkpoints are taken, how long they may take, and what it means when they fail.
         heartbeat_interval_ms: How often a running job looks whether a timer is due that no batch comes for.
         parameters: For `RuntimeContext.get_job_parameter`.
         strict: Operators and sinks without a uid are refused.
@@ -71,7 +72,7 @@ class StreamJob:
         parallelism: int = 1,
         max_parallelism: int | None = None,
         checkpoint_interval_ms: int | None = None,
-        min_pause_ms: int = 0,
+        checkpoint_config: CheckpointConfig | None = None,
         heartbeat_interval_ms: int = 200,
         parameters: Mapping[str, str] | None = None,
         strict: bool = False,
@@ -90,8 +91,7 @@ class StreamJob:
         check_parallelism(parallelism, self.max_parallelism)
         if codec not in ("zstd", "lz4", "none"):
             raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
-        self.checkpoint_interval_ms = checkpoint_interval_ms
-        self.min_pause_ms = min_pause_ms
+        self.checkpoint_config = _checkpoint_config(checkpoint_config, checkpoint_interval_ms)
         if heartbeat_interval_ms < 1:
             raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
         self.heartbeat_interval_ms = heartbeat_interval_ms
@@ -298,6 +298,18 @@ class StreamJob:
         client = JobClient(self, options)
         client.start()
         return client
+
+
+def _checkpoint_config(config: CheckpointConfig | None, interval_ms: int | None) -> CheckpointConfig:
+    if config is None:
+        config = CheckpointConfig()
+        return config if interval_ms is None else config.set_checkpoint_interval(interval_ms)
+    if interval_ms is not None:
+        raise JobDefinitionError(
+            "checkpoint_interval_ms and checkpoint_config are given.",
+            action="Say the interval with checkpoint_config.set_checkpoint_interval().",
+        )
+    return config
 
 
 def _sent_copy(function: Any) -> Any:

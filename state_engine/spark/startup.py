@@ -65,7 +65,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     log = ManifestLog(storage, job.name, open_job=open_job)
     crash = crash_from_environment()
     sinks = SinkCommits(job.name, job.operators, storage, log, crash.at)
-    coordinator = CheckpointCoordinator(job.checkpoint_interval_ms, job.min_pause_ms)
+    coordinator = CheckpointCoordinator(job.checkpoint_config)
     publisher = CheckpointPublisher(
         storage,
         job.name,
@@ -78,7 +78,11 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     _check_sources(request, open_job)
     sinks.check()
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
-    coordinator.resume(next_id=publisher.next_checkpoint_id(), last_epoch=head.base.epoch if head.base else 0)
+    coordinator.resume(
+        next_id=publisher.next_checkpoint_id(),
+        last_epoch=head.base.epoch if head.base else 0,
+        log_bytes=_log_bytes(log, head.stored),
+    )
     directory = _seed(job, open_job, log, head)
     crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
     return Started(
@@ -96,10 +100,16 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
 
 def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
     now = SystemClock().now_ms()
-    if event.base is not None:
+    if event.reason is None:
         coordinator.completed(event.checkpoint_id, now)
     else:
-        coordinator.failed(event.checkpoint_id, now)
+        coordinator.failed(event.checkpoint_id, now, event.reason, event.message)
+
+
+def _log_bytes(log: ManifestLog, head: StoredManifest) -> int:
+    """Returns the bytes of changes behind the newest base."""
+    acks = (ack for stored in log.chain(head) for op in stored.manifest.operators.values() for ack in op.acks)
+    return sum(ack.changes.length for ack in acks if ack.changes is not None)
 
 
 def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: SinkCommits) -> StartRequest:

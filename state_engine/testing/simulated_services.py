@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
-from state_engine.epoch.ports import CheckpointEnd
+from state_engine.epoch.ports import CheckpointEnd, Mark
 from state_engine.errors import SinkError
 from state_engine.log.lineage import contains, fork_lineage
 from state_engine.log.manifest import StoredManifest
@@ -76,7 +76,10 @@ class SimulatedPublisher:
     crash: SimulatedCrashes
     ends: list[CheckpointEnd] = field(default_factory=list)
 
-    def begin(self, sealed: StoredManifest) -> None:
+    def abandon(self, checkpoint_id: int) -> bool:
+        return False
+
+    def begin(self, sealed: StoredManifest, mark: Mark) -> None:
         manifest = sealed.manifest
         self.crash.at(CrashPoint.E9_PUBLISH_BEGUN, manifest.epoch)
         path = base_path(manifest.generation, manifest.epoch, self.world.new_id())
@@ -114,7 +117,7 @@ class SimulatedPublisher:
                 continue
             visible = {base.checkpoint_id for base in self.world.checkpoints}
             if stored.manifest.checkpoint_id is not None and stored.manifest.checkpoint_id not in visible:
-                self.begin(stored)
+                self.begin(stored, Mark(checkpoint_id=stored.manifest.checkpoint_id))
         found = [base for base in self.world.checkpoints if contains(lineage, base.generation, base.epoch)]
         return max(found, key=lambda base: base.epoch, default=None)
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import SourceState, StreamEdge
+from state_engine.epoch.ports import Mark, SourceState, StreamEdge
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import LakestateError
@@ -79,11 +79,25 @@ class _Clock:
 class _Barriers:
     world: World
 
-    def checkpoint_at(self, epoch: int, now_ms: int) -> int | None:
-        return int(self.world.new_id(), 16) if epoch % CHECKPOINT_EVERY == 0 else None
+    error = None
+
+    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
+        return Mark(checkpoint_id=int(self.world.new_id(), 16)) if epoch % CHECKPOINT_EVERY == 0 else None
 
     def next_id(self) -> int:
         return self.world.ids + 1
+
+    def acknowledged(self, checkpoint_id: int, now_ms: int) -> None:
+        pass
+
+    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None:
+        pass
+
+    def sealed(self, epoch: int, log_bytes: int) -> None:
+        pass
+
+    def overdue(self, now_ms: int) -> Sequence[int]:
+        return ()
 
 
 class SimulatedDriver:

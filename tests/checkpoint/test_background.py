@@ -18,6 +18,11 @@ from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
 
 
+def id_at(coordinator: CheckpointCoordinator, epoch: int) -> int | None:
+    mark = coordinator.checkpoint_at(epoch, 0)
+    return mark and mark.checkpoint_id
+
+
 def test_one_thread_runs_tasks_in_order_and_ends() -> None:
     background, seen = OneThread("fold"), []
     gate = threading.Event()
@@ -35,7 +40,7 @@ def test_one_thread_runs_tasks_in_order_and_ends() -> None:
 def test_epochs_go_on_while_a_checkpoint_is_folded(tmp_path: Path) -> None:
     rng = random.Random(1)
     job = sample_job(f"memory://{tmp_path}")
-    coordinator = CheckpointCoordinator(None)
+    coordinator = CheckpointCoordinator()
     gate = threading.Event()
 
     class Slow:
@@ -45,16 +50,17 @@ def test_epochs_go_on_while_a_checkpoint_is_folded(tmp_path: Path) -> None:
 
     def tell(event: PublishEvent) -> None:
         assert threading.current_thread() is threading.main_thread()
-        coordinator.completed(event.checkpoint_id, 0) if event.base else coordinator.failed(event.checkpoint_id, 0)
+        assert event.base is not None
+        coordinator.completed(event.checkpoint_id, 0)
 
     background = OneThread("fold")
     running = CheckpointPublisher(
         job.storage, job.job, clock=ManualClock(), crash=Slow(), background=background, on_end=tell
     )
     coordinator.request()
-    running.begin(job.epoch(random_changes(rng), checkpoint_id=coordinator.checkpoint_at(1, 0)))
+    running.begin(job.epoch(random_changes(rng), checkpoint_id=id_at(coordinator, 1)))
     coordinator.request()
-    job.epoch(random_changes(rng), checkpoint_id=coordinator.checkpoint_at(2, 0))
+    job.epoch(random_changes(rng), checkpoint_id=id_at(coordinator, 2))
     assert running.completed() is None
     assert job.head is not None
     assert job.head.manifest.checkpoint_id is None, "one at a time"
@@ -64,7 +70,7 @@ def test_epochs_go_on_while_a_checkpoint_is_folded(tmp_path: Path) -> None:
     assert first is not None
     assert first.epoch == 1
     job.adopt(first)
-    sealed = job.epoch(random_changes(rng), checkpoint_id=coordinator.checkpoint_at(3, 0))
+    sealed = job.epoch(random_changes(rng), checkpoint_id=id_at(coordinator, 3))
     assert sealed.manifest.checkpoint_id == 2
     running.begin(sealed)
     assert running.wait(10)

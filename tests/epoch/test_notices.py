@@ -35,7 +35,7 @@ class Tasks:
 def job() -> tuple[Simulation, SimulatedDriver, Tasks]:
     simulation = Simulation()
     driver = simulation.start()
-    driver.epochs._barriers = CheckpointCoordinator(None, next_id=5)
+    driver.epochs._barriers = CheckpointCoordinator(next_id=5)
     return simulation, driver, Tasks(simulation, driver)
 
 

@@ -410,8 +410,44 @@ def test_settings() -> None:
     env._session = DrySession()
     job = env.build_job()
     assert (job.name, job.root, job.parallelism, job.max_parallelism) == ("my-job-2nd", "/tmp/state", 3, 64)
-    assert job.checkpoint_interval_ms == 500
+    assert job.checkpoint_config is env.get_checkpoint_config()
+    assert job.checkpoint_config.get_checkpoint_interval() == 500
     assert isinstance(job.state_backend, EmbeddedRocksDBStateBackend)
+
+
+def test_settings_of_checkpoints() -> None:
+    config = Configuration()
+    for key, value in {
+        "mode": "at-least-once",
+        "timeout": "2 min",
+        "min-pause": "300",
+        "max-concurrent-checkpoints": "4",
+        "tolerable-failed-checkpoints": "5",
+        "externalized-checkpoint-retention": "DELETE_ON_CANCELLATION",
+    }.items():
+        config.set_string(f"execution.checkpointing.{key}", value)
+    found = StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_config()
+    assert found.get_checkpointing_mode() is flink.CheckpointingMode.AT_LEAST_ONCE
+    assert (found.get_checkpoint_timeout(), found.get_min_pause_between_checkpoints()) == (120_000, 300)
+    assert (found.get_max_concurrent_checkpoints(), found.get_tolerable_checkpoint_failure_number()) == (4, 5)
+    retention = flink.ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    assert found.get_externalized_checkpoint_retention() is retention
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mode", "twice"),
+        ("max-concurrent-checkpoints", "many"),
+        ("max-concurrent-checkpoints", "0"),
+        ("externalized-checkpoint-retention", "SOMETIMES"),
+    ],
+)
+def test_settings_of_checkpoints_that_make_no_sense(key: str, value: str) -> None:
+    config = Configuration()
+    config.set_string(f"execution.checkpointing.{key}", value)
+    with pytest.raises(JobDefinitionError, match="Give"):
+        StreamExecutionEnvironment.get_execution_environment(config)
 
 
 def test_settings_that_mean_nothing_are_said() -> None:
@@ -422,7 +458,7 @@ def test_settings_that_mean_nothing_are_said() -> None:
     config = Configuration()
     config.set_string("execution.checkpointing.interval", "soon")
     with pytest.raises(JobDefinitionError, match="'soon'"):
-        StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_interval()
+        StreamExecutionEnvironment.get_execution_environment(config)
 
 
 def test_without_a_root_nothing_lasts() -> None:

@@ -34,13 +34,13 @@ def main() -> None:
 def tally(spark: Any, folder: Path) -> StreamJob:
     source = support.Input(folder / "in").stream(spark)
     return support.tally_job(
-        source, folder / "root", "crash", support.outputs(folder / "out"), checkpoint_interval_ms=1
+        source, folder / "root", "crash", support.outputs(folder / "out"), checkpoint_interval_ms=10
     )
 
 
 def connected(spark: Any, folder: Path) -> StreamJob:
     sink, folders = DeltaSink(str(folder / "out")), support.Folders(folder, 2)
-    return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, checkpoint_interval_ms=1)
+    return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, checkpoint_interval_ms=10)
 
 
 def branched(spark: Any, folder: Path) -> StreamJob:

@@ -15,7 +15,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     cloudpickle.register_pickle_by_value(test_event_time)
     spark = local_session("crash-sessions", memory="1g")
-    job = StreamJob("sessions", root=str(folder / "root"), parallelism=2, checkpoint_interval_ms=1)
+    job = StreamJob("sessions", root=str(folder / "root"), parallelism=2, checkpoint_interval_ms=10)
     stream = test_event_time.Files(folder / "in").stream(spark)
     timed = job.from_stream(stream, bounded=len(sys.argv) > 2).assign_timestamps_and_watermarks(
         test_event_time.bounded()

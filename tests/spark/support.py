@@ -351,12 +351,12 @@ def run_all(job: StreamJob, **options: Any) -> Any:
     return client
 
 
-def with_epochs(client: Any, count: int) -> Any:
-    """Waits until a running job has sealed so many epochs in this incarnation."""
+def with_epochs(client: Any, count: int, *, of_input: bool = False) -> Any:
+    """Waits until a running job has sealed so many epochs, or epochs of input, in this incarnation."""
 
     def done() -> bool:
         assert client.state == "RUNNING", client.exception
-        return len(client.epochs) >= count
+        return sum(epoch.kind == "epoch" or not of_input for epoch in client.epochs) >= count
 
     wait_for(done, f"{count} epochs")
     return client

@@ -93,7 +93,7 @@ def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> 
     assert last.changes is None or all(section.name != "rules" for section in last.changes.sections)
     for epoch in (5, 6):
         add(tmp_path, "data", epoch, 2)
-    run_all(match_job(spark, tmp_path, name, checkpoint_interval_ms=1))
+    run_all(match_job(spark, tmp_path, name, checkpoint_interval_ms=10))
     assert (tmp_path / "root" / name / "_operator" / "match" / "rules").is_dir()
     client = run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
     rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()

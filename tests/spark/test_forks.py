@@ -98,7 +98,7 @@ def test_a_fork_can_be_forked(spark, tmp_path: Path) -> None:
     pin = run_all(count_job(source.stream(spark), root, "one")).trigger_savepoint()
 
     def two():
-        return count_job(source.stream(spark), root, "two", checkpoint_interval_ms=1)
+        return count_job(source.stream(spark), root, "two", checkpoint_interval_ms=10)
 
     source.add_many(2)
     run_all(two(), restore=f"one/{pin.savepoint_id}")

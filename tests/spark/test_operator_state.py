@@ -101,7 +101,7 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
 def test_published_savepointed_and_restored_from_a_base(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "published-lists"
     source.add_many(3, rows=30)
-    client = run_all(buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=1))
+    client = run_all(buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=10))
     [*_, checkpoint] = [row for row in open_job(str(root), name).checkpoints() if row.status == "completed"]
     assert (root / name / "_operator" / "buffer" / "buffer").is_dir()
     epoch = open_job(str(root), name).epochs()
@@ -132,7 +132,7 @@ def test_state_that_no_code_asks_for_is_carried_on(spark: Any, tmp_path: Path) -
     run_all(buffer_job(source.stream(spark), root, name))
     before = [n for numbers in held(root, name) for n in numbers]
     source.add_many(2, rows=5, seed=2)
-    client = run_all(buffer_job(source.stream(spark), root, name, Silent(), checkpoint_interval_ms=1), parallelism=3)
+    client = run_all(buffer_job(source.stream(spark), root, name, Silent(), checkpoint_interval_ms=10), parallelism=3)
     pin = client.trigger_savepoint()
     assert [n for numbers in held(root, name) for n in numbers] == before
     source.add_many(1, rows=10, seed=3)
@@ -243,7 +243,7 @@ def test_the_order_of_all_calls(spark: Any, tmp_path: Path, started: Any) -> Non
     folder = tmp_path / "calls"
     folder.mkdir()
     source, root, name = Input(tmp_path / "in").add_many(4, rows=6), tmp_path / "root", "recorded"
-    job = recorder_job(source.stream(spark), root, name, Recorder(str(folder)), checkpoint_interval_ms=1)
+    job = recorder_job(source.stream(spark), root, name, Recorder(str(folder)), checkpoint_interval_ms=10)
     assert [call["call"] for call in calls(folder, of_workers=False)] == ["initialize_state", "open", "close"]
     client = started(job.start(trigger_interval_ms=50))
     wait_for(lambda: [epoch.kind for epoch in client.epochs].count("epoch") == 4 or client.exception, "all records")
@@ -275,7 +275,7 @@ def test_a_notification_that_raises_fails_the_job_and_the_checkpoint_stays(
     source, root, name = Input(tmp_path / "in").add_many(1, rows=6), tmp_path / "root", "badly-told"
     broken = Recorder(str(folder), "notify_checkpoint_complete")
     client = started(
-        recorder_job(source.stream(spark), root, name, broken, checkpoint_interval_ms=1).start(trigger_interval_ms=50)
+        recorder_job(source.stream(spark), root, name, broken, checkpoint_interval_ms=10).start(trigger_interval_ms=50)
     )
     client.trigger_checkpoint()
     client.run_idle_epoch()
@@ -295,7 +295,7 @@ def test_without_a_listener_no_epoch_is_made_for_a_checkpoint(spark: Any, tmp_pa
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "nobody-listens"
     source.add(records(20))
     client = started(
-        buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=1).start(trigger_interval_ms=50)
+        buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=10).start(trigger_interval_ms=50)
     )
     client.trigger_checkpoint()
     client.run_idle_epoch()

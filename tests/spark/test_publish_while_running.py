@@ -7,6 +7,8 @@ import pytest
 from deltalake import DeltaTable
 from support import Input, assert_counts, count_job, counted, newest, run_all, state_of, wait_for, with_epochs
 
+from state_engine.api import CheckpointConfig
+from state_engine.errors import CheckpointFailedError, CheckpointFailuresError
 from state_engine.inspect import open_job
 
 pytestmark = pytest.mark.spark
@@ -21,16 +23,16 @@ def test_state_at_every_checkpoint_is_the_fold(spark, tmp_path: Path, started) -
     job = count_job(source.stream(spark), root, name, checkpoint_interval_ms=50)
     client = started(job.start(trigger_interval_ms=50))
     for _ in range(3):
-        wait_for(lambda: len(client.epochs) == len(source.files), "the epochs")
+        with_epochs(client, len(source.files), of_input=True)
         wait_for(lambda: completed(root, name), "a checkpoint")
         source.add_many(1)
-    with_epochs(client, len(source.files))
+    with_epochs(client, len(source.files), of_input=True)
     client.stop()
 
     rows = completed(root, name)
     assert [row.epoch for row in rows] == sorted({row.epoch for row in rows})
     for row in rows:
-        seen = source.all[: 60 * (row.epoch - 1)]  # the claim is epoch 1, then a file per epoch
+        seen = source.all[: sum(epoch.records for epoch in client.epochs if epoch.epoch <= row.epoch)]
         expected = {k: times for _, k, times in counted(seen)}
         assert state_of(root, name, "count", "count", at=f"checkpoint:{row.id}") == expected
         assert state_of(root, name, "count", "count", at=f"epoch:1/{row.epoch}") == expected
@@ -52,18 +54,50 @@ def test_a_checkpoint_can_be_asked_for(spark, tmp_path: Path, started) -> None:
     root, name, source = tmp_path / "root", "asked", Input(tmp_path / "in").add_many(1)
     client = started(count_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
     with_epochs(client, 1)
-    client.trigger_checkpoint()
     source.add_many(1)
-    wait_for(lambda: completed(root, name), "the checkpoint")
+    checkpoint_id = client.trigger_checkpoint().result(60)
     client.stop()
     [row] = completed(root, name)
-    expected = {k: times for _, k, times in counted(source.all)}
+    assert int(row.id) == checkpoint_id
+    seen = source.all[: sum(epoch.records for epoch in client.epochs if epoch.epoch <= row.epoch)]
+    expected = {k: times for _, k, times in counted(seen)}
     assert state_of(root, name, "count", "count", at=f"checkpoint:{row.id}") == expected
+
+
+def test_a_checkpoint_of_an_idle_job(spark, tmp_path: Path, started) -> None:
+    root, name, source = tmp_path / "root", "asked-idle", Input(tmp_path / "in").add_many(1)
+    client = started(count_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
+    with_epochs(client, 1)
+    incremental, full = client.trigger_checkpoint(), client.trigger_checkpoint(full=True)
+    ids = [incremental.result(60), full.result(60)]
+    client.stop()
+    with pytest.raises(CheckpointFailedError, match="No checkpoint of job 'asked-idle' was begun"):
+        client.trigger_checkpoint().result(60)
+    rows = completed(root, name)
+    assert [int(row.id) for row in rows] == ids
+    assert {row.trigger for row in rows} == {"user"}
+    assert rows[1].type == "FULL"
+    assert {state.reason for state in rows[1].states} == {"it was asked for"}
+
+
+def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Path, started) -> None:
+    root, name, source = tmp_path / "root", "no-checkpoints", Input(tmp_path / "in").add_many(1)
+    config = CheckpointConfig().set_checkpoint_interval(10).set_tolerable_checkpoint_failure_number(1)
+    client = started(count_job(source.stream(spark), root, name, checkpoint_config=config).start())
+    with_epochs(client, 1)
+    (root / name / "count").write_text("a file where the folder of the state's table should be")
+    source.add_many(1)
+    wait_for(lambda: client.state == "FAILED", "the failure")
+    with pytest.raises(CheckpointFailuresError, match=r"2 checkpoints in a row .* tolerates 1"):
+        client.await_termination()
+    (root / name / "count").unlink()
+    run_all(count_job(source.stream(spark), root, name, checkpoint_config=config))
+    assert_counts(root, name, source.all)
 
 
 def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path: Path) -> None:
     root, name, source = tmp_path / "root", "base", Input(tmp_path / "in").add_many(4)
-    run_all(count_job(source.stream(spark), root, name, checkpoint_interval_ms=1))
+    run_all(count_job(source.stream(spark), root, name, checkpoint_interval_ms=10))
     rows = completed(root, name)
     assert rows
     source.add_many(1)

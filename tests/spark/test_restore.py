@@ -69,7 +69,7 @@ def test_a_checkpoint_of_the_past_is_restored(spark, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(3)
 
     def job():
-        return tally_job(source.stream(spark), root, "checkpointed", sinks, 2, checkpoint_interval_ms=1)
+        return tally_job(source.stream(spark), root, "checkpointed", sinks, 2, checkpoint_interval_ms=10)
 
     run_all(job())
     completed = [row for row in open_job(str(root), "checkpointed").checkpoints() if row.status == "completed"]

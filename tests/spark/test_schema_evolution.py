@@ -91,7 +91,7 @@ class Job:
         self.sink = MemorySink(name)
 
     def run(self, function: KeyedProcessFunction, parallelism: int = 2, **options: Any) -> Any:
-        options = {"checkpoint_interval_ms": 1} | options
+        options = {"checkpoint_interval_ms": 10} | options
         job = StreamJob(
             self.name,
             root=str(self.root),

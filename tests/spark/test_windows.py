@@ -156,7 +156,7 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
     ):
         for n in range(first, last, 3):
             files.add(*EVENTS_IN_ORDER[n : n + 3])
-        job = StreamJob(name, root=str(root), parallelism=2 + ends, state_backend=backend, checkpoint_interval_ms=1)
+        job = StreamJob(name, root=str(root), parallelism=2 + ends, state_backend=backend, checkpoint_interval_ms=10)
         windows = timed(job, files.stream(spark), bounded=ends).window(SlidingEventTimeWindows.of(ms(40), ms(20)))
         windows.apply(Seen(), SEEN, uid="windows").sink_to(sink, uid="out")
         run_all(job)

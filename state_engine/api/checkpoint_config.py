@@ -1,0 +1,236 @@
+"""When checkpoints are taken, and what becomes of them: PyFlink's `CheckpointConfig`, its names and defaults.
+
+Every epoch is sealed, with or without checkpoints: what is configured here is how often sealed epochs are *published*
+to the state tables, how long that may take, and what it means when it fails.
+"""
+
+import warnings
+from enum import Enum
+
+from state_engine.api.durations import Duration
+from state_engine.errors import JobDefinitionError
+
+DISABLED = -1
+"""The interval of a job that takes no checkpoints by itself."""
+
+_UNLIMITED = (1 << 31) - 1
+_ALIGNMENT = (
+    "Unaligned checkpoints have no effect here: an epoch ends for all operators behind the same record, so that no "
+    "record waits for a barrier and none is in flight when state is sealed."
+)
+
+
+class CheckpointingMode(Enum):
+    """How often a record may count after a failure."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+
+
+class ExternalizedCheckpointRetention(Enum):
+    """What becomes of a job's checkpoints when it ends."""
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+class CheckpointConfig:
+    """Settings of a job's checkpoints; setters return the configuration, so that they can be chained.
+
+    The defaults are Flink's but for one: checkpoints are kept on cancellation unless deletion is asked for, since a
+    job without them would begin anew. Semantics: Flink's `CheckpointConfig`.
+    """
+
+    DEFAULT_CHECKPOINT_INTERVAL = DISABLED
+    DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT = 10 * 60 * 1000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
+    DEFAULT_TOLERABLE_CHECKPOINT_FAILURE_NUMBER = 0
+    MINIMAL_CHECKPOINT_TIME = 10
+
+    def __init__(self) -> None:
+        self._interval = self.DEFAULT_CHECKPOINT_INTERVAL
+        self._mode = self.DEFAULT_MODE
+        self._timeout = self.DEFAULT_TIMEOUT
+        self._min_pause = self.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS
+        self._max_concurrent = self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS
+        self._tolerable = self.DEFAULT_TOLERABLE_CHECKPOINT_FAILURE_NUMBER
+        self._retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        self._unaligned = False
+        self._forced = False
+        self._alignment_timeout = Duration.of_millis(0)
+        self._warned = False
+
+    # When -----------------------------------------------------------------------------------------------------------
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Says whether the job takes checkpoints by itself."""
+        return self._interval > 0
+
+    def get_checkpoint_interval(self) -> int:
+        """Returns the time between two checkpoints in ms; -1 without."""
+        return self._interval
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> "CheckpointConfig":
+        """Says how often an epoch carries a checkpoint, in ms from one beginning to the next.
+
+        Raises:
+            JobDefinitionError: It is below 10 ms.
+        """
+        self._interval = _at_least("checkpoint interval", checkpoint_interval, self.MINIMAL_CHECKPOINT_TIME)
+        return self
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """Returns the least time between the end of one checkpoint and the beginning of the next, in ms."""
+        return self._min_pause
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> "CheckpointConfig":
+        """Sets the least time between the end of one checkpoint and the next, in ms; one on demand does not wait.
+
+        With a pause above 0 no two checkpoints are under way at once, whatever `set_max_concurrent_checkpoints` says.
+
+        Raises:
+            JobDefinitionError: It is negative.
+        """
+        self._min_pause = _at_least("minimum pause", min_pause_between_checkpoints, 0)
+        return self
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """Returns how many checkpoints may be under way at once."""
+        return self._max_concurrent
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> "CheckpointConfig":
+        """Sets how many checkpoints may be under way at once.
+
+        Raises:
+            JobDefinitionError: It is below 1.
+        """
+        self._max_concurrent = _at_least("number of concurrent checkpoints", max_concurrent_checkpoints, 1)
+        return self
+
+    # How ------------------------------------------------------------------------------------------------------------
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """Returns the mode."""
+        return self._mode
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> "CheckpointConfig":
+        """Says whether output may leave before its epoch is sealed.
+
+        State is exactly once in both modes. With `AT_LEAST_ONCE` user sinks get an epoch's rows before it is sealed,
+        and get them again, under the same epoch number, when it has to run again.
+        """
+        self._mode = CheckpointingMode(checkpointing_mode)
+        return self
+
+    get_checkpointing_consistency_mode = get_checkpointing_mode
+    set_checkpointing_consistency_mode = set_checkpointing_mode
+
+    # When it fails --------------------------------------------------------------------------------------------------
+
+    def get_checkpoint_timeout(self) -> int:
+        """Returns how long a checkpoint may take, in ms."""
+        return self._timeout
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> "CheckpointConfig":
+        """Sets how long a checkpoint may take, in ms from the beginning of its epoch. Then it has expired: a failure.
+
+        Raises:
+            JobDefinitionError: It is below 10 ms.
+        """
+        self._timeout = _at_least("checkpoint timeout", checkpoint_timeout, self.MINIMAL_CHECKPOINT_TIME)
+        return self
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """Returns how many checkpoints in a row may fail without failing the job."""
+        return self._tolerable
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> "CheckpointConfig":
+        """Sets how many checkpoints in a row may fail without failing the job.
+
+        Raises:
+            JobDefinitionError: It is negative.
+        """
+        self._tolerable = _at_least("number of tolerable failures", tolerable_checkpoint_failure_number, 0)
+        return self
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """Says whether the first failed checkpoint fails the job."""
+        return self._tolerable == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> "CheckpointConfig":
+        """Sets the number of tolerable failures to none, or to any number."""
+        self._tolerable = 0 if fail_on_checkpointing_errors else _UNLIMITED
+        return self
+
+    # Afterwards -----------------------------------------------------------------------------------------------------
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Says whether checkpoints may outlive the job."""
+        return self._retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """Returns what becomes of checkpoints when the job ends."""
+        return self._retention
+
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> "CheckpointConfig":
+        """Says what becomes of checkpoints when the job ends."""
+        self._retention = ExternalizedCheckpointRetention(retention_mode)
+        return self
+
+    # Without effect -------------------------------------------------------------------------------------------------
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Returns what `enable_unaligned_checkpoints` was told."""
+        return self._unaligned
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> "CheckpointConfig":
+        """Has no effect, and warns of it once."""
+        self._unaligned = enabled
+        return self._without_effect()
+
+    def disable_unaligned_checkpoints(self) -> "CheckpointConfig":
+        """Undoes `enable_unaligned_checkpoints`."""
+        self._unaligned = False
+        return self
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        """Returns what `set_aligned_checkpoint_timeout` was told."""
+        return self._alignment_timeout
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> "CheckpointConfig":
+        """Has no effect, and warns of it once."""
+        self._alignment_timeout = alignment_timeout
+        return self._without_effect()
+
+    get_alignment_timeout = get_aligned_checkpoint_timeout
+    set_alignment_timeout = set_aligned_checkpoint_timeout
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Returns what `set_force_unaligned_checkpoints` was told."""
+        return self._forced
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> "CheckpointConfig":
+        """Has no effect, and warns of it once."""
+        self._forced = force_unaligned_checkpoints
+        return self._without_effect()
+
+    def _without_effect(self) -> "CheckpointConfig":
+        if not self._warned:
+            self._warned = True
+            warnings.warn(_ALIGNMENT, stacklevel=3)
+        return self
+
+
+def _at_least(what: str, given: int, least: int) -> int:
+    number: object = given
+    if not isinstance(number, int) or isinstance(number, bool) or given < least:
+        raise JobDefinitionError(f"The {what} is {given!r}.", action=f"Give a whole number of at least {least}.")
+    return given
+
+
+__all__ = ["DISABLED", "CheckpointConfig", "CheckpointingMode", "ExternalizedCheckpointRetention"]

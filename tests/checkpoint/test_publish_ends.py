@@ -1,0 +1,139 @@
+"""How a publish ends otherwise than by itself: given up, covered by a later one, asked to fold from scratch."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from state_engine.checkpoint.failure_reasons import FailureReason
+from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
+from state_engine.checkpoint.table import CheckpointRow
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import Mark
+from state_engine.inspect import read_state
+from state_engine.storage.background import OneThread
+from state_engine.testing.changes import model_of
+from state_engine.testing.jobs import JobBuilder
+from state_engine.testing.manual import CountingIds, ManualClock
+from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
+
+
+class Gate:
+    """Holds publishing up at one place of one epoch, until it is opened."""
+
+    def __init__(self, point: CrashPoint, epoch: int) -> None:
+        self._place = (point, epoch)
+        self.reached, self.open = threading.Event(), threading.Event()
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        if (point, epoch) == self._place:
+            self.reached.set()
+            assert self.open.wait(30)
+
+
+class Publishing:
+    """A job whose checkpoints are published in the background, with a gate."""
+
+    def __init__(self, root: str, point: CrashPoint, epoch: int = 1) -> None:
+        self.rng = random.Random(1)
+        self.job: JobBuilder = sample_job(root)
+        self.gate = Gate(point, epoch)
+        self.events: list[PublishEvent] = []
+        self.publisher = CheckpointPublisher(
+            self.job.storage,
+            self.job.job,
+            clock=ManualClock(),
+            ids=CountingIds(),
+            crash=self.gate,
+            background=OneThread("fold"),
+            on_end=self.events.append,
+        )
+
+    def begin(self, checkpoint_id: int, *, full: bool = False) -> None:
+        sealed = self.job.epoch(random_changes(self.rng), checkpoint_id=checkpoint_id)
+        self.publisher.begin(sealed, Mark(checkpoint_id=checkpoint_id, full=full, trigger="test"))
+
+    def end(self) -> list[tuple[int, FailureReason | None]]:
+        self.gate.open.set()
+        assert self.publisher.wait(30)
+        self.publisher.completed()
+        return [(event.checkpoint_id, event.reason) for event in self.events]
+
+    def rows(self) -> list[CheckpointRow]:
+        return self.publisher._world.rows.rows()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return f"memory://{tmp_path}"
+
+
+EXPIRED = FailureReason.CHECKPOINT_EXPIRED
+SUBSUMED = FailureReason.CHECKPOINT_SUBSUMED
+
+
+@pytest.mark.parametrize("point", [CrashPoint.E9_PUBLISH_BEGUN, CrashPoint.E9_BASE_WRITTEN])
+def test_what_was_given_up_never_becomes_visible_and_the_next_covers_it(root: str, point: CrashPoint) -> None:
+    running = Publishing(root, point)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    assert running.publisher.abandon(1)
+    assert running.publisher.completed() is None
+    assert [(event.checkpoint_id, event.reason) for event in running.events] == [(1, EXPIRED)], "told at once"
+    assert running.end() == [(1, EXPIRED)], "and once"
+    running.begin(2)
+    assert running.end() == [(1, EXPIRED), (2, None)]
+    assert [(row.id, row.status, row.trigger) for row in running.rows()] == [
+        ("1", "expired", "test"),
+        ("2", "completed", "test"),
+    ]
+    live = read_state(running.job.root, running.job.job, "aircraft", "count", at="checkpoint:2")
+    assert model_of(COUNT, live) == running.job.rows("aircraft", "count")
+
+
+def test_what_is_visible_cannot_be_given_up(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_VISIBLE)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    assert not running.publisher.abandon(1)
+    assert running.end() == [(1, None)]
+
+
+def test_what_waits_too_long_is_given_up_unbegun(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    running.begin(2)
+    assert running.publisher.abandon(2)
+    assert running.end() == [(2, EXPIRED), (1, None)]
+    assert {(row.id, row.status) for row in running.rows()} == {("1", "completed"), ("2", "expired")}
+
+
+def test_of_those_that_wait_the_newest_covers_the_others(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    for checkpoint_id in (2, 3, 4):
+        running.begin(checkpoint_id, full=checkpoint_id == 3)
+    assert running.end() == [(1, None), (2, SUBSUMED), (3, SUBSUMED), (4, None)]
+    assert [(row.id, row.status, row.type) for row in running.rows()] == [
+        ("1", "completed", "FULL"),
+        ("2", "subsumed", None),
+        ("3", "subsumed", None),
+        ("4", "completed", "FULL"),
+    ], "what was asked of the third is done by the fourth"
+    live = read_state(running.job.root, running.job.job, "aircraft", "count", at="checkpoint:4")
+    assert model_of(COUNT, live) == running.job.rows("aircraft", "count")
+
+
+def test_full_folds_a_new_base_and_says_so(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN, epoch=0)
+    for checkpoint_id, full in ((1, False), (2, False), (3, True), (4, False)):
+        running.begin(checkpoint_id, full=full)
+        running.end()
+    rows = running.rows()
+    assert [row.type for row in rows] == ["FULL", "INCREMENTAL", "FULL", "INCREMENTAL"]
+    assert {state.reason for state in rows[2].states} == {"it was asked for"}
+    assert rows[2].bytes == rows[2].state_bytes
+    assert rows[3].bytes < rows[3].state_bytes
