@@ -1,9 +1,10 @@
 """Writes the folded files of one state and brings its table to them."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -11,7 +12,7 @@ from state_engine.checkpoint.plan import StatePlan, file_name
 from state_engine.errors import StorageError
 from state_engine.log.change_file import checksum_of
 from state_engine.log.fold import coalesce, fold
-from state_engine.log.ops import ops_to_names, table_schema
+from state_engine.log.ops import KEY_GROUP, ops_to_names, table_schema
 from state_engine.log.records import StateFile
 from state_engine.log.state_ttl import drop_expired
 from state_engine.serialization.types import ddl_to_arrow
@@ -23,6 +24,14 @@ from state_engine.storage.tables import TableFile, Tables, put_once
 CODEC: Literal["zstd"] = "zstd"
 
 
+class Skew(NamedTuple):
+    """How rows are spread over key groups: how many groups have any, and which one has most."""
+
+    groups: int = 0
+    largest: int | None = None
+    largest_rows: int = 0
+
+
 class FoldedState(NamedTuple):
     """One state of a checkpoint.
 
@@ -31,12 +40,14 @@ class FoldedState(NamedTuple):
         written: The files that this publish wrote.
         statistics: Delta's statistics (JSON) of each of them, in order.
         version: Version of its table, null when there is none.
+        skew: Of the rows that were written.
     """
 
     plan: StatePlan
     written: tuple[StateFile, ...]
     statistics: tuple[str, ...]
     version: int | None = None
+    skew: Skew = Skew()
 
     @property
     def files(self) -> tuple[StateFile, ...]:
@@ -53,17 +64,26 @@ def write_files(
     one range at a time.
     """
     files, statistics = [], []
+    per_group = np.zeros(plan.max_parallelism, np.int64)
     for first, last in plan.ranges:
         rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
         folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
         del rows
         if not folded.num_rows:
             continue
+        per_group += np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=len(per_group))
         path = f"{plan.table}/{file_name(plan, first, last)}"
         file, described = _write_file(storage, plan, path, folded, generation)
         files.append(file)
         statistics.append(described)
-    return FoldedState(plan, tuple(files), tuple(statistics))
+    return FoldedState(plan, tuple(files), tuple(statistics), skew=_skew(per_group))
+
+
+def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
+    if not per_group.any():
+        return Skew()
+    largest = int(per_group.argmax())
+    return Skew(int(np.count_nonzero(per_group)), largest, int(per_group[largest]))
 
 
 def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
@@ -147,4 +167,4 @@ def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int)
     return state._replace(version=version)
 
 
-__all__ = ["FoldedState", "commit_table", "write_files"]
+__all__ = ["FoldedState", "Skew", "commit_table", "write_files"]

@@ -104,6 +104,9 @@ def _state_row(state: FoldedState, manifests: Sequence[Manifest]) -> StateRow:
         log_rows=sum(file.rows for file in state.files),
         changed_rows=changed_rows(manifests, plan.schema),
         bytes=sum(file.length for file in state.files),
+        groups=state.skew.groups,
+        largest_group=state.skew.largest,
+        largest_group_rows=state.skew.largest_rows,
     )
 
 

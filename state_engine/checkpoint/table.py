@@ -35,6 +35,9 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `log_rows` counts the rows of all files, deletes included; `changed_rows` those that this checkpoint added. `rows`
     and `keys` count what lives, as the subtasks reported it. `version` is the Delta version of `table`.
+
+    Of the rows that this checkpoint wrote, `groups` is the number of key groups that have any, and `largest_group` the
+    one that has most.
     """
 
     uid: str
@@ -49,6 +52,9 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     log_rows: int
     changed_rows: int
     bytes: int
+    groups: int | None = None
+    largest_group: int | None = None
+    largest_group_rows: int | None = None
 
 
 class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +114,9 @@ _STATE = pa.struct(
         pa.field("log_rows", pa.int64()),
         pa.field("changed_rows", pa.int64()),
         pa.field("bytes", pa.int64()),
+        pa.field("groups", pa.int64()),
+        pa.field("largest_group", pa.int64()),
+        pa.field("largest_group_rows", pa.int64()),
     ]
 )
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
+from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
 from state_engine.log.lineage import predecessor_of
@@ -95,6 +96,10 @@ class JobView:
             if head is not None and newest_base([row], head.manifest) is not None:
                 return row
         return None
+
+    def checkpoint_statistics(self, history: int = HISTORY) -> CheckpointStatistics:
+        """Returns counts, summary and history of the job's checkpoints, the newest first."""
+        return statistics_of(self._rows.rows(), history=history)
 
     def savepoints(self) -> list[Pin]:
         """Returns the completed savepoints, oldest first."""

@@ -1,0 +1,81 @@
+"""Counts, summary and history of checkpoints, from the rows that lie in the store."""
+
+import random
+from pathlib import Path
+
+from state_engine.checkpoint.pending import PendingCheckpoint
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.requests import CheckpointRequest
+from state_engine.checkpoint.statistics import statistics_of
+from state_engine.checkpoint.table import CheckpointRow, CheckpointStatus
+from state_engine.inspect import open_job
+from state_engine.savepoint import trigger_savepoint
+from state_engine.testing.manual import ManualClock
+from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
+
+
+def row(number: int, status: CheckpointStatus = "completed", **figures: int) -> CheckpointRow:
+    return CheckpointRow(
+        id=str(number),
+        kind="checkpoint",
+        checkpoint_id=number,
+        status=status,
+        generation=1,
+        epoch=number,
+        manifest="",
+        triggered_at=number * 1000,
+        completed_at=number * 1000 + figures.get("duration_ms", 0),
+        **{"duration_ms": 0, **figures},
+    )
+
+
+def test_a_job_without_any() -> None:
+    found = statistics_of([])
+    assert (found.counts.total, found.summary, found.history) == (0, None, ())
+    assert found.latest == (None, None, None)
+
+
+def test_counts_and_the_newest_of_each_kind() -> None:
+    rows = [row(1), row(2, "failed"), row(3), row(4, "expired"), row(5, "subsumed")]
+    pending = [PendingCheckpoint(6, 9, CheckpointRequest(), 0)]
+    found = statistics_of(rows, pending)
+    assert (found.counts.completed, found.counts.failed, found.counts.in_progress) == (2, 3, 1)
+    assert found.counts.total == 6
+    assert found.in_progress == (6,)
+    assert (found.latest.completed, found.latest.failed, found.latest.savepoint) == (rows[2], rows[4], None)
+    assert [one.id for one in found.history] == ["5", "4", "3", "2", "1"]
+
+
+def test_the_summary_is_of_the_completed_ones_of_the_history() -> None:
+    rows = [row(n, duration_ms=n * 10, bytes=n, state_bytes=100) for n in range(1, 12)]
+    rows.append(row(12, "failed", duration_ms=9999))
+    found = statistics_of(rows, history=5)
+    assert [one.id for one in found.history] == ["12", "11", "10", "9", "8"]
+    assert found.summary is not None
+    durations = found.summary.duration_ms
+    assert (durations.minimum, durations.maximum, durations.average) == (80, 110, 95)
+    assert durations.quantiles[0] == 95
+    assert durations.quantiles == tuple(sorted(durations.quantiles))
+    assert found.summary.bytes.average == 10  # 9.5, rounded to even
+    assert found.summary.state_bytes.minimum == found.summary.state_bytes.maximum == 100
+
+
+def test_the_store_alone_gives_them_with_the_skew_of_key_groups(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    job = sample_job(f"memory://{tmp_path}")
+    publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
+    for checkpoint_id in (1, 2):
+        publisher.begin(job.epoch(random_changes(rng), checkpoint_id=checkpoint_id))
+    pin = trigger_savepoint(job.root, job.job, clock=ManualClock())
+    found = open_job(job.root, job.job).checkpoint_statistics()
+    assert found.counts.completed == 2
+    assert found.latest.savepoint is not None
+    assert found.latest.savepoint.id == pin.savepoint_id
+    full = found.history[1]
+    assert full.type == "FULL"
+    state = next(one for one in full.states if (one.uid, one.state) == (COUNT.uid, COUNT.name))
+    assert state.groups is not None
+    assert state.largest_group_rows is not None
+    assert 1 <= state.groups <= 12
+    assert state.largest_group_rows >= state.log_rows / state.groups
+    assert state.log_rows <= state.largest_group_rows * state.groups
