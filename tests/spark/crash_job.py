@@ -14,6 +14,9 @@ from pyspark import cloudpickle
 
 from state_engine.spark import DeltaSink, StreamJob, local_session
 
+OPTIONS: Any = {"checkpoint_interval_ms": 10, "heartbeat_interval_ms": 60_000}
+"""Checkpoints in all epochs, and none in between: tests name the epochs in which this process ends."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -33,14 +36,12 @@ def main() -> None:
 
 def tally(spark: Any, folder: Path) -> StreamJob:
     source = support.Input(folder / "in").stream(spark)
-    return support.tally_job(
-        source, folder / "root", "crash", support.outputs(folder / "out"), checkpoint_interval_ms=10
-    )
+    return support.tally_job(source, folder / "root", "crash", support.outputs(folder / "out"), **OPTIONS)
 
 
 def connected(spark: Any, folder: Path) -> StreamJob:
     sink, folders = DeltaSink(str(folder / "out")), support.Folders(folder, 2)
-    return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, checkpoint_interval_ms=10)
+    return enrichment.enrich_job(spark, folders, folder / "root", "crash", sink, **OPTIONS)
 
 
 def branched(spark: Any, folder: Path) -> StreamJob:
