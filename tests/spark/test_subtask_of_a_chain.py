@@ -31,7 +31,7 @@ from state_engine.spark.handover import Reader
 from state_engine.spark.link import Packed
 from state_engine.spark.task import Subtask
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
-from state_engine.spark.wire import CONTROL, decode_barrier
+from state_engine.spark.wire import CONTROL, PLACE, barrier_of_mark, decode_barrier
 from state_engine.spark.worker_cache import WorkerCache
 from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.testing.jobs import JobBuilder
@@ -123,15 +123,24 @@ class Worker:
     def __init__(self, job: JobBuilder, *, reuse: bool = False) -> None:
         self.job = job
         self.packed = [Packed(*pack(spec)) for spec in specs(reuse=reuse)]
+        self.edges = [("sum", "split", True), ("split", "last", True)]
 
     def run(
         self, *batches: pa.RecordBatch, crash: Callable[[CrashPoint], None] = lambda _: None, **fields: Any
     ) -> Barrier:
+        [out] = self.batches(*batches, crash=crash, **fields)
+        [barrier] = [decode_barrier(data) for data in out.column(CONTROL).to_pylist()]
+        return barrier
+
+    def batches(
+        self, *batches: pa.RecordBatch, crash: Callable[[CrashPoint], None] = lambda _: None, **fields: Any
+    ) -> list[pa.RecordBatch]:
+        """What comes out: records, if an operator of the plan reads them, and the barriers."""
         assert self.job.head is not None
         manifest = self.job.head.manifest
         operators = [OperatorPlan(uid="sum", parallelism=PARALLELISM, max_parallelism=MAX)]
-        for upstream, uid in (("sum", "split"), ("split", "last")):
-            edges = (StreamEdge(upstream=upstream, chained=True),)
+        for upstream, uid, chained in self.edges:
+            edges = (StreamEdge(upstream=upstream, chained=chained),)
             operators.append(OperatorPlan(uid=uid, parallelism=PARALLELISM, max_parallelism=MAX, edges=edges))
         plan = EpochPlan(
             job=self.job.job,
@@ -146,9 +155,7 @@ class Worker:
             operators=tuple(operators),
             **fields,
         )
-        [out] = Subtask(self.packed, plan, crash).run([control_row(), *batches])
-        [barrier] = [decode_barrier(data) for data in out.column(CONTROL).to_pylist()]
-        return barrier
+        return list(Subtask(self.packed, plan, crash).run([control_row(), *batches]))
 
 
 @pytest.fixture
@@ -203,6 +210,23 @@ def test_every_link_has_its_ack_its_changes_and_its_outputs(job: JobBuilder, reu
         ("split", "last", 1, 1),
     }
     assert CALLS[-1] == "finish"
+
+
+def test_several_operators_read_the_outputs_of_the_last_link(job: JobBuilder) -> None:
+    worker = Worker(job)
+    sums, split, _ = specs()
+    split = replace(split, readers=(Reader("main"), Reader("again"), Reader("odd", "odd")))
+    worker.packed = [Packed(*pack(spec)) for spec in (sums, split)]
+    worker.edges = [("sum", "split", True), *(("split", uid, False) for uid in ("main", "again", "odd"))]
+    out = [row for batch in worker.batches(records(1, 2, 4)) for row in batch.to_pylist()]
+    rows = [tuple(row.values()) for row in out if row[CONTROL] is None]
+    assert rows == [(MINE[1], 2, 1, None), (MINE[2], 4, 1, None), (None, 1, 1 + PARALLELISM, None)]
+    marks = [(row[PLACE], barrier_of_mark(row[CONTROL])) for row in out if row[CONTROL] is not None]
+    assert [place for place, _ in marks] == [1] * PARALLELISM + [1 + PARALLELISM] * PARALLELISM
+    for start in (0, PARALLELISM):  # the subtask 0 of each reader gets all acks
+        acks = [len(barrier.acks) for _, barrier in marks[start : start + PARALLELISM] if barrier is not None]
+        assert acks == [2, 0, 0]
+    assert len({barrier.attempt for _, barrier in marks if barrier is not None}) == 1
 
 
 @pytest.mark.parametrize("reuse", [False, True], ids=["columns", "objects"])

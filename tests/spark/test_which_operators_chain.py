@@ -53,6 +53,16 @@ def chains(job: StreamJob) -> list[list[str]]:
     return [[node.uid for node in chain] for chain in job.chains]
 
 
+def test_what_several_operators_read_is_handed_on_by_an_exchange(job: StreamJob) -> None:
+    one = stream_of(job).map(same, COLUMNS, uid="one")
+    two = one.filter(bool, uid="two")
+    assert chains(job) == [["one", "two"]]
+    one.filter(bool, uid="three").map(same, COLUMNS, uid="four")
+    assert chains(job) == [["one"], ["two"], ["three", "four"]]
+    two.get_side_output(OutputTag("late", COLUMNS)).map(same, COLUMNS, uid="five")
+    assert chains(job) == [["one"], ["two"], ["three", "four"], ["five"]]
+
+
 def test_operators_without_key_behind_any_operator(job: StreamJob) -> None:
     mapped = stream_of(job).map(same, COLUMNS, uid="map").filter(bool, uid="filter")
     behind = keyed(mapped, "keyed").process(Plain(), COLUMNS, uid="plain").flat_map(same, COLUMNS, uid="flat")
