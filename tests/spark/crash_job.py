@@ -49,7 +49,7 @@ def branched(spark: Any, folder: Path) -> StreamJob:
         return DeltaSink(str(folder / "out" / output))
 
     source = support.Input(folder / "in").stream(spark)
-    return branches.branch_job(source, folder / "root", "crash", sink=sink, checkpoint_interval_ms=1)
+    return branches.branch_job(source, folder / "root", "crash", sink=sink, **OPTIONS)
 
 
 if __name__ == "__main__":
