@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import state_engine.flink as flink
 from state_engine.api import CheckpointListener, MapFunction
 from state_engine.errors import (
     JobDefinitionError,
@@ -17,11 +16,9 @@ from state_engine.errors import (
 )
 from state_engine.flink import (
     CoMapFunction,
-    Configuration,
     CountWindow,
     DataStream,
     DiscardingSink,
-    EmbeddedRocksDBStateBackend,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -353,69 +350,6 @@ def test_what_has_no_uid_is_said_for_a_job_that_lasts(env: StreamExecutionEnviro
     with pytest.warns(UserWarning, match=r"operators with state \(sum-2\) and 1 sink\(s\) of job 'program'") as said:
         env.build_job("program")
     assert [warning.filename for warning in said] == [__file__]
-
-
-def test_settings() -> None:
-    config = Configuration()
-    config.set_string("state.checkpoints.dir", "file:///tmp/state")
-    config.set_string("execution.checkpointing.interval", "10 s").set_integer("parallelism.default", "3")
-    config.set_string("state.backend.type", "hashmap").set_string("pipeline.name", "my job, 2nd")
-    env = StreamExecutionEnvironment.get_execution_environment(config)
-    assert (env.get_parallelism(), env.get_max_parallelism(), env.get_checkpoint_interval()) == (3, -1, 10_000)
-    assert env.get_checkpointing_mode() is flink.CheckpointingMode.EXACTLY_ONCE
-    env.enable_checkpointing(500).set_max_parallelism(64).set_state_backend(EmbeddedRocksDBStateBackend())
-    env._session = DrySession()
-    job = env.build_job()
-    assert (job.name, job.root, job.parallelism, job.max_parallelism) == ("my-job-2nd", "/tmp/state", 3, 64)
-    assert job.checkpoint_config is env.get_checkpoint_config()
-    assert job.checkpoint_config.get_checkpoint_interval() == 500
-    assert isinstance(job.state_backend, EmbeddedRocksDBStateBackend)
-
-
-def test_settings_of_checkpoints() -> None:
-    config = Configuration()
-    for key, value in {
-        "mode": "at-least-once",
-        "timeout": "2 min",
-        "min-pause": "300",
-        "max-concurrent-checkpoints": "4",
-        "tolerable-failed-checkpoints": "5",
-        "externalized-checkpoint-retention": "DELETE_ON_CANCELLATION",
-    }.items():
-        config.set_string(f"execution.checkpointing.{key}", value)
-    found = StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_config()
-    assert found.get_checkpointing_mode() is flink.CheckpointingMode.AT_LEAST_ONCE
-    assert (found.get_checkpoint_timeout(), found.get_min_pause_between_checkpoints()) == (120_000, 300)
-    assert (found.get_max_concurrent_checkpoints(), found.get_tolerable_checkpoint_failure_number()) == (4, 5)
-    retention = flink.ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
-    assert found.get_externalized_checkpoint_retention() is retention
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("mode", "twice"),
-        ("max-concurrent-checkpoints", "many"),
-        ("max-concurrent-checkpoints", "0"),
-        ("externalized-checkpoint-retention", "SOMETIMES"),
-    ],
-)
-def test_settings_of_checkpoints_that_make_no_sense(key: str, value: str) -> None:
-    config = Configuration()
-    config.set_string(f"execution.checkpointing.{key}", value)
-    with pytest.raises(JobDefinitionError, match="Give"):
-        StreamExecutionEnvironment.get_execution_environment(config)
-
-
-def test_settings_that_mean_nothing_are_said() -> None:
-    config = Configuration()
-    config.set_string("taskmanager.numberOfTaskSlots", "4")
-    with pytest.warns(UserWarning, match="taskmanager.numberOfTaskSlots"):
-        StreamExecutionEnvironment.get_execution_environment(config)
-    config = Configuration()
-    config.set_string("execution.checkpointing.interval", "soon")
-    with pytest.raises(JobDefinitionError, match="'soon'"):
-        StreamExecutionEnvironment.get_execution_environment(config)
 
 
 def test_without_a_root_nothing_lasts() -> None:
