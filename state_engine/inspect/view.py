@@ -59,6 +59,11 @@ class JobView:
         self._rows = CheckpointTable(self._storage, open_tables(self._storage))
 
     @property
+    def url(self) -> str:
+        """Where the job's files are."""
+        return self._storage.url
+
+    @property
     def generations(self) -> list[int]:
         """Generations that have epochs, in ascending order."""
         return self._log.generations()
