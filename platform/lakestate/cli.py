@@ -5,6 +5,11 @@ from typing import Annotated
 
 import typer
 
+from lakestate.commands.checkpoints import checkpoints
+from lakestate.commands.list import list_all
+from lakestate.commands.savepoint import savepoint
+from lakestate.commands.savepoints import savepoints
+from lakestate.commands.status import status
 from lakestate.demo import demo
 from lakestate.explain import explain
 from lakestate.sql import sql
@@ -24,12 +29,23 @@ def main(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Run, watch and operate streaming jobs whose state lives in Delta."""
+    """Run, watch and operate streaming jobs whose state lives in Delta.
+
+    Verbs work on the storage: a job may be running, stopped or dead. --root, or LAKESTATE_ROOT, says where it is.
+
+    Exit codes: 0 done; 1 failed, by a named error; 2 wrong use, or what was asked for is not there.
+    """
 
 
-app.command("demo")(demo)
-app.command("sql")(sql)
-app.command("explain")(explain)
+_LOOK, _KEEP, _TRY = "Look", "Savepoints", "Jobs of this installation"
+app.command("list", rich_help_panel=_LOOK)(list_all)
+app.command("status", rich_help_panel=_LOOK)(status)
+app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
+app.command("sql", rich_help_panel=_LOOK)(sql)
+app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
+app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
+app.command("explain", rich_help_panel=_TRY)(explain)
+app.command("demo", rich_help_panel=_TRY)(demo)
 
 
 if __name__ == "__main__":

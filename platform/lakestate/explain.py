@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from lakestate.commands.common import ROOT_VARIABLE, AsJson, make_console, named_errors
 from lakestate.registry import load_job
-from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:
     from state_engine.spark.explain import InputPlan, JobExplanation, OperatorExplanation
@@ -17,28 +16,25 @@ if TYPE_CHECKING:
 
 def explain(
     job: Annotated[str, typer.Argument(help="Name of a registered job.")],
-    root: Annotated[str, typer.Option(help="The state root that the job would have; nothing is written.")] = "state",
+    root: Annotated[
+        str,
+        typer.Option(envvar=ROOT_VARIABLE, help="The state root that the job would have; nothing is written."),
+    ] = "state",
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: AsJson = False,
     spark: Annotated[
         bool, typer.Option("--spark", help="Start a local session, for jobs that transform their DataFrames.")
     ] = False,
 ) -> None:
     """Show operators, uids, states, exchanges and sinks of a job."""
-    try:
+    with named_errors():
         plan = _explained(job, root, _options(option or []), with_spark=spark)
-    except LakestateError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(2) from None
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(plan)).decode())
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=1_000)  # whoever reads it there can scroll; nothing is cut off
-    console.print(_tree(plan))
+    make_console().print(_tree(plan))
 
 
 class _AnyOption(dict[str, str]):

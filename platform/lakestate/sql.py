@@ -9,14 +9,12 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from state_engine.errors import LakestateError
+from lakestate.commands.common import Root, make_console, named_errors
 
 _ROWS_ON_A_SCREEN = 100
-_WIDE = 1_000
 
 
 class Format(StrEnum):
@@ -36,7 +34,7 @@ class Dialect(StrEnum):
 
 
 def sql(
-    root: Annotated[str, typer.Option(help="The state root: a folder or the address of a bucket.")],
+    root: Root,
     job: Annotated[str, typer.Option(help="Name of the job; it may be running.")],
     statement: Annotated[
         str, typer.Argument(help='For instance "select * from aircraft.legs"; without it the states are listed.')
@@ -52,20 +50,17 @@ def sql(
         Dialect | None, typer.Option(help="Print the statement that reads the states with this engine; run nothing.")
     ] = None,
 ) -> None:
-    """Ask the state of a job. A state is the table <operator uid>.<state name>."""
-    # Here and not above, so that the command line starts quickly.
-    from state_engine.inspect import run_sql, show_sql
+    """Ask the state of a job. A state is the table OPERATOR_UID.STATE_NAME."""
+    with named_errors():
+        # Here and not above, so that the command line starts quickly.
+        from state_engine.inspect import run_sql, show_sql
 
-    try:
         if show is not None:
             typer.echo(show_sql(root, job, statement, show.value, at=at), nl=False)
         elif statement.strip():
             print_rows(run_sql(root, job, statement, at=at, live=live), format)
         else:
             print_rows(_states(root, job, at), format)
-    except LakestateError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def print_rows(rows: pa.Table, format: Format) -> None:
@@ -112,9 +107,7 @@ def _states(root: str, job: str, at: str) -> pa.Table:
 
 
 def _print_table(rows: pa.Table) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_WIDE)  # whoever reads it there can scroll; nothing is cut off
+    console = make_console()
     table = Table()
     for name in rows.column_names:
         table.add_column(Text(name), overflow="fold")

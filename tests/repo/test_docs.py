@@ -136,8 +136,6 @@ def test_environment_variables_are_documented_and_exist() -> None:
         ("`StreamJob`", "state_engine.spark.StreamJob"),
         ("`StreamJob.start`", "state_engine.spark.StreamJob.start"),
         ("`local_session`", "state_engine.spark.local_session"),
-        ("`lakestate demo`", "lakestate.demo.demo"),
-        ("`lakestate sql STATEMENT`", "lakestate.sql.sql"),
         ("`python -m lakestate.runner JOB`", "lakestate.runner.run"),
     ],
 )

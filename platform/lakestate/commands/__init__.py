@@ -1,0 +1,1 @@
+"""The verbs of the command `lakestate` that operate jobs: one module each."""

@@ -1,0 +1,149 @@
+"""What all verbs share: their common options, how they print, and what their exit codes mean.
+
+Exit codes: 0 done; 1 it failed, by a named error; 2 wrong use, or what was asked for is not there.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from state_engine.errors import JobDefinitionError, LakestateError, NothingToRestoreError, UnknownOperatorError
+
+ROOT_VARIABLE = "LAKESTATE_ROOT"
+_WIDE = 1_000
+_NOT_THERE = (JobDefinitionError, NothingToRestoreError, UnknownOperatorError)
+
+
+class ExitCode(IntEnum):
+    """What a program learns from the end of a verb."""
+
+    DONE = 0
+    FAILED = 1
+    WRONG_USE = 2
+
+
+Root = Annotated[
+    str, typer.Option("--root", envvar=ROOT_VARIABLE, help="The state root: a folder or the address of a bucket.")
+]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job; it may be running.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+@contextmanager
+def named_errors() -> Iterator[None]:
+    """Ends the process with the error's name, message and remedy on standard error, and its exit code."""
+    try:
+        yield
+    except LakestateError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(exit_code_of(error)) from None
+    except BrokenPipeError:
+        # Whoever read has seen enough (`| head`). Nothing may be flushed into the pipe when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise typer.Exit(ExitCode.DONE) from None
+
+
+def exit_code_of(error: LakestateError) -> ExitCode:
+    """Returns 2 where something else should have been asked for, 1 where it should have worked.
+
+    An error that has no class of its own says no more than that the request was refused.
+    """
+    return ExitCode.WRONG_USE if isinstance(error, _NOT_THERE) or type(error) is LakestateError else ExitCode.FAILED
+
+
+def make_console() -> Console:
+    """Returns a console on standard output; where that is no terminal nothing is cut off or folded."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=_WIDE, highlight=False)
+
+
+def make_table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) -> Table:
+    """Returns an empty table.
+
+    Args:
+        columns: Their heads.
+        right: Those that hold figures.
+        fold: Those that take further lines where the terminal is narrow; the others are cut off with an ellipsis.
+    """
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(
+            Text(column),
+            justify="right" if column in right else "left",
+            no_wrap=column not in fold,
+            overflow="fold" if column in fold else "ellipsis",
+        )
+    return table
+
+
+def add_row(table: Table, *cells: object) -> None:
+    """Adds a row as it is: no cell is taken for markup. A null is an empty cell."""
+    table.add_row(*(cell if isinstance(cell, Text) else Text("" if cell is None else str(cell)) for cell in cells))
+
+
+def print_facts(console: Console, facts: Sequence[tuple[str, object]]) -> None:
+    """Prints pairs of name and value below each other; those without a value are left out."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts:
+        if value not in (None, ""):
+            grid.add_row(Text(name, style="dim"), Text(str(value), overflow="fold"))
+    console.print(grid)
+
+
+def print_title(console: Console, title: str) -> None:
+    """Prints the heading of a part of the output."""
+    console.print()
+    console.print(Text(title, style="bold"))
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON document. Records become objects; times are milliseconds since the Unix epoch."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(plain(value))).decode())
+
+
+def print_json_line(value: Any) -> None:
+    """Prints one JSON document on one line."""
+    typer.echo(msgspec.json.encode(plain(value)).decode())
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of our records in terms of JSON: structs and named tuples as objects, bytes as hex digits."""
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, dict):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+__all__ = [
+    "ROOT_VARIABLE",
+    "AsJson",
+    "ExitCode",
+    "Job",
+    "Root",
+    "add_row",
+    "exit_code_of",
+    "make_console",
+    "make_table",
+    "named_errors",
+    "plain",
+    "print_facts",
+    "print_json",
+    "print_json_line",
+    "print_title",
+]

@@ -1,0 +1,35 @@
+"""`lakestate list`: the jobs under a root."""
+
+from rich.text import Text
+
+from lakestate.commands.common import AsJson, Root, add_row, make_console, make_table, named_errors, print_json
+from lakestate.commands.formats import format_duration, format_time
+from state_engine.clock import SystemClock
+
+
+def list_all(root: Root, as_json: AsJson = False) -> None:
+    """List the jobs under a root, with the newest epoch of each."""
+    with named_errors():
+        # Here and not above, so that the command line starts quickly.
+        from state_engine.inspect import list_jobs
+
+        jobs = list_jobs(root)
+        if as_json:
+            print_json(jobs)
+            return
+        console = make_console()
+        if not jobs:
+            console.print(Text(f"No job has sealed an epoch under {root}."))
+            return
+        now = SystemClock().now_ms()
+        table = make_table("job", "generation", "epoch", "sealed at", "ago", right=("generation", "epoch", "ago"))
+        for job in jobs:
+            ago = format_duration(now - job.sealed_at) if job.sealed_at is not None else ""
+            add_row(table, job.job, job.generation, job.epoch, format_time(job.sealed_at), ago)
+        console.print(table)
+        for job in jobs:
+            if job.problem:
+                console.print(Text(f"{job.job}: {job.problem}", style="red"))
+
+
+__all__ = ["list_all"]

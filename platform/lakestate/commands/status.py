@@ -1,0 +1,106 @@
+"""`lakestate status`: where one job stands."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from lakestate.commands.common import (
+    AsJson,
+    Job,
+    Root,
+    add_row,
+    make_console,
+    make_table,
+    named_errors,
+    print_facts,
+    print_json,
+    print_title,
+)
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time
+from state_engine.clock import SystemClock
+
+if TYPE_CHECKING:
+    from state_engine.inspect import JobStatus, OperatorStatus
+
+
+def status(job: Job, root: Root, as_json: AsJson = False) -> None:
+    """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
+    with named_errors():
+        from state_engine.inspect import open_job, status_of
+
+        found = status_of(open_job(root, job))
+        if as_json:
+            print_json(found)
+        else:
+            _print(make_console(), found, SystemClock().now_ms())
+
+
+def _print(console: Console, found: "JobStatus", now_ms: int) -> None:
+    console.print(Text(found.job, style="bold"))
+    kind = "" if found.kind == "epoch" else f" ({found.kind})"
+    print_facts(
+        console,
+        [
+            ("at", found.url),
+            ("newest epoch", f"{found.generation}/{found.epoch}{kind}, {_when(found.sealed_at, now_ms)}"),
+            ("incarnation", f"{found.incarnation_number}, {found.incarnation}"),
+            ("checkpoint", _checkpoint(found, now_ms)),
+            ("savepoints", _savepoints(found)),
+        ],
+    )
+    print_title(console, "operators")
+    table = make_table(
+        "operator", "subtasks", "key groups", "records", "watermark", "lag",
+        right=("subtasks", "key groups", "records", "lag"),
+    )  # fmt: skip
+    for operator in found.operators:
+        add_row(
+            table,
+            operator.uid,
+            operator.parallelism,
+            operator.max_parallelism,
+            format_count(operator.records_in),
+            _watermark(operator),
+            format_duration(operator.event_time_lag_ms),
+        )
+    console.print(table)
+    if found.states:
+        print_title(console, "states")
+        figures = ("keys", "rows", "log rows", "size")
+        table = make_table("state", *figures, right=figures)
+        for state in found.states:
+            counts = (format_count(state.keys), format_count(state.rows), format_count(state.log_rows))
+            add_row(table, f"{state.uid}/{state.state}", *counts, format_bytes(state.bytes))
+        console.print(table)
+    if found.sinks:
+        print_title(console, "sinks")
+        table = make_table("sink", "kind", "table", fold=("table",))
+        for sink in found.sinks:
+            add_row(table, sink.uid, sink.kind, sink.table)
+        console.print(table)
+
+
+def _when(milliseconds: int, now_ms: int) -> str:
+    return f"{format_duration(now_ms - milliseconds)} ago ({format_time(milliseconds)})"
+
+
+def _checkpoint(found: "JobStatus", now_ms: int) -> str:
+    row = found.checkpoint
+    behind = "at the newest epoch" if found.epochs_behind == 0 else f"{format_count(found.epochs_behind)} epochs behind"
+    if row is None:
+        return "none yet"
+    return f"{row.checkpoint_id} of epoch {row.generation}/{row.epoch}, {behind}, {_when(row.completed_at, now_ms)}"
+
+
+def _savepoints(found: "JobStatus") -> str:
+    return f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
+
+
+def _watermark(operator: "OperatorStatus") -> str:
+    if operator.input_ended:
+        return "end of input"
+    return format_time(operator.watermark) or "none"
+
+
+__all__ = ["status"]

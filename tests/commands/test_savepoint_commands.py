@@ -1,0 +1,61 @@
+"""`lakestate savepoint` and `savepoints`."""
+
+from pathlib import Path
+
+from state_engine.savepoint import list_savepoints
+
+
+def test_a_savepoint_is_taken_and_listed(job) -> None:
+    ended = job.run("savepoint", "flights", "--label", "[bold]first", "--note", "before the change")
+    assert ended.code == 0
+    [pin] = list_savepoints(job.root, "flights")
+    assert ended.out.split()[:3] == [pin.savepoint_id, "epoch", "1/4,"]
+    assert (pin.label, pin.note, pin.trigger) == ("[bold]first", "before the change", "user")
+    listed = job.run("savepoints", "list", "flights")
+    assert pin.savepoint_id in listed.out
+    assert "[bold]first" in listed.out
+
+
+def test_an_epoch_of_the_past_can_be_pinned(job) -> None:
+    assert job.run("savepoint", "flights", "--epoch", "2", "--json").json["epoch"] == 2
+    ended = job.run("savepoint", "flights", "--epoch", "9")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Name an epoch from 1 to 4" in ended.err
+    assert len(job.run("savepoints", "list", "flights", "--json").json) == 1
+
+
+def test_lists_of_programs_leave_out_the_files(job) -> None:
+    job.run("savepoint", "flights", "--label", "one")
+    [listed] = job.run("savepoints", "list", "flights", "--json").json
+    shown = job.run("savepoints", "show", "flights", listed["savepoint_id"], "--json").json
+    assert "handles" not in listed
+    assert {**listed, "handles": shown["handles"], "manifests": shown["manifests"]} == shown
+
+
+def test_one_savepoint_is_shown_with_its_files(job) -> None:
+    savepoint_id = job.run("savepoint", "flights", "--note", "x").out.split()[0]
+    out = job.run("savepoints", "show", "flights", savepoint_id, "--files").out
+    [pin] = list_savepoints(job.root, "flights")
+    assert "checkpoint 1 of epoch 3, and 1 manifests since" in out
+    for path, _ in pin.handles:
+        assert path in out
+
+
+def test_a_savepoint_that_lost_a_file_is_a_failure_that_names_it(job) -> None:
+    savepoint_id = job.run("savepoint", "flights").out.split()[0]
+    [pin] = list_savepoints(job.root, "flights")
+    Path(job.root, "flights", pin.handles[-1][0]).unlink()
+    ended = job.run("savepoints", "show", "flights", savepoint_id)
+    assert (ended.code, ended.out) == (1, "")
+    assert "MissingFileError" in ended.err
+    assert pin.handles[-1][0] in ended.err
+
+
+def test_an_id_that_is_not_there_is_wrong_use(job) -> None:
+    ended = job.run("savepoints", "show", "flights", "sp-1")
+    assert ended.code == 2
+    assert "has no savepoint 'sp-1'" in ended.err
+
+
+def test_no_savepoints_are_no_error(job) -> None:
+    assert job.run("savepoints", "list", "flights").out == f"Job flights has no savepoints under {job.root}.\n"
