@@ -1,5 +1,6 @@
 """`lakestate explain`: what a registered job is made of, without starting it, or Spark."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -98,7 +99,8 @@ def _add_operator(parent: Tree, plan: "JobExplanation", operator: "OperatorExpla
     branch = parent.add(head)
     for state in operator.states:
         said = state.type if state.shape == "raw" else f"{state.shape} of {state.type}"
-        branch.add(Text(f"state {state.name}: {said}"))
+        lives = f", for {timedelta(milliseconds=state.ttl_ms)}" if state.ttl_ms is not None else ""
+        branch.add(Text(f"state {state.name}: {said}{lives}"))
     for sink in operator.sinks:
         output = "" if sink.output == "main" else f" of side output {sink.output}"
         branch.add(Text(f"sink {sink.uid}{output}: {sink.kind} {sink.table}".rstrip()))

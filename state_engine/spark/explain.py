@@ -62,13 +62,14 @@ class StatePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A state that the function's `initialize_state()` or `open()` asks for.
 
     `shape` is `raw` for what a function writes as bytes; such a state is known here if `initialize_state()` reads it
-    also where nothing was restored.
+    also where nothing was restored. `ttl_ms` is its time to live; null if its values live for ever.
     """
 
     name: str
     kind: str
     shape: str
     type: str
+    ttl_ms: int | None = None
 
 
 class SinkPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +153,7 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
                 shape="raw" if state.name in _RAW else state.shape,
                 type=_RAW.get(state.name)
                 or (f"{state.user_key} → {state.value}" if state.user_key is not None else state.value),
+                ttl_ms=state.ttl.milliseconds if state.ttl is not None else None,
             )
             for state in node.states
         ),

@@ -21,6 +21,7 @@ from state_engine.api import (
     OutputTag,
     ProcessFunction,
     StateInitializationContext,
+    StateTtlConfig,
     Time,
     Types,
     ValueStateDescriptor,
@@ -122,6 +123,24 @@ class Raw(Count, CheckpointedFunction):
         assert not [*context.get_raw_keyed_state_inputs(), *context.get_raw_operator_state_inputs()]
 
     def snapshot_state(self, context: Any) -> None: ...
+
+
+class Remembered(Count):
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("seen", "bigint")
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(36)).build())
+        self.seen = runtime_context.get_state(descriptor)
+
+
+def test_a_time_to_live_is_shown() -> None:
+    job = StreamJob("ttl", root="/tmp/x")
+    stream = job.from_stream(DrySession().readStream.schema("k string").csv("y"))
+    stream.key_by("k").process(Remembered(), "k string, n bigint", uid="ttl").sink_to(MemorySink("m"), uid="out")
+    console = Console(file=io.StringIO(), width=200)
+    explanation = explain_job(job)
+    console.print(_tree(explanation))
+    assert "state seen: value of bigint, for 1 day, 12:00:00" in console.file.getvalue()
+    assert explanation.operators[0].states[0].ttl_ms == 36 * 3_600_000
 
 
 def test_raw_states_are_shown_as_such() -> None:
