@@ -20,6 +20,7 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.timers import TimeDomain
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
@@ -187,6 +188,7 @@ class HeapKeyedStateBackend:
         if strategies.in_full_snapshot():
             self._drop_stamps(table, descriptor.name, TtlRules(ttl, self._sealed))
         rules, accessed = TtlRules(ttl, self.time), None
+        self._clean_up(table, descriptor.name, config, rules)
         incremental = strategies.get_incremental_cleanup_strategy()
         if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
             accessed = IncrementalCleanup(table, rules, incremental.get_cleanup_size()).run
@@ -195,6 +197,9 @@ class HeapKeyedStateBackend:
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
         original = FoldedValue(table, self.context) if folds else self._plain_facade(descriptor, table)
         return ttl_state(descriptor, original, rules, accessed)
+
+    def _clean_up(self, table: HeapTable, name: str, config: StateTtlConfig, rules: TtlRules) -> None:
+        """Prepares what a backend cleans up between accesses."""
 
     def _drop_stamps(self, table: HeapTable, name: str, rules: TtlRules) -> None:
         table.drop_stamps(rules.expired)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.descriptors import StateDescriptor
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.heap import HeapKeyedStateBackend, TableT
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext
@@ -22,6 +23,7 @@ from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
 from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
+from state_engine.backends.rocksdb.ttl_sweep import TtlSweep
 from state_engine.backends.tables import HeapTable, ListTable, MapTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
@@ -63,6 +65,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         self._lacking: set[str] = set()
         self._found: dict[str, StateMeta] = {}
         self._fresh: set[str] = set()
+        self._sweeps: dict[str, TtlSweep] = {}
 
     # Life ----------------------------------------------------------------------------------------------------------
 
@@ -166,6 +169,8 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
             else:
                 table.rows = found.rows
                 base.live = found.keys
+                if schema.name in self._sweeps:
+                    self._sweeps[schema.name].cursor = found.cursor
         elif self._loads:
             self._load_table(table, schema)
         else:
@@ -205,7 +210,8 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
         types = self._types(schema.name) if found is None else found.types
         rows, keys = table.rows, len(table.base)
-        return StateMeta(schema.schema_id, number, rows, keys, single, schema.ttl, unknown_until, types)
+        cursor = self._sweeps[schema.name].cursor if schema.name in self._sweeps else b""
+        return StateMeta(schema.schema_id, number, rows, keys, single, schema.ttl, unknown_until, types, cursor)
 
     def _types(self, name: str) -> str:
         """A digest of all types that the values went through."""
@@ -224,7 +230,17 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
 
     def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
         self.database.store.check()  # a function may have caught the error and gone on with less than there is
+        for sweep in self._sweeps.values():
+            sweep.run()
         return super().freeze(processing_time)
+
+    def _clean_up(self, table: HeapTable, name: str, config: StateTtlConfig, rules: TtlRules) -> None:
+        strategy = config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
+        if strategy is not None and strategy.get_query_time_after_num_entries() > 0:
+            size = strategy.get_query_time_after_num_entries()
+            sweep = self._sweeps[name] = TtlSweep(table, rules, size, self.key_groups)
+            found = self.database.store.meta.states.get(name)
+            sweep.cursor = found.cursor if found is not None and name not in self._fresh else b""
 
     def settle(self) -> None:
         for name in self._lacking:

@@ -40,6 +40,9 @@ class Base(ABC):
         staged: Changes that are not in the database yet, by entry.
     """
 
+    one_cell = False
+    """Whether an entry is one cell, and not many behind a header."""
+
     def __init__(self, opened: Opened, cells: Cells) -> None:
         self._opened = opened
         self.cells = cells
@@ -132,6 +135,15 @@ class Base(ABC):
     def get(self, entry: Any, default: Any = None) -> Any:
         """Returns what an entry has, or the default where it has nothing."""
 
+    @property
+    def resets(self) -> set[int]:
+        """Key groups of which nothing that the database has counts any more."""
+        return self._reset
+
+    def raw(self, begin: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the cells of the database from one key up to another, whatever is staged."""
+        return self._opened.store.scan(begin, end)
+
     def _heads_of(self, group: int) -> Iterable[tuple[bytes, bytes]]:
         if group not in self._reset:
             yield from self._opened.store.scan(*head_range(self.cells.number, group))
@@ -139,6 +151,8 @@ class Base(ABC):
 
 class ValueBase(Base):
     """Entry to value; None stands for no value."""
+
+    one_cell = True
 
     def __init__(self, opened: Opened, cells: Cells, values: ValueCodec) -> None:
         super().__init__(opened, cells)
@@ -182,6 +196,10 @@ class ValueBase(Base):
         self.staged.update(changes)
         self._known = {}
         self.forget_reads()
+
+    def value(self, cell: bytes) -> Any:
+        """Returns the value that a cell has."""
+        return self._values.decode(cell)
 
     def _present(self, entries: list[Any]) -> int:
         """Returns how many of the entries have a value now."""

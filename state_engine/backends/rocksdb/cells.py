@@ -92,6 +92,11 @@ def head_range(number: int, group: int) -> tuple[bytes, bytes]:
     return _HEAD.pack(number, group, 0), _HEAD.pack(number, group, 1)
 
 
+def is_head(key: bytes) -> bool:
+    """Says whether a key is that of a value or header."""
+    return key[4] == 0
+
+
 def group_of(key: bytes) -> int:
     """Returns the key group that a key names."""
     return key[2] << 8 | key[3]
@@ -117,4 +122,4 @@ def state_range(number: int) -> tuple[bytes, bytes]:
     return number.to_bytes(2, "big"), (number + 1).to_bytes(2, "big")
 
 
-__all__ = ["Cells", "group_of", "head_range", "inner_prefix", "number_bytes", "prefix_end", "state_range"]
+__all__ = ["Cells", "group_of", "head_range", "inner_prefix", "is_head", "number_bytes", "prefix_end", "state_range"]

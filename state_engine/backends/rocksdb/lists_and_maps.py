@@ -56,6 +56,10 @@ class ListBase(HeaderedBase):
             elements.extend(delta.appended)
         return elements
 
+    def piece(self, cell: bytes) -> list[Any]:
+        """Returns the elements that a cell has."""
+        return list(self._pieces.decode(cell))
+
     def _read_many(self, entries: list[Any]) -> None:
         self.read_headers(entries)
         wanted: list[Any] = []
@@ -217,6 +221,10 @@ class MapBase(HeaderedBase):
                 if value is not DELETED:
                     content[user_key] = value
         return content
+
+    def row(self, key: bytes, rest: int, cell: bytes) -> tuple[Any, Any]:
+        """Returns user key and value of a cell; `rest` is where its key goes on behind the map's own."""
+        return self._user_keys.decode(key, rest)[0], self._values.decode(cell[8:])
 
     def put(self, entry: Any, user_key: Any, value: Any) -> int:
         """Stages an entry behind all others of its map, or its end (`DELETED`); returns how many more there are."""

@@ -36,6 +36,7 @@ class StateMeta(msgspec.Struct, array_like=True):
         ttl: Its time to live: with one, values are stamped.
         unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
         types: A digest of all types that its values went through.
+        cursor: Where its `TtlSweep` goes on.
     """
 
     schema_id: str
@@ -46,6 +47,7 @@ class StateMeta(msgspec.Struct, array_like=True):
     ttl: StateTtl | None = None
     unknown_until: int | None = None
     types: str = ""
+    cursor: bytes = b""
 
 
 class Meta(msgspec.Struct):

@@ -1,0 +1,101 @@
+"""Clean-up of states with a time to live in a database: a cursor that looks at some rows with each epoch.
+
+It stands in for Flink's compaction filter, which rocksdict has no hook for. What has expired is removed like anything
+else that an epoch changes: it is in the log, and other workers, checkpoints and restores have it no more either.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from state_engine.backends.rocksdb.bases import Base, ValueBase
+from state_engine.backends.rocksdb.cells import group_of, is_head
+from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
+from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
+from state_engine.backends.ttl import TtlRules
+from state_engine.key_groups import KeyGroupRange
+
+
+class TtlSweep:
+    """Looks at the rows of one state in turn: removes what expired, and writes the time of what has none.
+
+    Args:
+        table: Of stamped values, over a database.
+        rules: When they expire.
+        size: How many rows to look at per epoch: values, entries of maps, elements of lists.
+        key_groups: Those of the state in this database.
+
+    Attributes:
+        cursor: The key of the cell to go on from; empty: the first one. It is kept with the state, so that a worker
+            that takes the database over goes on where the last one stood.
+    """
+
+    def __init__(self, table: HeapTable, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> None:
+        self._table: Any = table
+        self._rules = rules
+        self._size = size
+        self._key_groups = key_groups
+        self.cursor = b""
+
+    def run(self) -> None:
+        """Looks at the next rows, as the database has them; what the epoch changed itself is left as it is."""
+        base: Base = self._table.base
+        if self._rules.now() is None or base.staged:
+            return
+        begin, end = base.cells.groups(*self._key_groups)
+        left = self._size
+        headed = not base.one_cell
+        for key, value in base.raw(max(begin, self.cursor), end):
+            if left <= 0:
+                self.cursor = key
+                return
+            if group_of(key) in base.resets or (headed and is_head(key)):
+                continue
+            left -= self._look(base, key, value)
+        self.cursor = b""
+
+    def _look(self, base: Base, key: bytes, value: bytes) -> int:
+        """Looks at one cell; returns how many rows it has."""
+        entry, rest = base.cells.entry(key)
+        if isinstance(base, ListBase):
+            elements = base.piece(value)
+            if self._changes(at for _, at in elements):
+                self._rewrite_list(entry)
+            return len(elements)
+        if isinstance(base, MapBase):
+            self._look_at_entry(entry, *base.row(key, rest, value))
+            return 1
+        assert isinstance(base, ValueBase), "the tables of timers have no time to live"
+        held = base.value(value)
+        if entry not in self._table.overlay and self._changes([held[1]]):
+            self._table.overlay[entry] = self._renewed(held)
+        return 1
+
+    def _changes(self, times: Iterable[int | None]) -> bool:
+        seen = self._rules.first_seen()
+        return any(self._rules.expired(at) or (at is None and seen is not None) for at in times)
+
+    def _renewed(self, stamped: tuple[Any, int | None]) -> tuple[Any, int | None] | None:
+        held, at = stamped
+        if self._rules.expired(at):
+            return None
+        return (held, self._rules.first_seen()) if at is None else stamped
+
+    def _look_at_entry(self, entry: Any, user_key: Any, stamped: tuple[Any, int | None]) -> None:
+        delta = self._table.overlay.get(entry)
+        if (delta is not None and (delta.cleared or user_key in delta.entries)) or not self._changes([stamped[1]]):
+            return
+        if delta is None:
+            delta = self._table.overlay[entry] = MapDelta()
+        renewed = self._renewed(stamped)
+        delta.entries[user_key] = DELETED if renewed is None else renewed
+
+    def _rewrite_list(self, entry: Any) -> None:
+        """An element can be taken out of a list only by writing the rest of it anew."""
+        if entry in self._table.overlay:
+            return
+        renewed = map(self._renewed, self._table.base.get(entry) or ())
+        delta = self._table.overlay[entry] = ListDelta()
+        delta.cleared, delta.appended = True, [stamped for stamped in renewed if stamped is not None]
+
+
+__all__ = ["TtlSweep"]
