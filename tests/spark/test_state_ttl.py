@@ -114,3 +114,21 @@ def test_a_full_checkpoint_drops_keys_that_never_come_again(spark, tmp_path: Pat
     wait_for(lambda: [row for row in open_job(str(root), name).checkpoints() if row.status == "completed"], "one")
     for state in ("count", "visits", "values"):
         assert set(read_state(str(root), name, "count", state).column("k").to_pylist()) == {"a"}
+
+
+def test_keys_that_never_come_again_leave_rocksdb_with_the_epochs(spark, tmp_path: Path, started, clock: Any) -> None:
+    name, source, root = "mortal-rocksdb", Input(tmp_path / "in"), tmp_path / "root"
+    sink, keys = MemorySink(name), 6
+    config = StateTtlConfig.new_builder(Time.hours(1)).cleanup_in_rocksdb_compact_filter(2).build()
+    job = count_job(source.stream(spark), root, name, sink, Mortal(config), parallelism=1, state_backend="rocksdb")
+    client = started(job.start(trigger_interval_ms=50))
+    source.add([Record(n, f"k{n}", "", n) for n in range(keys)])
+    wait_for(lambda: client.exception or len(sink.rows()) == keys, "all records")
+    clock(2 * HOUR)
+    left = []
+    for _ in range(4):  # what an epoch removes is missing in what the next one reports
+        (ack,) = client.run_idle_epoch().manifest.operators["count"].acks
+        left.append({one.name: one.rows for one in ack.statistics})
+    assert left == [dict.fromkeys(("count", "visits", "values"), rows) for rows in (6, 4, 2, 0)]
+    client.stop()
+    assert read_state(str(root), name, "count", "count").num_rows == 0
