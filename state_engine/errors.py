@@ -251,6 +251,10 @@ class CheckpointFailuresError(LakestateError):
     """More checkpoints in a row came to nothing than the job tolerates; every sealed epoch is kept."""
 
 
+class RescaleError(LakestateError):
+    """A running job was not rescaled; it goes on as it was."""
+
+
 class SavepointError(LakestateError):
     """A savepoint could not be taken, read or disposed."""
 

@@ -1,10 +1,13 @@
 """Manifests without data: what a claim, a closing or the first manifest of a generation takes over. Pure."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.epoch.request import StartRequest
+from state_engine.epoch.rescale import rescaled, sharing
 from state_engine.epoch.sink_names import merged
 from state_engine.log.lineage import contains, fork_lineage
 from state_engine.log.manifest import StoredManifest
@@ -102,13 +105,24 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
 def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorEpoch:
     """Returns an operator as a manifest without acks has it: with today's numbers, and what is known of it."""
     known = before or OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
-    return replace(known, parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
+    return replace(
+        known,
+        parallelism=plan.parallelism,
+        max_parallelism=plan.max_parallelism,
+        rescaled_from=plan.rescaled_from,
+    )
 
 
-def planned(request: StartRequest, successor: Successor | None = None) -> tuple[OperatorPlan, ...]:
-    """Returns the operators with the parallelism of this start: the request's, else the restore's, else their own."""
+def planned(
+    request: StartRequest, successor: Successor | None = None, head: StoredManifest | None = None
+) -> tuple[OperatorPlan, ...]:
+    """Returns the operators with the parallelism of this start: the request's, else the restore's, else their own.
+
+    What goes on behind `head` keeps what a rescale gave it there, as long as the job's definition says what it said
+    then: a job that died shall not come back at another size, and whoever writes another number means it.
+    """
     wanted = request.parallelism or (successor.parallelism if successor else None)
-    return tuple(
+    operators = tuple(
         OperatorPlan(
             uid=shape.uid,
             parallelism=min(wanted or shape.parallelism, shape.max_parallelism),
@@ -117,6 +131,24 @@ def planned(request: StartRequest, successor: Successor | None = None) -> tuple[
         )
         for shape in request.operators
     )
+    return operators if wanted or head is None else _still_rescaled(operators, head.manifest.operators)
+
+
+def _still_rescaled(
+    operators: tuple[OperatorPlan, ...], before: Mapping[str, OperatorEpoch]
+) -> tuple[OperatorPlan, ...]:
+    plans = {operator.uid: operator for operator in operators}
+    declared = {operator.uid: operator.parallelism for operator in operators}
+    kept: dict[str, int] = {}
+    for together in sharing(operators):  # a new operator goes with those that it now shares a task with
+        known = [(before[uid], declared[uid]) for uid in together if uid in before]
+        numbers = {one.parallelism for one, _ in known}
+        unchanged = all((one.rescaled_from or one.parallelism) == number for one, number in known)
+        if len(numbers) == 1 and unchanged and any(one.rescaled_from for one, _ in known):
+            [number] = numbers
+            if all(number <= plans[uid].max_parallelism for uid in together):
+                kept |= dict.fromkeys(together, number)
+    return rescaled(operators, kept, declared)
 
 
 def newer_base(

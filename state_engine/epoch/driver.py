@@ -34,6 +34,7 @@ from state_engine.epoch.ports import (
     Tasks,
 )
 from state_engine.epoch.request import Head
+from state_engine.epoch.rescale import RescaleRequest, Rescales
 from state_engine.epoch.seal import seal
 from state_engine.epoch.watermarks import NO_TIMERS, advance, at_end, earliest_timers, finishing, has_ended, is_due
 from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError, StorageError
@@ -76,7 +77,7 @@ class EpochDriver:
         sink_attempts: int = 3,
     ) -> None:
         self._root = head.root
-        self._operators = head.operators
+        self._rescales = Rescales(head.operators, head.declared)
         self._base = head.base
         self._head = head.stored
         self._log = log
@@ -97,6 +98,28 @@ class EpochDriver:
     def head(self) -> StoredManifest:
         """The newest manifest that this incarnation has sealed."""
         return self._head
+
+    @property
+    def operators(self) -> tuple[OperatorPlan, ...]:
+        """The operators as they ran in the newest epoch, or will in the first."""
+        return self._rescales.operators
+
+    def rescale(self, request: RescaleRequest) -> None:
+        """Gives operators another parallelism from the next epoch on; may be called anywhere.
+
+        Raises:
+            RescaleError: They cannot have it; nothing changes.
+        """
+        self._rescales.ask(request)
+
+    @property
+    def wants_rescale(self) -> bool:
+        """Whether operators wait for an epoch to get another parallelism; from any thread."""
+        return self._ended is None and not self._stopping and self._rescales.waiting
+
+    def end_rescales(self) -> None:
+        """Tells those who wait for another parallelism that no epoch comes any more."""
+        self._rescales.end("the job has ended")
 
     def request_stop(self) -> None:
         """Refuses every later epoch before it does any work; the one that runs is finished. May be called anywhere."""
@@ -147,12 +170,12 @@ class EpochDriver:
         sources = SourceState(metadata=held.source_metadata, positions=held.sources)
         last = False
         while not last:
-            last = has_ended(self._operators, at_end(self._operators, self._head.manifest.watermarks))
+            last = has_ended(self.operators, at_end(self.operators, self._head.manifest.watermarks))
             yield self._run("idle", tasks, sources, end_of_input=True)
 
     def is_due(self, now_ms: int) -> bool:
         """Says whether a timer waits for an epoch that no record may bring."""
-        return self._ended is None and not self._stopping and is_due(self._operators, self._head.manifest, now_ms)
+        return self._ended is None and not self._stopping and is_due(self.operators, self._head.manifest, now_ms)
 
     def has_notices(self) -> bool:
         """Says whether checkpoints have ended that no sealed epoch has told of; from any thread."""
@@ -200,7 +223,8 @@ class EpochDriver:
     def _plan(self, *, end_of_input: bool) -> EpochPlan:
         """E1. One processing time for all subtasks and attempts; it never goes back."""
         head = self._head.manifest
-        watermarks = at_end(self._operators, head.watermarks) if end_of_input else head.watermarks
+        operators = self._rescales.plan()
+        watermarks = at_end(operators, head.watermarks) if end_of_input else head.watermarks
         return EpochPlan(
             job=head.job,
             root=self._root,
@@ -211,12 +235,12 @@ class EpochDriver:
             predecessor_epoch=head.epoch,
             predecessor_generation=head.generation,
             processing_time=max(self._clock.now_ms(), head.processing_time),
-            operators=self._operators,
+            operators=operators,
             watermarks=watermarks,
             end_of_input=end_of_input,
             completed=tuple(end.checkpoint_id for end in self._notices if end.completed),
             aborted=tuple(end.checkpoint_id for end in self._notices if not end.completed),
-            finishing=finishing(self._operators, head, watermarks) if end_of_input else (),
+            finishing=finishing(operators, head, watermarks) if end_of_input else (),
         )
 
     def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
@@ -329,6 +353,7 @@ class EpochDriver:
             )
             raise self._ended
         self._head = verdict.stored
+        self._rescales.sealed(self._head)
         self._notices = []  # what ended since is still with the publisher
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
 

@@ -40,12 +40,14 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One operator of the job: its parallelism in this epoch, and what feeds it.
 
     The operators are a graph without cycles. Behind those that are upstream of no other the driver listens.
+    `rescaled_from` is the parallelism of the job's definition, where a rescale has put another in its place.
     """
 
     uid: str
     parallelism: int
     max_parallelism: int
     edges: tuple[StreamEdge, ...] = (StreamEdge(),)
+    rescaled_from: int | None = None
 
     @property
     def upstream(self) -> tuple[str, ...]:

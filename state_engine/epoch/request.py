@@ -59,12 +59,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """Where a claimed job stands: the result of S1 to S3, all that S4, S5 and the epoch driver need.
 
     `stored` is this incarnation's own claim (or the first manifest of the generation that it began). `base` is the
-    newest base in its lineage; the next manifest adopts it.
+    newest base in its lineage; the next manifest adopts it. `declared` is the parallelism of the job's definition by
+    uid, where it is not that of `operators`.
     """
 
     root: str
     stored: StoredManifest
     operators: tuple[OperatorPlan, ...]
+    declared: dict[str, int] = {}
     base: BaseReference | None = None
 
 

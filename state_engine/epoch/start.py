@@ -80,7 +80,7 @@ class StartUp:
                 self._validate(request, wanted, head)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
             successor = head.manifest.successor if head else None
-            operators = carry.planned(request, successor)
+            operators = carry.planned(request, successor, head if wanted is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
                 sealed = self._begin(request, wanted, me, operators)
@@ -224,6 +224,7 @@ class StartUp:
             root=request.root,
             stored=claim,
             operators=operators,
+            declared={shape.uid: min(shape.parallelism, shape.max_parallelism) for shape in request.operators},
             base=carry.newer_base(claim.manifest.lineage, claim.manifest.base, base),
         )
 

@@ -251,7 +251,8 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     """One operator in one epoch. Acks are in subtask order.
 
     `since` is the first sealed epoch in which it ran, null before that. `finished` says that its input has ended and
-    its functions were told so, until there is input again.
+    its functions were told so, until there is input again. `rescaled_from` is the parallelism that the job's definition
+    had when the running job was rescaled to another.
     """
 
     parallelism: int
@@ -259,6 +260,7 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     acks: tuple[Ack, ...] = ()
     since: int | None = None
     finished: bool = False
+    rescaled_from: int | None = None
 
 
 class BaseReference(Record, frozen=True, kw_only=True):

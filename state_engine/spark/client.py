@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
@@ -12,6 +13,7 @@ from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
@@ -22,6 +24,7 @@ from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
+from state_engine.spark.rescale_future import RescaleFuture
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
 
@@ -100,7 +103,7 @@ class JobClient:
     def _beat(self) -> None:
         self._look_after_checkpoints()
         now = SystemClock().now_ms()
-        if self._driver.is_due(now) or self._started.coordinator.wants_epoch(now):
+        if self._driver.wants_rescale or self._driver.is_due(now) or self._started.coordinator.wants_epoch(now):
             self.run_idle_epoch()
         elif self._listens and self._driver.has_notices():
             tasks = self._idle_tasks()
@@ -117,6 +120,7 @@ class JobClient:
         """The query ended by itself: a bounded input has come to its end."""
         if self._job.sources.bounded and self._error is None and self._query.exception() is None and not self._stopping:
             self._end_input()
+        self._driver.end_rescales()
 
     def _end_input(self) -> None:
         begun = time.perf_counter()
@@ -127,6 +131,7 @@ class JobClient:
     def _failed_between_batches(self, error: BaseException) -> None:
         if self._error is None:
             self._error = error
+        self._driver.end_rescales()
         with contextlib.suppress(Exception):  # it may be Spark itself that is gone
             self._query.stop()
 
@@ -303,8 +308,36 @@ class JobClient:
         self._started.coordinator.request(CheckpointRequest(full=full, tell=future.tell))
         return future
 
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """How many subtasks each operator has, by uid: in the newest epoch, or in the first if none is sealed yet."""
+        return {operator.uid: operator.parallelism for operator in self._driver.operators}
+
+    def rescale(self, parallelism: int | Mapping[str, int]) -> RescaleFuture:
+        """Gives the running job another parallelism with its next epoch, which comes soon, with or without input.
+
+        Nothing is restarted: the subtasks of that epoch take over the key groups that are then theirs. Starts keep the
+        new parallelism as long as the job's definition says what it says now, or until a start names another.
+
+        Args:
+            parallelism: Of all operators, or of some by uid. Operators that share a task, or read one operator, have
+                one parallelism: to name one of them is to name all.
+
+        Returns:
+            What is done when an epoch is sealed with it; whoever does not care need not look.
+
+        Raises:
+            RescaleError: A number is below 1 or above max parallelism, a uid is unknown, or operators that share one
+                parallelism would differ. Nothing changes.
+        """
+        future = RescaleFuture(self._job.name)
+        wanted = dict(parallelism) if isinstance(parallelism, Mapping) else parallelism
+        self._driver.rescale(RescaleRequest(wanted, future.tell))
+        return future
+
     def _end_checkpoints(self) -> None:
-        """Tells those who wait for checkpoints how these ended."""
+        """Tells those who wait for checkpoints, or for another parallelism, how it ended."""
+        self._driver.end_rescales()
         self._started.publisher.completed()
         self._started.coordinator.shut_down(SystemClock().now_ms())
 

@@ -104,6 +104,7 @@ class WorkerCache:
         """
         uid = self.spec(payload, digest).operator.uid
         own = next(o for o in plan.operators if o.uid == uid)
+        self._drop_other_sizes(plan, own)
         key = (plan.root, plan.job, plan.generation, own.uid, own.parallelism, subtask, digest)
         cached = self._entries.pop(key, None)
         if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask, payload)):
@@ -117,6 +118,12 @@ class WorkerCache:
         self._entries[key] = cached
         self._evict(cache_bytes, [cached, *beside])
         return cached
+
+    def _drop_other_sizes(self, plan: EpochPlan, own: OperatorPlan) -> None:
+        """A running job was rescaled: nobody asks for the old ranges, whose databases may become parts of the new."""
+        same = (plan.root, plan.job, plan.generation, own.uid)
+        for key in [key for key in self._entries if key[:4] == same and key[4] != own.parallelism]:
+            self.drop(self._entries.pop(key))
 
     def _try(self, cached: Cached, work: Callable[[], AnyT]) -> AnyT:
         """Does something with an instance, which is closed if that fails."""

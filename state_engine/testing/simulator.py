@@ -237,6 +237,9 @@ def _verify_line(line: Sequence[StoredManifest]) -> None:
         assert after.incarnation_number >= before.incarnation_number, "a fenced driver sealed"
         assert after.processing_time >= before.processing_time, "time went back"
         assert before.kind != "closing", "something was sealed behind a closing manifest"
+    for stored in line:
+        for operator in stored.manifest.operators.values():
+            assert len(operator.acks) in (0, operator.parallelism), "not as many subtasks ran as the manifest says"
 
 
 __all__ = ["MAX_PARALLELISM", "SimulatedDriver", "Simulation", "position", "request"]

@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import LakestateError
 from state_engine.testing.simulated import Faults, SimulatedCrash
-from state_engine.testing.simulator import SimulatedDriver, Simulation, request
+from state_engine.testing.simulator import MAX_PARALLELISM, SimulatedDriver, Simulation, request
 
 EPOCHS = st.integers(2, 14)
 POINTS = st.tuples(st.sampled_from(CrashPoint), st.none() | EPOCHS)
@@ -28,7 +29,7 @@ FAULTS = st.builds(
 )
 # (what happens, which driver or epoch, how often)
 ACTIONS = st.tuples(
-    st.sampled_from(["start", "step", "step", "step", "step", "idle", "zombie", "deliver", "restore"]),
+    st.sampled_from(["start", "step", "step", "step", "step", "idle", "zombie", "deliver", "restore", "rescale"]),
     st.integers(0, 99),
     FAULTS,
 )
@@ -60,6 +61,13 @@ class Schedule:
     def idle(self, number: int, faults: Faults) -> None:
         if self.drivers:
             self.drivers[-1].idle()
+
+    def rescale(self, number: int, faults: Faults) -> None:
+        if self.drivers:  # the newest, or one that was replaced long ago
+            driver = self.drivers[-1 if number % 4 else number % len(self.drivers)]
+            uids = [operator.uid for operator in driver.epochs.operators]
+            some = {uid: 1 + (number + n) % 5 for n, uid in enumerate(uids) if (number >> n) % 2}
+            driver.epochs.rescale(RescaleRequest(some if number % 3 else 1 + number % MAX_PARALLELISM))
 
     def zombie(self, number: int, faults: Faults) -> None:
         if self.drivers:

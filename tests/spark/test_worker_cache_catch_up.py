@@ -249,6 +249,23 @@ def test_another_parallelism_takes_other_ranges(job: Job) -> None:
     assert worker.states(head) == expected(job)
 
 
+def test_a_job_that_is_rescaled_back_and_forth_finds_what_was_sealed_meanwhile(job: Job) -> None:
+    """Some workers serve no subtask for a while, and have ranges of long ago when they do."""
+    workers = [Worker(job) for _ in range(3)]
+    for epoch, parallelism in enumerate((2, 4, 2, 1, 3, 4, 1, 2)):
+        found: dict[str, int] = {}
+        for subtask in range(parallelism):
+            worker = workers[(subtask * epoch + epoch) % 3]
+            mine = worker.states(job.head, subtask, parallelism)
+            assert not mine.keys() & found.keys()
+            found |= mine
+            sizes = {key[4] for key in worker.cache._entries}
+            assert sizes == {parallelism}, "nobody asks for the other ranges any more"
+        assert found == expected(job)
+        values = {KEYS[(3 * epoch + n) % 20]: 100 * epoch + n for n in range(6)}
+        job.epoch({("count", "count"): [put(k, v) for k, v in values.items()]}, parallelism=parallelism)
+
+
 def test_the_least_used_goes_when_there_is_no_room(job: Job) -> None:
     worker = Worker(job)
     for subtask in range(3):
