@@ -15,12 +15,14 @@ class OperatorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One operator at the newest epoch.
 
     `watermark` (ms) is null before the first one, and where `input_ended`. `event_time_lag_ms` is how far it was behind
-    the epoch's processing time. `records_in` and `records_out` are of the newest epoch.
+    the epoch's processing time. `rescaled_from` is the parallelism of the job's definition, where the running job was
+    rescaled to another. `records_in` and `records_out` are of the newest epoch.
     """
 
     uid: str
     parallelism: int
     max_parallelism: int
+    rescaled_from: int | None
     watermark: int | None
     input_ended: bool
     event_time_lag_ms: int | None
@@ -98,6 +100,7 @@ def operators_of(head: StoredManifest) -> tuple[OperatorStatus, ...]:
                 uid=uid,
                 parallelism=operator.parallelism,
                 max_parallelism=operator.max_parallelism,
+                rescaled_from=operator.rescaled_from,
                 watermark=known,
                 input_ended=operator.finished or watermark == MAX_WATERMARK,
                 event_time_lag_ms=manifest.processing_time - known if known is not None else None,

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lakestate.commands.common import ExitCode, exit_code_of, plain
 from state_engine import errors
@@ -61,6 +62,16 @@ def test_status_says_where_a_job_stands(job) -> None:
     out = job.run("status", "flights").out
     for said in ("1/4", "1 of epoch 1/3, 1 epochs behind", found["newest_savepoint"], "aircraft/legs"):
         assert said in out
+
+
+def test_status_says_what_a_rescaled_job_was_defined_with(job) -> None:
+    head = job.builder.head.manifest
+    aircraft = replace(head.operators["aircraft"], acks=(), parallelism=5, rescaled_from=2)
+    operators = {**head.operators, "aircraft": aircraft}
+    job.builder.log.put(replace(head, epoch=5, predecessor=job.builder.head.hash, operators=operators))
+    found = job.run("status", "flights", "--json").json["operators"]
+    assert [(one["parallelism"], one["rescaled_from"]) for one in found] == [(5, 2), (2, None)]
+    assert "5 (defined: 2)" in job.run("status", "flights").out
 
 
 def test_checkpoints_with_the_reasons_of_those_that_failed(job) -> None:

@@ -58,7 +58,7 @@ def _print(console: Console, found: "JobStatus", now_ms: int) -> None:
         add_row(
             table,
             operator.uid,
-            operator.parallelism,
+            _subtasks(operator),
             operator.max_parallelism,
             format_count(operator.records_in),
             _watermark(operator),
@@ -95,6 +95,11 @@ def _checkpoint(found: "JobStatus", now_ms: int) -> str:
 
 def _savepoints(found: "JobStatus") -> str:
     return f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
+
+
+def _subtasks(operator: "OperatorStatus") -> str:
+    was = f" (defined: {operator.rescaled_from})" if operator.rescaled_from is not None else ""
+    return f"{operator.parallelism}{was}"
 
 
 def _watermark(operator: "OperatorStatus") -> str:
