@@ -1,29 +1,40 @@
 """Looks at jobs and reads their state from outside, without a JVM."""
 
+from state_engine.inspect.diff import EntryDiff, StateDiff, diff_states
 from state_engine.inspect.jobs import JobSummary, list_jobs
+from state_engine.inspect.keys import empty_state, parse_key, rows_of_key
 from state_engine.inspect.query import list_states, run_sql, show_sql
 from state_engine.inspect.read import History, history_at, read_state, schema_of
+from state_engine.inspect.scan import find_state, scan_state
 from state_engine.inspect.sql import run_state_sql, state_sql
 from state_engine.inspect.status import JobStatus, OperatorStatus, status_of
 from state_engine.inspect.tables import read_table
 from state_engine.inspect.view import JobView, SinkSize, StateSize, open_job
 
 __all__ = [
+    "EntryDiff",
     "History",
     "JobStatus",
     "JobSummary",
     "JobView",
     "OperatorStatus",
     "SinkSize",
+    "StateDiff",
     "StateSize",
+    "diff_states",
+    "empty_state",
+    "find_state",
     "history_at",
     "list_jobs",
     "list_states",
     "open_job",
+    "parse_key",
     "read_state",
     "read_table",
+    "rows_of_key",
     "run_sql",
     "run_state_sql",
+    "scan_state",
     "schema_of",
     "show_sql",
     "state_sql",

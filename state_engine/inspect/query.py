@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from state_engine.checkpoint.plan import states_of
 from state_engine.errors import LakestateError, UnknownOperatorError
-from state_engine.inspect.read import At, History, history_at, read_state
+from state_engine.inspect.read import At, History, history_at, known_states, read_state
 from state_engine.inspect.sql import Dialect, load_duckdb, published_files, query_of
 from state_engine.log.records import StateSchema
 from state_engine.storage.state_reader import empty_rows
@@ -26,7 +25,7 @@ def list_states(root: str, job: str, *, at: At = None) -> list[StateSchema]:
     Raises:
         NothingToRestoreError: There is no such job, epoch or savepoint.
     """
-    return _known(history_at(root, job, at))
+    return known_states(history_at(root, job, at))
 
 
 def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = False) -> pa.Table:
@@ -53,7 +52,7 @@ def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = 
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")  # tables are states, not our local variables
         try:
-            for uid in {schema.uid for schema in _known(history) if schema.uid.lower() in statement.lower()}:
+            for uid in {schema.uid for schema in known_states(history) if schema.uid.lower() in statement.lower()}:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(uid)}")  # so that errors name the state
             for number, schema in enumerate(_named(statement, history)):
                 rows = _rows(root, job, history, schema, at) if live else None
@@ -76,7 +75,7 @@ def show_sql(root: str, job: str, statement: str, dialect: Dialect, *, at: At = 
         UnknownOperatorError: The statement names no state.
     """
     history = history_at(root, job, at)
-    chosen = _named(statement, history) if statement.strip() else _known(history)
+    chosen = _named(statement, history) if statement.strip() else known_states(history)
     if not chosen:
         raise UnknownOperatorError(f"The statement names no state. {_which(job, history)}", action=_HOW_TO_NAME)
     parts = []
@@ -93,14 +92,10 @@ def show_sql(root: str, job: str, statement: str, dialect: Dialect, *, at: At = 
 _HOW_TO_NAME = 'Name a state as "<operator uid>"."<state name>", in double quotes where it is no plain word.'
 
 
-def _known(history: History) -> list[StateSchema]:
-    return states_of([*history.segment.manifests, history.head.manifest])
-
-
 def _named(statement: str, history: History) -> Sequence[StateSchema]:
     """States whose uid and name occur in the statement: at least all that it uses, in whatever way it is written."""
     text = statement.replace('""', '"').lower()
-    chosen = [s for s in _known(history) if s.uid.lower() in text and s.name.lower() in text]
+    chosen = [s for s in known_states(history) if s.uid.lower() in text and s.name.lower() in text]
     folded: dict[tuple[str, str], StateSchema] = {}
     for schema in chosen:
         other = folded.setdefault((schema.uid.lower(), schema.name.lower()), schema)
@@ -146,7 +141,7 @@ def _quoted(name: str) -> str:
 
 
 def _which(job: str, history: History) -> str:
-    names = ", ".join(f"{_quoted(schema.uid)}.{_quoted(schema.name)}" for schema in _known(history)) or "none"
+    names = ", ".join(f"{_quoted(schema.uid)}.{_quoted(schema.name)}" for schema in known_states(history)) or "none"
     return f"Job {job!r} has at epoch {history.head.manifest.epoch} the states {names}."
 
 

@@ -8,6 +8,7 @@ from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import states_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import NothingToRestoreError, UnknownOperatorError
+from state_engine.key_groups import UPPER_BOUND
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Pin, StateSchema
 from state_engine.savepoint.catalogue import resolve_restore
@@ -60,10 +61,8 @@ def read_state(
     """
     history = history_at(root, job, at)
     schema = schema_of(history, job, uid, state_name)
-    highest = _last_group(history, uid) if last is None else last
-    base, manifests = history.segment.base, history.segment.manifests
-    segments = history_of(base, job, manifests, lambda owner: open_storage(root, owner))
-    return load_groups(segments, schema, first, highest).drop_columns(["op"])
+    highest = last_group(history, uid) if last is None else last
+    return load_groups(segments_of(root, job, history), schema, first, highest).drop_columns(["op"])
 
 
 def history_at(root: str, job: str, at: At = None) -> History:
@@ -86,7 +85,7 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
     Raises:
         UnknownOperatorError: There is none of this name.
     """
-    known = states_of([*history.segment.manifests, history.head.manifest])
+    known = known_states(history)
     for schema in known:
         if (schema.uid, schema.name) == (uid, state_name):
             return schema
@@ -97,6 +96,23 @@ def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSch
     )
 
 
+def known_states(history: History) -> list[StateSchema]:
+    """Returns the states that the job has had up to an epoch."""
+    return states_of([*history.segment.manifests, history.head.manifest])
+
+
+def segments_of(root: str, job: str, history: History) -> list[Segment]:
+    """Returns a history as segments, one for each job that it crosses."""
+    base, manifests = history.segment.base, history.segment.manifests
+    return history_of(base, job, manifests, lambda owner: open_storage(root, owner))
+
+
+def last_group(history: History, uid: str) -> int:
+    """Returns the highest key group of an operator, or of any operator where it is no longer in the job."""
+    operator = history.head.manifest.operators.get(uid)
+    return operator.max_parallelism - 1 if operator is not None else UPPER_BOUND - 1
+
+
 def _segment(root: str, storage: CheckpointStorage, job: str, head: StoredManifest) -> Segment:
     rows = CheckpointTable(storage, open_tables(storage))
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
@@ -104,9 +120,4 @@ def _segment(root: str, storage: CheckpointStorage, job: str, head: StoredManife
     return Segment(storage, behind.base, behind.manifests)
 
 
-def _last_group(history: History, uid: str) -> int:
-    operator = history.head.manifest.operators.get(uid)
-    return operator.max_parallelism - 1 if operator is not None else (1 << 15) - 1
-
-
-__all__ = ["At", "History", "history_at", "read_state", "schema_of"]
+__all__ = ["At", "History", "history_at", "known_states", "last_group", "read_state", "schema_of", "segments_of"]
