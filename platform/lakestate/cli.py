@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lakestate.commands.checkpoints import checkpoints
+from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
@@ -37,10 +38,11 @@ def main(
     """
 
 
-_LOOK, _KEEP, _TRY = "Look", "Savepoints", "Jobs of this installation"
+_LOOK, _KEEP, _TRY = "Looking at jobs", "Savepoints", "Jobs of this installation"
 app.command("list", rich_help_panel=_LOOK)(list_all)
 app.command("status", rich_help_panel=_LOOK)(status)
 app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
+app.command("inspect", rich_help_panel=_LOOK)(inspect)
 app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)

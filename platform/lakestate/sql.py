@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from lakestate.commands.common import Root, make_console, named_errors
+from lakestate.commands.common import At, Root, make_console, named_errors
 
 _ROWS_ON_A_SCREEN = 100
 
@@ -39,9 +39,7 @@ def sql(
     statement: Annotated[
         str, typer.Argument(help='For instance "select * from aircraft.legs"; without it the states are listed.')
     ] = "",
-    at: Annotated[
-        str, typer.Option(help="latest, checkpoint:<id>, epoch:<generation>/<epoch> or a savepoint id.")
-    ] = "latest",
+    at: At = "latest",
     live: Annotated[
         bool, typer.Option("--live", help="Also what is sealed but not in a checkpoint yet; read into memory.")
     ] = False,
@@ -63,11 +61,11 @@ def sql(
             print_rows(_states(root, job, at), format)
 
 
-def print_rows(rows: pa.Table, format: Format) -> None:
+def print_rows(rows: pa.Table, format: Format, *, limit: int = _ROWS_ON_A_SCREEN) -> None:
     """Prints rows on standard output: as a table only the first ones, as JSON (one object a line) or CSV all."""
     match format:
         case Format.TABLE:
-            _print_table(rows)
+            _print_table(rows, limit)
         case Format.JSON:
             names = _distinct(rows.column_names)
             for row in _tuples(rows):
@@ -106,16 +104,16 @@ def _states(root: str, job: str, at: str) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in names]))
 
 
-def _print_table(rows: pa.Table) -> None:
+def _print_table(rows: pa.Table, limit: int) -> None:
     console = make_console()
     table = Table()
     for name in rows.column_names:
         table.add_column(Text(name), overflow="fold")
-    for row in _tuples(rows.slice(0, _ROWS_ON_A_SCREEN)):
+    for row in _tuples(rows.slice(0, limit)):
         table.add_row(*(Text(_cell(value)) for value in row))
     console.print(table)
-    if rows.num_rows > _ROWS_ON_A_SCREEN:
-        console.print(f"{_ROWS_ON_A_SCREEN} of {rows.num_rows:,} rows; --format json or csv prints all.")
+    if rows.num_rows > limit:
+        console.print(f"{limit:,} of {rows.num_rows:,} rows; --format json or csv prints all.")
 
 
 def _cell(value: Any) -> str:

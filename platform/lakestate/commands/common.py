@@ -4,7 +4,7 @@ Exit codes: 0 done; 1 it failed, by a named error; 2 wrong use, or what was aske
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Annotated, Any
@@ -13,6 +13,8 @@ import msgspec
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -35,6 +37,7 @@ Root = Annotated[
     str, typer.Option("--root", envvar=ROOT_VARIABLE, help="The state root: a folder or the address of a bucket.")
 ]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job; it may be running.", show_default=False)]
+At = Annotated[str, typer.Option("--at", help="latest, checkpoint:<id>, epoch:<generation>/<epoch> or a savepoint id.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -105,6 +108,22 @@ def print_title(console: Console, title: str) -> None:
     console.print(Text(title, style="bold"))
 
 
+@contextmanager
+def progress_of(title: str) -> Iterator[Callable[[str, float], None]]:
+    """Gives a function of (what, share done) that shows how far a long verb is, where standard error is a terminal."""
+    console = Console(stderr=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), console=console, transient=True)
+    bar.disable = not console.is_terminal
+    with bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda what, share: bar.update(task, description=f"{title} {escape(what)}", completed=share)
+
+
+def text_of(value: Any) -> str:
+    """Returns a value of a state as a cell: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(plain(value)).decode()
+
+
 def print_json(value: Any) -> None:
     """Prints one JSON document. Records become objects; times are milliseconds since the Unix epoch."""
     typer.echo(msgspec.json.format(msgspec.json.encode(plain(value))).decode())
@@ -133,6 +152,7 @@ def plain(value: Any) -> Any:
 __all__ = [
     "ROOT_VARIABLE",
     "AsJson",
+    "At",
     "ExitCode",
     "Job",
     "Root",
@@ -146,4 +166,6 @@ __all__ = [
     "print_json",
     "print_json_line",
     "print_title",
+    "progress_of",
+    "text_of",
 ]

@@ -56,4 +56,9 @@ def format_time(milliseconds: int | None) -> str:
         return f"{milliseconds} ms"
 
 
-__all__ = ["format_bytes", "format_count", "format_duration", "format_time"]
+def shorten(text: str, length: int = 120) -> str:
+    """Returns text of at most `length` characters; an ellipsis says that there is more."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+__all__ = ["format_bytes", "format_count", "format_duration", "format_time", "shorten"]

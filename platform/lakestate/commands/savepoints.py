@@ -1,8 +1,9 @@
 """`lakestate savepoints`: the catalogue of a job."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from lakestate.commands.common import (
@@ -16,9 +17,17 @@ from lakestate.commands.common import (
     plain,
     print_facts,
     print_json,
+    print_title,
+    progress_of,
+    text_of,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, shorten
 from state_engine.clock import SystemClock
+
+if TYPE_CHECKING:
+    from state_engine.inspect import StateDiff
+
+EXAMPLES = 5
 
 savepoints = typer.Typer(no_args_is_help=True, help="Look at a job's savepoints.")
 SavepointId = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its id.", show_default=False)]
@@ -84,6 +93,55 @@ def show(
             for path, length in pin.handles:
                 add_row(table, path, format_bytes(length))
             console.print(table)
+
+
+@savepoints.command("diff")
+def diff(
+    job: Job,
+    before: Annotated[
+        str, typer.Argument(metavar="BEFORE", help="latest, checkpoint:ID, epoch:GENERATION/EPOCH or a savepoint id.")
+    ],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same.")],
+    root: Root,
+    examples: Annotated[int, typer.Option(min=0, help="Show so many entries of each kind and state.")] = EXAMPLES,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the states of a job at two savepoints, checkpoints or epochs, entry by entry."""
+    with named_errors():
+        from state_engine.inspect import diff_states
+
+        with progress_of("compare") as on_progress:
+            found = list(diff_states(root, job, before, after, examples=examples, on_progress=on_progress))
+        if as_json:
+            print_json(found)
+        else:
+            _print_diff(found)
+
+
+def _print_diff(found: "list[StateDiff]") -> None:
+    console = make_console()
+    figures = ("added", "removed", "changed", "unchanged")
+    table = make_table("state", *figures, right=figures)
+    for one in found:
+        counts = map(format_count, (one.added, one.removed, one.changed, one.unchanged))
+        add_row(table, f"{one.uid}/{one.state}", *counts)
+    console.print(table)
+    for one in found:
+        if one.type_before and one.type_after and one.type_before != one.type_after:
+            console.print(Text(f"{one.uid}/{one.state} was of type {one.type_before}, and is of {one.type_after}"))
+        if one.examples:
+            print_title(console, f"{one.uid}/{one.state}")
+            _print_examples(console, one)
+
+
+def _print_examples(console: Console, one: "StateDiff") -> None:
+    names = [name for name in one.examples[0].entry if any(e.entry[name] is not None for e in one.examples)]
+    table = make_table("", *names, "before", "after", fold=(*names, "before", "after"))
+    for example in one.examples:
+        before = "" if example.kind == "added" else shorten(text_of(example.before))
+        after = "" if example.kind == "removed" else shorten(text_of(example.after))
+        add_row(table, example.kind, *(text_of(example.entry[name]) for name in names), before, after)
+    console.print(table)
 
 
 def _without_files(pin: object) -> dict[str, object]:
