@@ -1,5 +1,6 @@
 """Looks at jobs and reads their state from outside, without a JVM."""
 
+from state_engine.inspect.activity import JobActivity, activity_of
 from state_engine.inspect.diff import EntryDiff, StateDiff, diff_states
 from state_engine.inspect.jobs import JobSummary, list_jobs
 from state_engine.inspect.keys import empty_state, parse_key, rows_of_key
@@ -14,6 +15,7 @@ from state_engine.inspect.view import JobView, SinkSize, StateSize, open_job
 __all__ = [
     "EntryDiff",
     "History",
+    "JobActivity",
     "JobStatus",
     "JobSummary",
     "JobView",
@@ -21,6 +23,7 @@ __all__ = [
     "SinkSize",
     "StateDiff",
     "StateSize",
+    "activity_of",
     "diff_states",
     "empty_state",
     "find_state",

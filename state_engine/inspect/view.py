@@ -9,13 +9,15 @@ from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
 from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
+from state_engine.inspect.read import History, known_states, last_group, segments_of
+from state_engine.inspect.scan import group_rows
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, Pin
 from state_engine.savepoint.catalogue import list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
-from state_engine.storage.state_reader import inherited_base
+from state_engine.storage.state_reader import Segment, inherited_base
 from state_engine.storage.tables import open_tables
 
 
@@ -119,6 +121,23 @@ class JobView:
         manifests = behind.manifests
         base = behind.base or inherited_base(self.job, manifests, lambda job: open_storage(self.root, job))
         return _sizes(base, manifests or (head.manifest,))
+
+    def key_groups(self) -> list[tuple[str, str, list[float]]]:
+        """Returns (operator, state, rows of its log in each key group) at the newest epoch, without reading state.
+
+        Only states that are spread over key groups: those by key.
+        """
+        head = self.newest()
+        if head is None:
+            return []
+        behind = behind_newest_base(self._storage, self._log, self._rows, head)
+        history = History(head, Segment(self._storage, behind.base, behind.manifests))
+        segments = segments_of(self.root, self.job, history)
+        return [
+            (schema.uid, schema.name, group_rows(segments, schema, last_group(history, schema.uid) + 1).tolist())
+            for schema in known_states(history)
+            if schema.kind in ("keyed", "timer") and schema.uid in head.manifest.operators
+        ]
 
     def sinks(self, limit: int = 20) -> list[SinkSize]:
         """Returns what each output gave to its sink in the newest epochs of the current lineage."""

@@ -1,0 +1,84 @@
+"""What a job has done lately, and where its state lies: from manifests alone, cheap enough to ask every second."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from state_engine.inspect.status import JobStatus, status_of
+from state_engine.inspect.view import JobView
+from state_engine.log.manifest import StoredManifest
+
+EPOCHS = 40
+
+
+class OperatorActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one operator took in: `records` per epoch, oldest first, and the rate over all but the newest of them."""
+
+    uid: str
+    records: tuple[int, ...]
+    records_per_s: float | None
+
+
+class StateGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """How a state's log is spread over the key groups.
+
+    `rows` has one number per key group; rows that files count for several groups together are spread over these. `skew`
+    is the largest of them in terms of their mean; null without rows.
+    """
+
+    uid: str
+    state: str
+    rows: tuple[float, ...]
+    skew: float | None
+
+
+class JobActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest epochs of a job's newest incarnation. `epochs_per_s` is null where there are fewer than two."""
+
+    status: JobStatus
+    epochs_per_s: float | None
+    operators: tuple[OperatorActivity, ...]
+    groups: tuple[StateGroups, ...]
+
+
+def activity_of(view: JobView, epochs: int = EPOCHS) -> JobActivity:
+    """Returns what a job has done in its newest epochs; no state is read.
+
+    Raises:
+        NothingToRestoreError: The job never sealed an epoch.
+        CorruptionError: A manifest or a base is gone or damaged.
+    """
+    status = status_of(view)
+    sealed = _of_one_incarnation(view.epochs(epochs))[::-1]
+    seconds = _seconds(sealed)
+    return JobActivity(
+        status=status,
+        epochs_per_s=(len(sealed) - 1) / seconds if seconds else None,
+        operators=tuple(_activity(one.uid, sealed, seconds) for one in status.operators),
+        groups=tuple(_groups(*found) for found in view.key_groups()),
+    )
+
+
+def _of_one_incarnation(newest_first: Sequence[StoredManifest]) -> list[StoredManifest]:
+    """Epochs of the newest incarnation: between two of them nothing ran, which says nothing of how fast it ran."""
+    ours = [one for one in newest_first if one.manifest.incarnation == newest_first[0].manifest.incarnation]
+    return [one for one in ours if one.manifest.kind in ("epoch", "idle")]
+
+
+def _seconds(sealed: Sequence[StoredManifest]) -> float:
+    return (sealed[-1].manifest.processing_time - sealed[0].manifest.processing_time) / 1000 if sealed else 0.0
+
+
+def _activity(uid: str, sealed: Sequence[StoredManifest], seconds: float) -> OperatorActivity:
+    operators = [one.manifest.operators.get(uid) for one in sealed]
+    records = tuple(sum(ack.records_in for ack in one.acks) if one is not None else 0 for one in operators)
+    # An epoch's processing time is that of its beginning: what the newest one took is not known yet.
+    return OperatorActivity(uid=uid, records=records, records_per_s=sum(records[:-1]) / seconds if seconds else None)
+
+
+def _groups(uid: str, state: str, rows: Sequence[float]) -> StateGroups:
+    total = sum(rows)
+    return StateGroups(uid=uid, state=state, rows=tuple(rows), skew=max(rows) * len(rows) / total if total else None)
+
+
+__all__ = ["EPOCHS", "JobActivity", "OperatorActivity", "StateGroups", "activity_of"]

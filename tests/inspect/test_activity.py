@@ -1,0 +1,67 @@
+"""What a job has done lately, and how its state is spread over key groups."""
+
+from pathlib import Path
+
+import pytest
+
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.errors import NothingToRestoreError
+from state_engine.inspect import activity_of, open_job
+from state_engine.key_groups import key_group_of
+from state_engine.testing.changes import put
+from state_engine.testing.sample_jobs import sample_job
+
+COUNT = ("aircraft", "count")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return f"memory://{tmp_path}"
+
+
+def test_rates_are_over_epochs_that_have_ended(root: str) -> None:
+    job = sample_job(root)  # an epoch each second
+    for records in (3, 5, 100):
+        job.epoch({COUNT: [put(f"N{n}", n) for n in range(records)]})
+    found = activity_of(open_job(root, "flights"))
+    aircraft, carrier = found.operators
+    assert aircraft.records == (3, 5, 100)
+    assert aircraft.records_per_s == pytest.approx(4.0)
+    assert carrier.records_per_s == 0
+    assert found.epochs_per_s == pytest.approx(1.0)
+    assert activity_of(open_job(root, "flights"), epochs=2).operators[0].records == (5, 100)
+
+
+def test_one_epoch_has_no_rate(root: str) -> None:
+    sample_job(root).epoch()
+    found = activity_of(open_job(root, "flights"))
+    assert (found.epochs_per_s, found.operators[0].records_per_s) == (None, None)
+
+
+def test_claims_do_not_count_as_epochs(root: str) -> None:
+    job = sample_job(root)
+    job.epoch(kind="claim")
+    job.epoch({COUNT: [put("N1", 1)]})
+    assert activity_of(open_job(root, "flights")).operators[0].records == (1,)
+
+
+def test_a_hot_key_group_is_seen_with_and_without_a_checkpoint(root: str) -> None:
+    job = sample_job(root)
+    hot = key_group_of(("N1",), ["string"], 13)
+    sealed = job.epoch({COUNT: [put("N1", n) for n in range(40)]}, checkpoint_id=1)
+    [count, legs, seen] = activity_of(open_job(root, "flights")).groups
+    assert count.rows == tuple(40.0 if group == hot else 0.0 for group in range(13))
+    assert count.skew == pytest.approx(13)
+    assert (legs.skew, seen.skew) == (None, None)
+    publisher = CheckpointPublisher(job.storage, job.job)
+    publisher.begin(sealed)
+    job.adopt(publisher.completed())
+    job.epoch({COUNT: [put("N1", 1)]})
+    [count, _, _] = activity_of(open_job(root, "flights")).groups
+    assert count.rows[hot] == 2  # the base has folded 40 rows to one
+
+
+def test_a_job_that_never_ran_has_no_activity(root: str) -> None:
+    with pytest.raises(NothingToRestoreError, match="no sealed epoch"):
+        activity_of(open_job(root, "flights"))
+    assert open_job(root, "flights").key_groups() == []
