@@ -11,6 +11,7 @@ from lakestate.commands.list import list_all
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
 from lakestate.commands.status import status
+from lakestate.commands.top import top
 from lakestate.demo import demo
 from lakestate.explain import explain
 from lakestate.sql import sql
@@ -42,6 +43,7 @@ _LOOK, _KEEP, _TRY = "Looking at jobs", "Savepoints", "Jobs of this installation
 app.command("list", rich_help_panel=_LOOK)(list_all)
 app.command("status", rich_help_panel=_LOOK)(status)
 app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
+app.command("top", rich_help_panel=_LOOK)(top)
 app.command("inspect", rich_help_panel=_LOOK)(inspect)
 app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
