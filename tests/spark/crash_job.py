@@ -13,6 +13,8 @@ import support
 from pyspark import cloudpickle
 
 from state_engine.spark import DeltaSink, StreamJob, local_session
+from state_engine.spark.client import JobClient
+from state_engine.spark.startup import StartOptions
 
 OPTIONS: Any = {"checkpoint_interval_ms": 10, "heartbeat_interval_ms": 60_000}
 """Checkpoints in all epochs, and none in between: tests name the epochs in which this process ends."""
@@ -23,6 +25,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--restore")
     parser.add_argument("--parallelism", type=int)
+    parser.add_argument("--rescale", type=int, help="another parallelism, with the first epoch")
     parser.add_argument("--connected", action="store_true", help="two sources that meet in one operator")
     parser.add_argument("--branches", action="store_true", help="operators that several others read, and two ends")
     arguments = parser.parse_args()
@@ -31,7 +34,19 @@ def main() -> None:
     cloudpickle.register_pickle_by_value(branches)
     spark = local_session("crash-job", memory="1g")
     make = connected if arguments.connected else branched if arguments.branches else tally
-    support.run_all(make(spark, arguments.folder), restore=arguments.restore, parallelism=arguments.parallelism)
+    if arguments.rescale is None:
+        support.run_all(make(spark, arguments.folder), restore=arguments.restore, parallelism=arguments.parallelism)
+    else:
+        run_rescaled(make(spark, arguments.folder), arguments.rescale)
+
+
+def run_rescaled(job: StreamJob, parallelism: int) -> None:
+    client = JobClient(job, StartOptions(available_now=True))
+    with client._lock:  # no epoch is planned before the request
+        client.start()
+        rescaled = client.rescale(parallelism)
+    assert client.await_termination(120)
+    assert rescaled.result(0)
 
 
 def tally(spark: Any, folder: Path) -> StreamJob:

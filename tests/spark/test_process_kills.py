@@ -76,6 +76,26 @@ def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_a_job_that_dies_while_it_is_rescaled_was_rescaled_or_was_not(tmp_path: Path) -> None:
+    """What the sealed epoch says, the next start has, with nothing said."""
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+    for point, asked, found in (
+        ("E5_ACKED", 3, 2),
+        ("E6_SEALED", 4, 4),
+        ("E6_BEFORE_PUT", 3, 4),
+        ("E8_BEFORE_RETURN", 1, 1),
+    ):
+        source.add_many(2, rows=50)
+        head = newest(root, "crash")
+        run(tmp_path, "--rescale", str(asked), crash_at=f"{point}@{head.epoch + 2 if head is not None else 2}")
+        assert {operator.parallelism for operator in newest(root, "crash").operators.values()} == {found}, point
+    source.add_many(1, rows=50)
+    run(tmp_path)
+    assert {operator.parallelism for operator in newest(root, "crash").operators.values()} == {1}
+    assert_tally(root, "crash", outputs(tmp_path / "out"), source.all)
+
+
+@pytest.mark.timeout(600)
 def test_a_job_of_two_sources_that_is_killed_goes_on_in_both(tmp_path: Path) -> None:
     folders = Folders(tmp_path, 2)
     for point, files in (("E5_ACKED", (3, 0)), ("E6_SEALED", (1, 2)), ("S4_SEEDED", (1, 1))):

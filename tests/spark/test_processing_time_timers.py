@@ -116,6 +116,26 @@ def test_timers_survive_a_restart_at_another_parallelism(
     assert newest(root, "alarms").timers == {}
 
 
+def test_timers_of_an_idle_job_that_is_rescaled_fire_once(
+    spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    source, root, sink = Input(tmp_path / "in").add_many(1), tmp_path / "root", MemorySink("moving-alarms")
+    job = alarm_job(source.stream(spark), root, "moving-alarms", sink, Alarm(600_000))
+    client = with_epochs(started(job.start(trigger_interval_ms=100)), 1)
+    timers = newest(root, "moving-alarms").timers
+    for parallelism in (5, 3):
+        client.rescale(parallelism).result(60)
+        assert newest(root, "moving-alarms").timers == timers
+    assert [epoch.kind for epoch in client.epochs] == ["epoch", "idle", "idle"]
+    assert rows(sink) == []
+    monkeypatch.setattr(Ahead, "by_ms", 601_000)
+    wait_for(lambda: rows(sink) or client.exception, "alarms")
+    client.run_idle_epoch()
+    assert rows(sink) == expected(source, 600_000)
+    assert newest(root, "moving-alarms").timers == {}
+
+
 def test_a_timer_that_fails_stops_the_job_and_stays(spark, tmp_path: Path, started) -> None:
     source, root = Input(tmp_path / "in").add_many(1), tmp_path / "root"
     sink = MemorySink("broken-alarms")

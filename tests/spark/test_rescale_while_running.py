@@ -9,6 +9,7 @@ import pytest
 from branches import Branches, branch_job, check_state, expected
 from enrichment import check_enriched, enrich_job
 from support import (
+    Count,
     Folders,
     Input,
     assert_counts,
@@ -38,7 +39,7 @@ from state_engine.api import (
     WindowFunction,
 )
 from state_engine.api.windows import TumblingEventTimeWindows
-from state_engine.errors import RescaleError
+from state_engine.errors import RescaleError, UserFunctionError
 from state_engine.inspect import open_job, read_state
 from state_engine.spark import MemorySink, StreamJob
 
@@ -287,3 +288,33 @@ def test_wrong_numbers_are_refused_and_change_nothing(spark: Any, tmp_path: Path
     assert client.parallelism == {"count": 3}, "the definition says something new"
     client.stop()
     assert_counts(root, "refusing", source.all)
+
+
+class Picky(Count):
+    """Its subtasks do not begin where there are three of them."""
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        if runtime_context.get_number_of_parallel_subtasks() == 3:
+            raise ValueError("three are a crowd")
+
+
+def test_an_epoch_that_fails_at_the_new_parallelism_leaves_the_old(
+    spark: Any, tmp_path: Path, started: Started
+) -> None:
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(1)
+
+    def job(function: Any) -> StreamJob:
+        return count_job(source.stream(spark), root, "picky", function=function)
+
+    client = with_epochs(started(job(Picky()).start(trigger_interval_ms=50)), 1)
+    with pytest.raises(RescaleError, match="was not rescaled: the job has ended"):
+        client.rescale(3).result(60)
+    with pytest.raises(UserFunctionError, match="three are a crowd"):
+        client.await_termination(60)
+    assert newest(root, "picky").operators["count"].parallelism == 2
+    source.add_many(1)
+    client = with_epochs(started(job(Picky()).start(trigger_interval_ms=50)), 1)
+    assert client.parallelism == {"count": 2}
+    client.stop()
+    assert_counts(root, "picky", source.all)
