@@ -3,12 +3,13 @@
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
@@ -182,22 +183,26 @@ class JobClient:
             self._empty = session.createDataFrame([], self._job.sources.df.schema)
         return SparkTasks(self._planner, self._empty, self._started.crash_property)
 
-    def stop(self, *, drain: bool = False) -> None:
+    def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         """Stops after the epoch at hand; the job goes on from there when it is started again.
 
         Args:
             drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A job
                 that was drained is over; the epoch in front of the drain is the one to go on from.
+            before: Is called behind the epoch at hand, while no other can begin: what it sees is where the job ends, or
+                is drained from. If it raises, the job runs on and the error is passed on.
 
         Raises:
             LakestateError: The drain failed; nothing of the epoch that failed is kept.
         """
-        drain = drain and self.state == "RUNNING"
-        self._stopping = True
-        if not drain:
-            self._driver.request_stop()
-        with self._lock:
-            pass  # the epoch at hand is sealed, or has failed
+        if before is not None:
+            with self._lock:
+                before()
+                drain = self._refuse_epochs(drain)
+        else:
+            drain = self._refuse_epochs(drain)
+            with self._lock:
+                pass  # the epoch at hand is sealed, or has failed
         self._query.stop()
         if self._heartbeat is not None:
             self._heartbeat.stop()
@@ -208,6 +213,14 @@ class JobClient:
             self._driver.request_stop()
             self._started.publisher.wait()
             self._end_checkpoints()
+
+    def _refuse_epochs(self, drain: bool) -> bool:
+        """Refuses every later epoch but those of a drain; returns whether there is one."""
+        drain = drain and self.state == "RUNNING"
+        self._stopping = True
+        if not drain:
+            self._driver.request_stop()
+        return drain
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Waits for the end of the job.
@@ -334,6 +347,11 @@ class JobClient:
         wanted = dict(parallelism) if isinstance(parallelism, Mapping) else parallelism
         self._driver.rescale(RescaleRequest(wanted, future.tell))
         return future
+
+    @property
+    def checkpoints_under_way(self) -> Sequence[PendingCheckpoint]:
+        """The checkpoints that have begun and not ended, oldest first."""
+        return self._started.coordinator.pending
 
     def _end_checkpoints(self) -> None:
         """Tells those who wait for checkpoints, or for another parallelism, how it ended."""

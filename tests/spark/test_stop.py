@@ -46,6 +46,35 @@ def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> Non
     assert_counts(tmp_path / "root", "stop-politely", source.all)
 
 
+def test_what_is_done_before_a_stop_sees_the_epoch_that_the_job_ends_with(spark, tmp_path: Path, started) -> None:
+    source = Input(tmp_path / "in").add_many(4)
+    client = started(start_slow(spark, source, tmp_path, "stop-behind", 1.0))
+    seen = []
+    client.stop(before=lambda: seen.append(client.head.manifest.epoch))
+    assert seen == [client.head.manifest.epoch] == [newest(tmp_path / "root", "stop-behind").epoch]
+    assert client.state == "CANCELED"
+    run_all(count_job(source.stream(spark), tmp_path / "root", "stop-behind"))
+    assert_counts(tmp_path / "root", "stop-behind", source.all)
+
+
+def test_a_job_runs_on_if_what_is_done_before_its_stop_fails(spark, tmp_path: Path, started) -> None:
+    source = Input(tmp_path / "in").add_many(1)
+    client = started(count_job(source.stream(spark), tmp_path / "root", "stop-not").start())
+    wait_for(lambda: client.epochs, "the first epoch")
+
+    def fail() -> None:
+        raise ValueError("no savepoint")
+
+    for drain in (False, True):
+        with pytest.raises(ValueError, match="no savepoint"):
+            client.stop(drain=drain, before=fail)
+        assert client.state == "RUNNING"
+        source.add_many(1)
+        wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
+    client.stop()
+    assert_counts(tmp_path / "root", "stop-not", source.all)
+
+
 def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
     client = started(start_slow(spark, source, tmp_path, "stop-rudely", SLEEP_S))
