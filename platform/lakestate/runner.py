@@ -4,16 +4,22 @@ Standard output carries events and nothing else (`runner_events`); what Spark or
 SIGTERM and SIGINT stop the job after the epoch at hand. Exit codes: 0 finished or stopped, 1 failed by a named error.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 
+from lakestate.control import Endpoint, publish_endpoint
 from lakestate.registry import load_job
+from lakestate.rest.client_control import ClientControl
+from lakestate.rest.guard import TOKEN, check_address
+from lakestate.rest.server import LOOPBACK, serve
 from lakestate.runner_events import (
     AnyEvent,
     CheckpointCompleted,
@@ -23,6 +29,7 @@ from lakestate.runner_events import (
     Started,
     encode_event,
 )
+from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest
 
@@ -105,22 +112,67 @@ class Follower:
             self._channel.send(CheckpointCompleted(checkpoint_id=base.checkpoint_id, epoch=base.epoch))
 
 
-def follow(client: Any, follower: Follower, stop: threading.Event) -> bool:
+def follow(
+    client: Any, follower: Follower, stop: threading.Event, serve_requests: Callable[[], bool] = lambda: False
+) -> bool:
     """Waits for the end of the job; returns whether it was told to stop.
+
+    Args:
+        client: Of the job.
+        follower: Is made to look now and then.
+        stop: Set when the job is to stop.
+        serve_requests: Does what others have asked this thread to do; returns whether the job has ended by it.
 
     Raises:
         Exception: What the job failed with.
     """
-    ended = False
-    while not ended and not stop.is_set():
+    ended = asked = False
+    while not ended and not asked and not stop.is_set():
         ended = client.await_termination(timeout_s=_POLL_S)
         follower.look()
-    if not ended:
+        asked = not ended and serve_requests()
+    if not ended and not asked:
         client.stop()
     follower.look()
     if client.exception is not None:
         raise client.exception
     return not ended
+
+
+@contextlib.contextmanager
+def controlled(
+    job: Any, client: Any, stop: threading.Event, *, host: str, port: int, token: str | None
+) -> Iterator[ClientControl]:
+    """Serves a running job by REST and publishes where, until the block ends.
+
+    Answers that somebody still waits for are delivered before the server goes.
+
+    Args:
+        job: The `StreamJob`.
+        client: Of the job. It is stopped if it cannot be served.
+        stop: Set by whoever does not want to wait for the delivery.
+        host: Where the server listens.
+        port: Its port; 0 for a free one.
+        token: What requests must bear.
+    """
+    control = ClientControl(job, client, SystemClock().now_ms)
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(serve([control], host=host, port=port, token=token))
+            incarnation = client.head.manifest.incarnation
+            endpoint = Endpoint(url=server.url, pid=os.getpid(), incarnation=incarnation, token=token)
+            stack.enter_context(publish_endpoint(job.root, job.name, endpoint))
+        except BaseException:
+            client.stop()
+            raise
+        try:
+            yield control
+        except BaseException as error:
+            control.ended(error)
+            server.deliver(stop)
+            raise
+        control.ended()
+        server.deliver(stop)
 
 
 def run(
@@ -131,6 +183,10 @@ def run(
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
+    rest_address: Annotated[
+        str, typer.Option(help=f"Where the REST server listens; others than this machine need {TOKEN}.")
+    ] = LOOPBACK,
+    rest_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for a free one.")] = 0,
 ) -> None:
     """Runs a registered job and reports on it, one JSON object per line."""
     channel = EventChannel()
@@ -138,6 +194,8 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
+        token = os.environ.get(TOKEN)
+        check_address(rest_address, token)
         factory = load_job(job)
         # Here and not above: a misspelt command must not wait for Spark.
         from state_engine.spark import local_session
@@ -146,10 +204,11 @@ def run(
         options = dict(pair.split("=", 1) for pair in option or [])
         pipeline = factory(spark, root, options)
         client = pipeline.start(available_now=available_now, restore=restore, parallelism=parallelism)
-        follower = Follower(client, channel)
-        follower.start(pipeline.name)
-        stopped = follow(client, follower, stop)
-        channel.send(Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs))
+        with controlled(pipeline, client, stop, host=rest_address, port=rest_port, token=token) as control:
+            follower = Follower(client, channel)
+            follower.start(pipeline.name)
+            stopped = follow(client, follower, stop, control.serve)
+            channel.send(Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs))
         spark.stop()
     except Exception as error:
         traceback.print_exc()

@@ -1,0 +1,162 @@
+"""How a running job is reached: its runner says so in `<root>/<job>/_control/endpoint.json`.
+
+The file holds where the job's REST server listens, and the token if it wants one, so only its owner may read it. The
+runner keeps it locked: a file that nobody locks is of a process that is gone, whatever number it had. Only roots in
+the file system have one; an address on this machine is no use to the readers of a bucket.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from lakestate.rest.ids import job_id
+from state_engine.errors import LakestateError
+from state_engine.storage.port import check_name
+
+CONTROL = "_control"
+_FILE = "endpoint.json"
+_PATIENCE_S = 5.0
+
+
+class RunnerUnreachableError(LakestateError):
+    """The process of a running job lives, and does not answer."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the process of a running job listens, and which incarnation it is."""
+
+    url: str
+    pid: int
+    incarnation: str
+    token: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """As much of the server's answer as is compared."""
+
+    incarnation: str
+
+
+def endpoint_path(root: str, job: str) -> Path | None:
+    """Returns the path of a job's endpoint file; null if the root is not in the file system."""
+    scheme, separator, _ = root.partition("://")
+    if separator and scheme != "file":
+        return None
+    folder = unquote(urlsplit(root).path) if separator else root
+    return Path(folder) / check_name("job name", job) / CONTROL / _FILE
+
+
+@contextlib.contextmanager
+def publish_endpoint(root: str, job: str, endpoint: Endpoint) -> Iterator[None]:
+    """Tells where the job is reached until the block ends; then removes the file, unless a later runner wrote its own.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        endpoint: What is told.
+    """
+    path = endpoint_path(root, job)
+    if path is None:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{_FILE}-{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, msgspec.json.encode(endpoint))
+        os.replace(draft, path)
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                path.unlink()
+        os.close(descriptor)
+
+
+def read_endpoint(root: str, job: str) -> Endpoint | None:
+    """Returns what the job's living process has told; nobody is asked. Null if there is none."""
+    path = endpoint_path(root, job)
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            if _is_unlocked(file.fileno()):
+                return None
+            return msgspec.json.decode(file.read(), type=Endpoint)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
+def _is_unlocked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] | None = None) -> Endpoint | None:
+    """Returns where a running job is reached, after asking whether it answers for this job and incarnation.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        ask: Fetches a path from an endpoint; over HTTP by default.
+
+    Returns:
+        The endpoint; null if no process of this machine runs the job.
+
+    Raises:
+        RunnerUnreachableError: The process lives, and does not answer as this job: nobody may say that it has stopped.
+    """
+    endpoint = read_endpoint(root, job)
+    if endpoint is None:
+        return None
+    why = "another job or incarnation answers"
+    try:
+        answer = msgspec.json.decode((ask or fetch)(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
+        if answer.incarnation == endpoint.incarnation:
+            return endpoint
+    except (OSError, msgspec.DecodeError) as error:
+        why = str(error)
+    if read_endpoint(root, job) != endpoint:
+        return find_endpoint(root, job, ask=ask)  # it has ended meanwhile, and another may have begun
+    raise RunnerUnreachableError(
+        f"Process {endpoint.pid} holds job {job!r} and does not answer for it at {endpoint.url}: {why}.",
+        action="Look whether it hangs. When it is ended, the job is reached through its files.",
+    )
+
+
+def fetch(endpoint: Endpoint, path: str) -> bytes:
+    """Fetches a path from a job's server.
+
+    Raises:
+        OSError: It cannot be reached, or refuses.
+    """
+    headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token is not None else {}
+    request = urllib.request.Request(endpoint.url + path, headers=headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy: it is this machine
+    with opener.open(request, timeout=_PATIENCE_S) as answer:
+        return bytes(answer.read())
+
+
+__all__ = [
+    "CONTROL",
+    "Endpoint",
+    "RunnerUnreachableError",
+    "endpoint_path",
+    "find_endpoint",
+    "publish_endpoint",
+    "read_endpoint",
+]

@@ -1,0 +1,111 @@
+"""Bodies of requests and of answers about operations, with Flink's names."""
+
+from typing import Literal
+
+import msgspec
+
+FormatType = Literal["CANONICAL", "NATIVE", "DEFAULT"]
+"""`DEFAULT` is the canonical one, as in Flink."""
+
+
+class Empty(msgspec.Struct):
+    """A body without content, `{}`."""
+
+
+class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
+    """Asks for a savepoint. Flink's `SavepointTriggerRequestBody`."""
+
+    target_directory: str | None = None
+    cancel_job: bool | None = False
+    format_type: FormatType | None = msgspec.field(default="CANONICAL", name="formatType")
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
+    """Asks for the end of a job with a savepoint. Flink's `StopWithSavepointRequestBody`."""
+
+    target_directory: str | None = None
+    drain: bool | None = False
+    format_type: FormatType | None = "CANONICAL"
+    trigger_id: str | None = None
+
+
+class CheckpointTrigger(msgspec.Struct, kw_only=True, rename="camel"):
+    """Asks for a checkpoint. Flink's `CheckpointTriggerRequestBody`."""
+
+    checkpoint_type: Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None = "CONFIGURED"
+    trigger_id: str | None = None
+
+
+class SavepointDisposal(msgspec.Struct, kw_only=True, rename="kebab"):
+    """Asks for the removal of a savepoint. Flink's `SavepointDisposalRequest`."""
+
+    savepoint_path: str
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
+class Triggered(msgspec.Struct, kw_only=True, rename="kebab"):
+    """An operation has begun. Flink's `TriggerResponse`."""
+
+    request_id: str
+
+
+class QueueStatus(msgspec.Struct, kw_only=True):
+    """Whether an operation has ended."""
+
+    id: Literal["IN_PROGRESS", "COMPLETED"]
+
+
+class FailureCause(msgspec.Struct, kw_only=True, rename="kebab"):
+    """What an operation failed with. Flink's `SerializedThrowable` as JSON."""
+
+    class_name: str = msgspec.field(name="class")
+    stack_trace: str
+    serialized_throwable: str
+
+
+class SavepointInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):
+    """How a savepoint ended: where it is, or why there is none."""
+
+    location: str | None = None
+    failure_cause: FailureCause | None = None
+
+
+class CheckpointInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How a checkpoint ended: its id, or why there is none."""
+
+    checkpoint_id: int | None = msgspec.field(default=None, name="checkpointId")
+    failure_cause: FailureCause | None = msgspec.field(default=None, name="failure-cause")
+
+
+class PlainInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):
+    """How something without a result ended; empty if it went well. Flink's `AsynchronousOperationInfo`."""
+
+    failure_cause: FailureCause | None = None
+
+
+class SavepointResult(msgspec.Struct, kw_only=True):
+    """A savepoint under way, or its end."""
+
+    status: QueueStatus
+    operation: SavepointInfo | None
+
+
+class CheckpointResult(msgspec.Struct, kw_only=True):
+    """A checkpoint under way, or its end."""
+
+    status: QueueStatus
+    operation: CheckpointInfo | None
+
+
+class PlainResult(msgspec.Struct, kw_only=True):
+    """Something without a result under way, or its end."""
+
+    status: QueueStatus
+    operation: PlainInfo | None
+
+
+class Errors(msgspec.Struct, kw_only=True):
+    """A request that was refused. Flink's `ErrorResponseBody`."""
+
+    errors: list[str]

@@ -1,0 +1,217 @@
+"""The port of a job that a `JobClient` of this process runs."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakestate.rest.end_requests import EndRequest, EndRequests
+from lakestate.rest.ids import job_id
+from lakestate.rest.job_port import (
+    NO_END,
+    CheckpointSettings,
+    JobFailure,
+    JobStatus,
+    JobView,
+    SavepointKind,
+)
+from lakestate.rest.operators import OperatorCounts
+from lakestate.rest.savepoints import JobSavepoints
+from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
+from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.errors import LakestateError
+from state_engine.storage.port import open_storage
+from state_engine.storage.tables import open_tables
+
+_BEFORE_DRAIN = "before drain"
+
+
+class ClientControl:
+    """Implements `JobControl`, and carries out what ends the job on the thread that calls `serve`.
+
+    A job counts as ended once that thread says so (`ended`), when nothing of it can write any more; until then Spark
+    may have given up its query, and the job is `CANCELLING` or `FAILING`.
+
+    Args:
+        job: The `StreamJob`.
+        client: The `JobClient` that it was started with.
+        now_ms: The present.
+    """
+
+    def __init__(self, job: Any, client: Any, now_ms: Callable[[], int]) -> None:
+        self._job = job
+        self._client = client
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._savepoints = JobSavepoints(job.root, job.name)
+        self._counts = OperatorCounts(job.operators, client.head.manifest.epoch)
+        self._ends = EndRequests(job.name)
+        self._ending: JobStatus | None = None
+        self._final: JobStatus | None = None
+        self._failures: list[JobFailure] = []
+        self._start_ms = now_ms()
+        self._since: dict[JobStatus, int] = {"CREATED": self._start_ms, "RUNNING": self._start_ms}
+
+    @property
+    def job_id(self) -> str:
+        return job_id(self._job.name)
+
+    # Looks ---------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Counts what has been sealed since the last look."""
+        with self._lock:
+            self._counts.look(self._client)
+
+    def view(self) -> JobView:
+        self.look()
+        now, state, head = self._now_ms(), self.state, self._client.head.manifest
+        with self._lock:
+            self._since.setdefault(state, now)
+            return JobView(
+                job_id=self.job_id,
+                name=self._job.name,
+                state=state,
+                start_ms=self._start_ms,
+                end_ms=NO_END if self._final is None else self._since[self._final],
+                now_ms=now,
+                changed_ms=max(self._since.values()),
+                since_ms=dict(self._since),
+                incarnation=head.incarnation,
+                generation=head.generation,
+                epoch=head.epoch,
+                epochs=self._counts.epochs,
+                records=self._counts.records,
+                epoch_seconds=self._counts.seconds,
+                operators=self._counts.operators(head),
+            )
+
+    @property
+    def state(self) -> JobStatus:
+        """Where the job stands, as Flink's words have it."""
+        if self._final is not None:
+            return self._final
+        state: JobStatus = self._client.state
+        passing: dict[JobStatus, JobStatus] = {"FAILED": "FAILING", "CANCELED": "CANCELLING", "FINISHED": "RUNNING"}
+        return self._ending or passing.get(state, state)
+
+    def settings(self) -> CheckpointSettings:
+        config = self._job.checkpoint_config
+        exactly_once = config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+        retention = config.get_externalized_checkpoint_retention()
+        return CheckpointSettings(
+            mode="exactly_once" if exactly_once else "at_least_once",
+            interval_ms=config.get_checkpoint_interval() if config.is_checkpointing_enabled() else None,
+            timeout_ms=config.get_checkpoint_timeout(),
+            min_pause_ms=config.get_min_pause_between_checkpoints(),
+            max_concurrent=config.get_max_concurrent_checkpoints(),
+            tolerable_failures=config.get_tolerable_checkpoint_failure_number(),
+            deleted_on_cancellation=retention is not ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+        )
+
+    def checkpoints(self) -> CheckpointStatistics:
+        storage = open_storage(self._job.root, self._job.name)
+        rows = CheckpointTable(storage, open_tables(storage)).rows()
+        pending = self._client.checkpoints_under_way if self._final is None else ()
+        return statistics_of(rows, pending)
+
+    def failures(self) -> Sequence[JobFailure]:
+        return tuple(reversed(self._failures))
+
+    def location_of(self, place: str) -> str:
+        return self._savepoints.location_of(place)
+
+    # Operations ------------------------------------------------------------------------------------------------------
+
+    def trigger_checkpoint(self, *, full: bool) -> int:
+        checkpoint: int = self._client.trigger_checkpoint(full=full).result()
+        return checkpoint
+
+    def rescale(self, parallelism: int) -> int:
+        epoch: int = self._client.rescale(parallelism).result()
+        return epoch
+
+    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
+        return self._savepoints.trigger(kind, directory)
+
+    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
+        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", kind, directory, drain=drain)
+        location = asked.result()
+        assert location is not None
+        return location
+
+    def cancel(self) -> None:
+        self._ends.ask("CANCELED")
+
+    def dispose(self, location: str) -> bool:
+        return self._savepoints.dispose(location)
+
+    # The thread that the job belongs to ------------------------------------------------------------------------------
+
+    def serve(self) -> bool:
+        """Carries out what was asked for; returns whether the job has ended by it."""
+        return self._ends.serve(self)
+
+    def carry_out(self, request: EndRequest) -> bool:
+        """Ends the job, with a savepoint if one is wanted; returns whether it has ended by it."""
+        if self._client.state != "RUNNING":
+            request.done.set_exception(self._ends.refusal())
+            return False
+        try:
+            location = self._end(request)
+        except Exception as error:
+            over: bool = self._client.state != "RUNNING"
+            if over:
+                self.ended(error)
+            else:
+                self._ending = None
+                self._note(error)
+            request.done.set_exception(error)
+            return over
+        self._finish(request.final)
+        request.done.set_result(location)
+        return True
+
+    def _end(self, request: EndRequest) -> str | None:
+        if request.savepoint is None:
+            self._ending = "CANCELLING"
+            self._client.stop()
+            return None
+        locations: list[str] = []
+        kind, directory = request.savepoint, request.directory
+
+        def take() -> None:
+            locations.append(self._savepoints.trigger(kind, directory))
+
+        if not request.drain:
+            self._client.stop(before=take)
+            return locations[0]
+        # What is drained cannot be taken back, so that a savepoint in front of it tells whether one can be taken.
+        self._savepoints.check(kind, directory)
+        self._client.stop(drain=True, before=lambda: self._savepoints.pin(_BEFORE_DRAIN))
+        take()
+        return locations[0]
+
+    def ended(self, error: BaseException | None = None) -> None:
+        """The job has ended by itself, or because its process was told to end it."""
+        if self._final is not None:
+            return
+        if error is not None:
+            self._note(error)
+        state: JobStatus = self._client.state
+        with contextlib.suppress(Exception):
+            self.look()
+        self._finish("FAILED" if error is not None else "CANCELED" if state == "RUNNING" else state)
+
+    def _finish(self, state: JobStatus) -> None:
+        self._final = state
+        self._since.setdefault(state, self._now_ms())
+        self._ends.refuse()
+
+    def _note(self, error: BaseException) -> None:
+        text = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
+        self._failures.append(JobFailure(self._now_ms(), type(error).__name__, text))
+
+
+__all__ = ["ClientControl"]

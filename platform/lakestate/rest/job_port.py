@@ -1,0 +1,164 @@
+"""What the server asks of a running job: a port, and the records that pass through it."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from state_engine.checkpoint.statistics import CheckpointStatistics
+
+JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
+SavepointKind = Literal["native", "canonical"]
+
+NO_END = -1
+"""The end of a job that runs, in ms; Flink's."""
+
+
+class Operator(NamedTuple):
+    """An operator in the newest epoch of its job: what it read and wrote there, and the state that it has."""
+
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    upstream: tuple[str, ...]
+    records_in: int
+    records_out: int
+    state_rows: int
+    keys: int
+    watermark_ms: int | None
+
+
+class JobView(NamedTuple):
+    """A job at one moment. Times are ms since the Unix epoch, `end_ms` is -1 while it runs.
+
+    `epochs`, `records` (that sources gave) and `epoch_seconds` are sums since this process started the job.
+    """
+
+    job_id: str
+    name: str
+    state: JobStatus
+    start_ms: int
+    end_ms: int
+    now_ms: int
+    changed_ms: int
+    since_ms: dict[JobStatus, int]
+    incarnation: str
+    generation: int
+    epoch: int
+    epochs: int
+    records: int
+    epoch_seconds: float
+    operators: tuple[Operator, ...]
+
+
+class JobFailure(NamedTuple):
+    """What a job, or an attempt to stop it with a savepoint, failed with."""
+
+    at_ms: int
+    name: str
+    text: str
+
+
+class CheckpointSettings(NamedTuple):
+    """How a job's checkpoints are configured; times in ms."""
+
+    mode: Literal["exactly_once", "at_least_once"]
+    interval_ms: int | None
+    timeout_ms: int
+    min_pause_ms: int
+    max_concurrent: int
+    tolerable_failures: int
+    deleted_on_cancellation: bool
+
+
+class JobControl(Protocol):
+    """A job that runs in this process, or has just ended in it. All methods may be called from any thread."""
+
+    @property
+    def job_id(self) -> str:
+        """Flink's id of the job."""
+        ...
+
+    def view(self) -> JobView:
+        """Returns where the job stands."""
+        ...
+
+    def settings(self) -> CheckpointSettings:
+        """Returns how its checkpoints are configured."""
+        ...
+
+    def checkpoints(self) -> CheckpointStatistics:
+        """Returns the statistics of its checkpoints."""
+        ...
+
+    def failures(self) -> Sequence[JobFailure]:
+        """Returns what it failed with, newest first."""
+        ...
+
+    def location_of(self, place: str) -> str:
+        """Returns the address of a folder or file of the job, such as a savepoint's."""
+        ...
+
+    def trigger_checkpoint(self, *, full: bool) -> int:
+        """Takes a checkpoint and returns its id.
+
+        Raises:
+            LakestateError: It came to nothing, or the job has ended.
+        """
+        ...
+
+    def rescale(self, parallelism: int) -> int:
+        """Gives all operators another parallelism and returns the first epoch that has it.
+
+        Raises:
+            LakestateError: It cannot have it, or has ended.
+        """
+        ...
+
+    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
+        """Takes a savepoint and returns its location.
+
+        Raises:
+            LakestateError: It came to nothing.
+        """
+        ...
+
+    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
+        """Ends the job with a savepoint and returns its location. If the savepoint fails the job runs on.
+
+        Args:
+            kind: Of the savepoint.
+            directory: Where it is to lie.
+            drain: End the input first: the last watermark passes all operators.
+            cancel: The job then counts as cancelled, and not as finished.
+
+        Raises:
+            LakestateError: There is no savepoint; the job runs on, or has ended before.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Asks the job to end after the epoch at hand, and does not wait.
+
+        Raises:
+            LakestateError: It has ended.
+        """
+        ...
+
+    def dispose(self, location: str) -> bool:
+        """Removes the savepoint of a location; returns whether it is one of this job's.
+
+        Raises:
+            LakestateError: It is, and cannot be removed.
+        """
+        ...
+
+
+__all__ = [
+    "NO_END",
+    "CheckpointSettings",
+    "JobControl",
+    "JobFailure",
+    "JobStatus",
+    "JobView",
+    "Operator",
+    "SavepointKind",
+]

@@ -1,0 +1,97 @@
+"""Figures of the jobs for Prometheus, made anew at each look."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from lakestate.rest.calls import Call, Text
+from lakestate.rest.job_port import JobControl, JobView
+from state_engine.checkpoint.statistics import CheckpointStatistics
+
+_OF_OPERATOR = ("job", "operator")
+
+
+class JobCollector(Collector):
+    """Gives the figures of some jobs.
+
+    Args:
+        jobs: What is asked at each look.
+    """
+
+    def __init__(self, jobs: Iterable[JobControl]) -> None:
+        self._jobs = jobs
+
+    def collect(self) -> Iterator[Metric]:
+        jobs = [(job.view(), job.checkpoints()) for job in self._jobs]
+        views = [view for view, _ in jobs]
+        yield from _of_jobs(views)
+        yield from _of_operators(views)
+        yield from _of_checkpoints([(view.name, statistics) for view, statistics in jobs])
+
+
+def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
+    running = GaugeMetricFamily("lakestate_job_running", "1 while the job runs.", labels=("job", "state"))
+    generation = GaugeMetricFamily("lakestate_generation", "Line of epochs that the job is on.", labels=("job",))
+    epoch = GaugeMetricFamily("lakestate_epoch", "Newest sealed epoch.", labels=("job",))
+    epochs = CounterMetricFamily("lakestate_epochs", "Epochs sealed by this process.", labels=("job",))
+    seconds = CounterMetricFamily("lakestate_epoch_seconds", "Time that these took.", labels=("job",))
+    records = CounterMetricFamily("lakestate_records", "Records that they read from sources.", labels=("job",))
+    for view in views:
+        running.add_metric((view.name, view.state), float(view.end_ms < 0))
+        generation.add_metric((view.name,), view.generation)
+        epoch.add_metric((view.name,), view.epoch)
+        epochs.add_metric((view.name,), view.epochs)
+        seconds.add_metric((view.name,), view.epoch_seconds)
+        records.add_metric((view.name,), view.records)
+    yield from (running, generation, epoch, epochs, seconds, records)
+
+
+def _of_operators(views: list[JobView]) -> Iterator[Metric]:
+    subtasks = GaugeMetricFamily("lakestate_operator_parallelism", "Subtasks.", labels=_OF_OPERATOR)
+    rows = GaugeMetricFamily("lakestate_state_rows", "Entries of state, as of the epoch before.", labels=_OF_OPERATOR)
+    keys = GaugeMetricFamily("lakestate_state_keys", "Keys that have state.", labels=_OF_OPERATOR)
+    lag = GaugeMetricFamily(
+        "lakestate_watermark_lag_seconds", "Time between the watermark and now, with event time.", labels=_OF_OPERATOR
+    )
+    for view in views:
+        for operator in view.operators:
+            labels = (view.name, operator.uid)
+            subtasks.add_metric(labels, operator.parallelism)
+            rows.add_metric(labels, operator.state_rows)
+            keys.add_metric(labels, operator.keys)
+            if operator.watermark_ms is not None:
+                lag.add_metric(labels, (view.now_ms - operator.watermark_ms) / 1000)
+    yield from (subtasks, rows, keys, lag)
+
+
+def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Metric]:
+    ended = CounterMetricFamily("lakestate_checkpoints", "Checkpoints since the first start.", labels=("job", "status"))
+    under_way = GaugeMetricFamily("lakestate_checkpoints_in_progress", "Checkpoints under way.", labels=("job",))
+    newest = GaugeMetricFamily("lakestate_checkpoint_id", "Newest completed checkpoint.", labels=("job",))
+    duration = GaugeMetricFamily("lakestate_checkpoint_duration_seconds", "Time that it took.", labels=("job",))
+    written = GaugeMetricFamily("lakestate_checkpoint_bytes", "Bytes that it wrote.", labels=("job",))
+    state = GaugeMetricFamily("lakestate_state_bytes", "Bytes of the state that it stands for.", labels=("job",))
+    for name, known in jobs:
+        ended.add_metric((name, "completed"), known.counts.completed)
+        ended.add_metric((name, "failed"), known.counts.failed)
+        under_way.add_metric((name,), known.counts.in_progress)
+        row = known.latest.completed
+        if row is not None:
+            newest.add_metric((name,), row.checkpoint_id or 0)
+            duration.add_metric((name,), row.duration_ms / 1000)
+            written.add_metric((name,), row.bytes)
+            state.add_metric((name,), row.state_bytes)
+    yield from (ended, under_way, newest, duration, written, state)
+
+
+def metrics(call: Call) -> Text:
+    """Gives the figures of all jobs in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(JobCollector(call.cluster.jobs.values()))
+    return Text(generate_latest(registry), CONTENT_TYPE_LATEST)
+
+
+__all__ = ["JobCollector", "metrics"]

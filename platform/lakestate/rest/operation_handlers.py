@@ -1,0 +1,160 @@
+"""Handlers that change something: checkpoints, savepoints, the end of a job."""
+
+import traceback
+from collections.abc import Callable
+
+from lakestate.rest import bodies
+from lakestate.rest.calls import Call, RefusedError, check_id
+from lakestate.rest.end_requests import JobEndedError
+from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
+from lakestate.rest.job_port import JobControl, SavepointKind
+from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
+from state_engine.errors import LakestateError
+
+FLINK_EXCEPTION = "org.apache.flink.util.FlinkException"
+JOB_NOT_FOUND = "org.apache.flink.runtime.messages.FlinkJobNotFoundException"
+
+
+class UnknownJobError(LakestateError):
+    """No job of this process has the id."""
+
+
+def trigger_savepoint(call: Call) -> bodies.Triggered:
+    """Takes a savepoint; with `cancel-job` the job is cancelled as soon as there is one."""
+    body: bodies.SavepointTrigger = call.body
+    kind = _kind(body.format_type)
+
+    def run(job: JobControl) -> str:
+        if body.cancel_job:
+            return job.stop(kind, body.target_directory, drain=False, cancel=True)
+        return job.trigger_savepoint(kind, body.target_directory)
+
+    return _begin(call, "savepoint", body.trigger_id, run)
+
+
+def stop(call: Call) -> bodies.Triggered:
+    """Ends the job with a savepoint."""
+    body: bodies.StopWithSavepoint = call.body
+    kind, drain = _kind(body.format_type), bool(body.drain)
+    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(kind, body.target_directory, drain=drain))
+
+
+def trigger_checkpoint(call: Call) -> bodies.Triggered:
+    """Takes a checkpoint; `FULL` folds the state from scratch."""
+    body: bodies.CheckpointTrigger = call.body
+    full = body.checkpoint_type == "FULL"
+    return _begin(call, "checkpoint", body.trigger_id, lambda job: job.trigger_checkpoint(full=full))
+
+
+def dispose_savepoint(call: Call) -> bodies.Triggered:
+    """Removes a savepoint of one of the jobs, by the location that it was reported with."""
+    body: bodies.SavepointDisposal = call.body
+
+    def run() -> None:
+        if not any(job.dispose(body.savepoint_path) for job in call.cluster.jobs.values()):
+            raise RefusedError(404, f"No job of this process has a savepoint {body.savepoint_path}.")
+
+    key = call.cluster.operations.begin("savepoint-disposal", "", _given(body.trigger_id), run)
+    return bodies.Triggered(request_id=key.trigger_id)
+
+
+def cancel(call: Call) -> bodies.Empty:
+    """Ends the job after the epoch at hand, without a savepoint."""
+    mode = call.query.get("mode", "cancel").lower()
+    if mode != "cancel":
+        raise RefusedError(400, f"The termination mode {mode[:64]!r} is not supported; stop with a savepoint instead.")
+    try:
+        call.job.cancel()
+    except JobEndedError as error:
+        raise RefusedError(409, str(error)) from error
+    return bodies.Empty()
+
+
+def savepoint_result(call: Call) -> bodies.SavepointResult:
+    """Tells how a savepoint, or an end with one, went."""
+    outcome = _look(call, "savepoint", call.path["jobid"])
+    if outcome is None:
+        return bodies.SavepointResult(status=_RUNNING, operation=None)
+    if outcome.error is not None:
+        return bodies.SavepointResult(status=_ENDED, operation=bodies.SavepointInfo(failure_cause=cause(outcome.error)))
+    return bodies.SavepointResult(status=_ENDED, operation=bodies.SavepointInfo(location=str(outcome.result)))
+
+
+def checkpoint_result(call: Call) -> bodies.CheckpointResult:
+    """Tells how a checkpoint went."""
+    outcome = _look(call, "checkpoint", call.path["jobid"])
+    if outcome is None:
+        return bodies.CheckpointResult(status=_RUNNING, operation=None)
+    if outcome.error is not None:
+        info = bodies.CheckpointInfo(failure_cause=cause(outcome.error))
+        return bodies.CheckpointResult(status=_ENDED, operation=info)
+    assert isinstance(outcome.result, int)
+    return bodies.CheckpointResult(status=_ENDED, operation=bodies.CheckpointInfo(checkpoint_id=outcome.result))
+
+
+def disposal_result(call: Call) -> bodies.PlainResult:
+    """Tells how the removal of a savepoint went."""
+    return _plain(_look(call, "savepoint-disposal", ""))
+
+
+def rescale(call: Call) -> bodies.Triggered:
+    """Gives all operators another `parallelism` with the next epoch; nothing is restarted."""
+    given = call.query.get("parallelism", "")
+    if not (given.isascii() and given.isdecimal() and len(given) < 6):
+        raise RefusedError(400, f"The query parameter parallelism is {given[:64]!r}, and no number.")
+    return _begin(call, "rescaling", None, lambda job: job.rescale(int(given)))
+
+
+def rescaling_result(call: Call) -> bodies.PlainResult:
+    """Tells how a rescale went."""
+    return _plain(_look(call, "rescaling", call.path["jobid"]))
+
+
+def _plain(outcome: Outcome | None) -> bodies.PlainResult:
+    if outcome is None:
+        return bodies.PlainResult(status=_RUNNING, operation=None)
+    failure = cause(outcome.error) if outcome.error is not None else None
+    return bodies.PlainResult(status=_ENDED, operation=bodies.PlainInfo(failure_cause=failure))
+
+
+_RUNNING = bodies.QueueStatus(id="IN_PROGRESS")
+_ENDED = bodies.QueueStatus(id="COMPLETED")
+
+
+def _begin(call: Call, kind: Kind, trigger_id: str | None, run: Callable[[JobControl], str | int]) -> bodies.Triggered:
+    """Starts an operation on the job of the path. As in Flink it fails itself if there is no such job."""
+    job_id, jobs = check_id("jobid", call.path["jobid"]), call.cluster.jobs
+
+    def run_on_job() -> str | int:
+        if job_id not in jobs:
+            raise UnknownJobError(f"Could not find Flink job ({job_id})")
+        return run(jobs[job_id])
+
+    key = call.cluster.operations.begin(kind, job_id, _given(trigger_id), run_on_job)
+    return bodies.Triggered(request_id=key.trigger_id)
+
+
+def _given(trigger_id: str | None) -> str | None:
+    return check_id("triggerId", trigger_id) if trigger_id is not None else None
+
+
+def _kind(format_type: bodies.FormatType | None) -> SavepointKind:
+    return "native" if format_type == "NATIVE" else "canonical"
+
+
+def _look(call: Call, kind: Kind, job_id: str) -> Outcome | None:
+    key = Key(kind, job_id, check_id("triggerid", call.path["triggerid"]))
+    try:
+        return call.cluster.operations.registry.look(key)
+    except UnknownOperationError as error:
+        raise RefusedError(404, str(error)) from error
+
+
+def cause(error: BaseException) -> bodies.FailureCause:
+    """Returns a failure in Flink's shape."""
+    name = JOB_NOT_FOUND if isinstance(error, UnknownJobError) else FLINK_EXCEPTION
+    text = f"{type(error).__name__}: {error}" if isinstance(error, LakestateError) else str(error)
+    stack = f"{name}: {text}\n{''.join(traceback.format_tb(error.__traceback__))}"[:MAX_TEXT]
+    return bodies.FailureCause(
+        class_name=name, stack_trace=stack, serialized_throwable=serialized_throwable(name, text, stack)
+    )

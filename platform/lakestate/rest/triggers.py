@@ -1,0 +1,154 @@
+"""Asynchronous operations by their trigger ids, as Flink's `AbstractAsynchronousOperationHandlers` keeps them. Pure."""
+
+import threading
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from state_engine.errors import LakestateError
+
+Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling"]
+
+KEPT_MS = 300_000
+"""How long the end of an operation can be asked for; Flink's `rest.async.store-duration`."""
+MAX_RUNNING = 100
+"""So many operations may be under way."""
+
+
+class UnknownOperationError(LakestateError):
+    """There is no such operation, or it ended long ago."""
+
+
+class TooManyOperationsError(LakestateError):
+    """Too many operations are under way."""
+
+
+class Key(NamedTuple):
+    """What an operation is asked for by. `job_id` is empty for one that is of no job."""
+
+    kind: Kind
+    job_id: str
+    trigger_id: str
+
+
+class Outcome(NamedTuple):
+    """How an operation ended: with a result, or with an error."""
+
+    result: str | int | None = None
+    error: BaseException | None = None
+
+
+class _Entry:
+    """One operation; an end that nobody has asked for yet is unread."""
+
+    def __init__(self) -> None:
+        self.outcome: Outcome | None = None
+        self.ended_ms = 0
+        self.read = False
+
+
+class TriggerRegistry:
+    """Begins operations, remembers how they ended, and says so to whoever asks. Safe for threads.
+
+    Args:
+        new_id: Gives new trigger ids of 32 hexadecimal digits.
+        now_ms: The present.
+        kept_ms: How long an end is remembered.
+        max_running: How many operations may be under way.
+    """
+
+    def __init__(
+        self,
+        new_id: Callable[[], str],
+        now_ms: Callable[[], int],
+        *,
+        kept_ms: int = KEPT_MS,
+        max_running: int = MAX_RUNNING,
+    ) -> None:
+        self._new_id = new_id
+        self._now_ms = now_ms
+        self._kept_ms = kept_ms
+        self._max_running = max_running
+        self._lock = threading.Lock()
+        self._entries: dict[Key, _Entry] = {}
+
+    def begin(self, kind: Kind, job_id: str, trigger_id: str | None = None) -> tuple[Key, bool]:
+        """Registers an operation.
+
+        Args:
+            kind: Of the operation.
+            job_id: Of the job, or empty.
+            trigger_id: The caller's own id. A second request with it begins nothing.
+
+        Returns:
+            The key, and whether the operation is new, so that it has to be started.
+
+        Raises:
+            TooManyOperationsError: Too many are under way.
+        """
+        with self._lock:
+            self._forget()
+            key = Key(kind, job_id, trigger_id or self._new_id())
+            if key in self._entries:
+                return key, False
+            if self._running() >= self._max_running:
+                raise TooManyOperationsError(
+                    f"{self._max_running} operations are under way.", action="Wait for some of them to end."
+                )
+            self._entries[key] = _Entry()
+            return key, True
+
+    def end(self, key: Key, outcome: Outcome) -> None:
+        """Takes down how an operation ended."""
+        with self._lock:
+            entry = self._entries[key]
+            entry.outcome, entry.ended_ms = outcome, self._now_ms()
+
+    def look(self, key: Key) -> Outcome | None:
+        """Returns how an operation ended; null while it is under way.
+
+        Raises:
+            UnknownOperationError: There is none of this key.
+        """
+        with self._lock:
+            self._forget()
+            entry = self._entries.get(key)
+            if entry is None:
+                raise UnknownOperationError(
+                    f"Operation not found under key: (triggerId={key.trigger_id}, jobId={key.job_id}).",
+                    action=f"Ends are remembered for {self._kept_ms // 1000} s; check the ids.",
+                )
+            entry.read = entry.read or entry.outcome is not None
+            return entry.outcome
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        with self._lock:
+            return self._running()
+
+    @property
+    def unread(self) -> int:
+        """How many are under way, or ended without anybody having been told."""
+        with self._lock:
+            return sum(not entry.read for entry in self._entries.values())
+
+    def _running(self) -> int:
+        return sum(entry.outcome is None for entry in self._entries.values())
+
+    def _forget(self) -> None:
+        horizon = self._now_ms() - self._kept_ms
+        old = [key for key, entry in self._entries.items() if entry.outcome is not None and entry.ended_ms < horizon]
+        for key in old:
+            del self._entries[key]
+
+
+__all__ = [
+    "KEPT_MS",
+    "MAX_RUNNING",
+    "Key",
+    "Kind",
+    "Outcome",
+    "TooManyOperationsError",
+    "TriggerRegistry",
+    "UnknownOperationError",
+]

@@ -1,0 +1,128 @@
+"""A job without an engine, for handlers: operations wait until they are let go, and do as they are told."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from lakestate.rest.app import make_app
+from lakestate.rest.calls import Cluster
+from lakestate.rest.guard import Guard
+from lakestate.rest.ids import job_id
+from lakestate.rest.job_port import (
+    CheckpointSettings,
+    JobFailure,
+    JobStatus,
+    JobView,
+    Operator,
+    SavepointKind,
+)
+from lakestate.rest.operations import Operations
+from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
+from state_engine.checkpoint.table import CheckpointRow
+
+NOW = 1_700_000_060_000
+START = 1_700_000_000_000
+
+
+class FakeJob:
+    """Takes down what it is asked, answers with `answer` or raises `error`, not before `let_go` is set."""
+
+    def __init__(self, name: str = "orders") -> None:
+        self.name = name
+        self.state: JobStatus = "RUNNING"
+        self.asked: list[tuple[Any, ...]] = []
+        self.answer: Any = "file:/root/orders/_savepoints/sp-1"
+        self.error: Exception | None = None
+        self.let_go = threading.Event()
+        self.let_go.set()
+        self.rows: list[CheckpointRow] = []
+        self.problems: list[JobFailure] = []
+
+    @property
+    def job_id(self) -> str:
+        return job_id(self.name)
+
+    def view(self) -> JobView:
+        ended = self.state in ("FAILED", "CANCELED", "FINISHED")
+        return JobView(
+            job_id=self.job_id,
+            name=self.name,
+            state=self.state,
+            start_ms=START,
+            end_ms=NOW if ended else -1,
+            now_ms=NOW,
+            changed_ms=START,
+            since_ms={"RUNNING": START},
+            incarnation="abc",
+            generation=2,
+            epoch=17,
+            epochs=7,
+            records=700,
+            epoch_seconds=3.5,
+            operators=(
+                Operator("count", 2, 128, (), 100, 90, 40, 23, NOW - 2_000),
+                Operator("total", 3, 128, ("count",), 90, 10, 5, 5, None),
+            ),
+        )
+
+    def settings(self) -> CheckpointSettings:
+        return CheckpointSettings("exactly_once", None, 600_000, 0, 1, 0, False)
+
+    def checkpoints(self) -> CheckpointStatistics:
+        return statistics_of(self.rows)
+
+    def failures(self) -> Sequence[JobFailure]:
+        return self.problems
+
+    def location_of(self, place: str) -> str:
+        return f"file:/root/{self.name}/{place}"
+
+    def _operation(self, *asked: Any) -> Any:
+        self.asked.append(asked)
+        assert self.let_go.wait(10)
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    def trigger_checkpoint(self, *, full: bool) -> int:
+        return int(self._operation("checkpoint", full))
+
+    def rescale(self, parallelism: int) -> int:
+        return int(self._operation("rescale", parallelism))
+
+    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
+        return str(self._operation("savepoint", kind, directory))
+
+    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
+        location = str(self._operation("cancel" if cancel else "stop", kind, directory, drain))
+        self.state = "CANCELED" if cancel else "FINISHED"
+        return location
+
+    def cancel(self) -> None:
+        self._operation("cancel")
+        self.state = "CANCELED"
+
+    def dispose(self, location: str) -> bool:
+        return location == self._operation("dispose", location)
+
+
+@contextmanager
+def client_of(*jobs: FakeJob, token: str | None = None, host: str = "127.0.0.1") -> Iterator[TestClient]:
+    """A client of an application with these jobs; no socket is opened."""
+    operations = Operations(lambda: NOW)
+    cluster = Cluster({job.job_id: job for job in jobs}, operations, lambda: NOW)
+    with TestClient(make_app(cluster, Guard(host, token)), base_url="http://localhost:8081") as client:
+        yield client
+
+
+def result_of(client: TestClient, path: str, request_id: str) -> dict[str, Any]:
+    """Asks until the operation has ended."""
+    for _ in range(1000):
+        answer = client.get(f"{path}/{request_id}").json()
+        if answer["status"]["id"] == "COMPLETED":
+            return dict(answer)
+        threading.Event().wait(0.005)
+    raise AssertionError("it has not ended")

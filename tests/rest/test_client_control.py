@@ -1,0 +1,258 @@
+"""The port of a job over a client that has no engine behind it, and savepoints of a real log."""
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakestate.rest.client_control import ClientControl
+from lakestate.rest.end_requests import JobEndedError
+from lakestate.rest.ids import job_id
+from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from state_engine.errors import EpochError, SavepointError
+from state_engine.savepoint import list_savepoints
+from state_engine.spark.progress import EpochHistory, EpochSummary
+from state_engine.testing.sample_jobs import random_changes, sample_job
+
+
+class Client:
+    """Stands for a running job; `stop` does what the real one's does, in the same order."""
+
+    def __init__(self, log: Any) -> None:
+        self.log = log
+        self.head = log.head
+        self.state = "RUNNING"
+        self.history = EpochHistory(10)
+        self.epochs_after = self.history.after
+        self.checkpoints_under_way: tuple[Any, ...] = ()
+        self.drain_error: Exception | None = None
+        self.stops: list[bool] = []
+
+    def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
+        if before is not None:
+            before()
+        self.stops.append(drain)
+        self.state = "CANCELED"
+        if self.drain_error is not None:
+            raise self.drain_error
+        if drain:
+            self.seal()
+
+    def seal(self, records: int = 10) -> None:
+        self.head = self.log.epoch(random_changes(random.Random(1)))
+        self.history.append(EpochSummary(self.head.manifest.epoch, "epoch", records, 0.5))
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    log = sample_job(str(tmp_path))
+    log.epoch(random_changes(random.Random(0)))
+    return Client(log)
+
+
+def control_of(client: Client, config: CheckpointConfig | None = None) -> ClientControl:
+    nodes = [SimpleNamespace(uid="aircraft", upstream=[]), SimpleNamespace(uid="carrier", upstream=[])]
+    nodes[1].upstream = [(nodes[0], 0)]
+    job = SimpleNamespace(
+        root=client.log.root, name="flights", operators=nodes, checkpoint_config=config or CheckpointConfig()
+    )
+    return ClientControl(job, client, lambda: 1_700_000_000_000)
+
+
+class Asking:
+    """Asks on a thread of its own, as a request does, while the test is the thread that the job belongs to."""
+
+    def __init__(self, ask: Callable[[], str]) -> None:
+        self.result: str | None = None
+        self.error: Exception | None = None
+        self._ask = ask
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._ask()
+        except Exception as error:
+            self.error = error
+
+    def served_by(self, control: ClientControl) -> bool:
+        """Serves until the answer is there; returns whether the job has ended by it."""
+        ended = False
+        while self._thread.is_alive():
+            ended = control.serve() or ended
+            self._thread.join(0.001)
+        return ended
+
+
+def epochs_of(client: Client) -> dict[str, int]:
+    return {pin.label or "asked": pin.epoch for pin in list_savepoints(client.log.root, "flights")}
+
+
+def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
+    control = control_of(client)
+    assert (control.view().epochs, control.view().records) == (0, 0)
+    client.seal(10)
+    client.seal(20)
+    view = control.view()
+    assert (view.epochs, view.records, view.epoch_seconds) == (2, 30, 1.0)
+    assert (view.epoch, view.generation) == (client.head.manifest.epoch, 1)
+    assert (view.job_id, view.state, view.end_ms) == (job_id("flights"), "RUNNING", -1)
+    assert [(op.uid, op.upstream, op.parallelism) for op in view.operators] == [
+        ("aircraft", (), 2),
+        ("carrier", ("aircraft",), 2),
+    ]
+
+
+def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path) -> None:
+    location = control_of(client).trigger_savepoint("native", None)
+    pin = list_savepoints(client.log.root, "flights")[0]
+    assert location == f"file:{tmp_path}/flights/_savepoints/{pin.savepoint_id}"
+    assert pin.trigger == "rest"
+
+
+def test_a_native_savepoint_elsewhere_is_refused(client: Client) -> None:
+    with pytest.raises(SavepointError, match="file:///elsewhere"):
+        control_of(client).trigger_savepoint("native", "file:///elsewhere")
+    assert epochs_of(client) == {}
+
+
+def test_a_stop_pins_the_epoch_that_the_job_ends_with(client: Client) -> None:
+    control = control_of(client)
+    client.seal()
+    asking = Asking(lambda: control.stop("native", None, drain=False))
+    assert asking.served_by(control)
+    assert asking.error is None
+    assert asking.result is not None
+    assert client.stops == [False]
+    assert epochs_of(client) == {"asked": client.head.manifest.epoch}
+    assert control.view().state == "FINISHED"
+    assert control.view().end_ms == 1_700_000_000_000
+
+
+def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
+    control = control_of(client)
+    asking = Asking(lambda: control.stop("native", None, drain=False, cancel=True))
+    assert asking.served_by(control)
+    assert control.view().state == "CANCELED"
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> None:
+    control = control_of(client)
+    asking = Asking(lambda: control.stop("native", "file:///elsewhere", drain=drain))
+    assert not asking.served_by(control)
+    assert isinstance(asking.error, SavepointError)
+    assert client.stops == []
+    assert control.view().state == "RUNNING"
+    assert [failure.name for failure in control.failures()] == ["SavepointError"]
+    again = Asking(lambda: control.stop("native", None, drain=drain))
+    assert again.served_by(control)
+    assert again.result is not None
+
+
+def test_a_drain_leaves_a_savepoint_in_front_of_it_and_one_behind(client: Client) -> None:
+    control = control_of(client)
+    before = client.head.manifest.epoch
+    asking = Asking(lambda: control.stop("native", None, drain=True))
+    assert asking.served_by(control)
+    assert client.stops == [True]
+    assert epochs_of(client) == {"before drain": before, "asked": before + 1}
+    assert asking.result is not None
+    newest = max(list_savepoints(client.log.root, "flights"), key=lambda pin: pin.epoch)
+    assert asking.result.endswith(newest.savepoint_id)
+
+
+def test_a_drain_that_fails_is_the_end_and_told(client: Client) -> None:
+    control = control_of(client)
+    client.drain_error = EpochError("A timer failed.")
+    asking = Asking(lambda: control.stop("native", None, drain=True))
+    assert asking.served_by(control)
+    assert isinstance(asking.error, EpochError)
+    assert control.view().state == "FAILED"
+    assert [failure.text for failure in control.failures()] == ["A timer failed."]
+
+
+def test_a_cancelled_job_is_cancelling_until_its_process_has_let_go(client: Client) -> None:
+    control = control_of(client)
+    control.cancel()
+    assert control.view().state == "RUNNING", "nobody has served it yet"
+    seen = []
+    stop = client.stop
+
+    def watched(**options: Any) -> None:
+        stop(**options)
+        seen.append(control.view().state)
+
+    client.stop = watched  # type: ignore[method-assign]
+    assert control.serve()
+    assert seen == ["CANCELLING"], "Spark's query has ended, and the process has not let go"
+    assert control.view().state == "CANCELED"
+
+
+@pytest.mark.parametrize(
+    ("client_state", "until_then", "in_the_end"),
+    [("FINISHED", "RUNNING", "FINISHED"), ("CANCELED", "CANCELLING", "CANCELED"), ("FAILED", "FAILING", "FAILED")],
+)
+def test_no_state_says_that_a_job_has_ended_before_its_process_says_so(
+    client: Client, client_state: str, until_then: str, in_the_end: str
+) -> None:
+    control = control_of(client)
+    client.state = client_state
+    assert control.view().state == until_then
+    control.ended(EpochError("It broke.") if client_state == "FAILED" else None)
+    assert control.view().state == in_the_end
+
+
+def test_nothing_ends_a_job_that_has_ended(client: Client) -> None:
+    control = control_of(client)
+    control.cancel()
+    client.state = "FAILED"
+    assert not control.serve(), "its failure is told by whoever awaits it"
+    control.ended(EpochError("It broke."))
+    with pytest.raises(JobEndedError):
+        control.cancel()
+    with pytest.raises(JobEndedError):
+        control.stop("native", None, drain=False)
+
+
+def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> None:
+    control = control_of(client)
+    first = control._ends.ask("CANCELED")
+    second = control._ends.ask("FINISHED", "native")
+    assert control.serve()
+    assert first.result(0) is None
+    with pytest.raises(JobEndedError):
+        second.result(0)
+    assert epochs_of(client) == {}
+
+
+def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
+    control = control_of(client)
+    location = control.trigger_savepoint("native", None)
+    path = location.removeprefix("file:")
+    for spelt in (location, path, f"file://{path}", f"{path}/"):
+        assert control._savepoints.find(spelt) == path.rpartition("/")[2]
+    for other in (path.rpartition("/")[2], f"{path}/../x", f"{path}x", ""):
+        assert control._savepoints.find(other) is None
+        assert not control.dispose(other)
+
+
+def test_statistics_come_from_the_store(client: Client) -> None:
+    control = control_of(client)
+    control.trigger_savepoint("native", None)
+    latest = control.checkpoints().latest.savepoint
+    assert latest is not None
+    assert latest.epoch == client.head.manifest.epoch
+
+
+def test_settings_are_those_of_the_job(client: Client) -> None:
+    assert control_of(client).settings().interval_ms is None
+    config = CheckpointConfig().set_checkpoint_interval(500).set_min_pause_between_checkpoints(7)
+    config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE).set_checkpoint_timeout(900)
+    config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
+    config.set_max_concurrent_checkpoints(3).set_tolerable_checkpoint_failure_number(4)
+    assert control_of(client, config).settings() == ("at_least_once", 500, 900, 7, 3, 4, True)

@@ -1,0 +1,200 @@
+"""What the server tells of jobs and checkpoints, with Flink's names."""
+
+from typing import Any
+
+import pytest
+from fake_job import NOW, START, FakeJob, client_of
+
+from lakestate.rest.ids import job_id
+from lakestate.rest.job_port import JobFailure, JobStatus
+from state_engine.checkpoint.table import CheckpointKind, CheckpointRow, CheckpointStatus
+
+# The fields that Flink 2.3 sends; its command line fails where one of them is missing.
+SUMMARY = [
+    *("jid", "name", "jobType", "schedulerType", "start-time", "end-time", "duration", "state", "last-modification"),
+    *("tasks", "pending-operators"),
+]
+TASKS = {
+    *("total", "created", "scheduled", "deploying", "running", "finished", "canceling", "canceled", "failed"),
+    *("reconciling", "initializing"),
+}
+SPREAD = ["min", "max", "avg", "p50", "p90", "p95", "p99", "p999"]
+CONFIG = {
+    *("mode", "interval", "timeout", "min_pause", "max_concurrent", "externalization", "state_backend"),
+    *("checkpoint_storage", "unaligned_checkpoints", "tolerable_failed_checkpoints", "aligned_checkpoint_timeout"),
+    *("checkpoints_after_tasks_finish", "state_changelog_enabled", "changelog_periodic_materialization_interval"),
+    "changelog_storage",
+}
+
+
+def get(path: str, *jobs: FakeJob) -> Any:
+    with client_of(*jobs) as client:
+        answer = client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def row(
+    number: int, status: CheckpointStatus = "completed", kind: CheckpointKind = "checkpoint", **fields: Any
+) -> CheckpointRow:
+    return CheckpointRow(
+        id=f"sp-{number}" if kind == "savepoint" else str(number),
+        kind=kind,
+        checkpoint_id=None if kind == "savepoint" else number,
+        status=status,
+        generation=1,
+        epoch=10 * number,
+        manifest="",
+        triggered_at=START + number,
+        completed_at=START + number + 5,
+        duration_ms=5,
+        base_path="_epochs/g000001/bases/b.json" if status == "completed" else None,
+        **fields,
+    )
+
+
+def test_an_id_is_of_the_name_alone() -> None:
+    assert job_id("orders") == "b47e5f278b024151d3047ab9cc789b9d"
+    assert job_id("orders") != job_id("order")
+
+
+def test_the_list_has_every_field_that_flinks_command_line_wants() -> None:
+    jobs = get("/v1/jobs/overview", FakeJob("a"), FakeJob("b"))["jobs"]
+    assert [job["name"] for job in jobs] == ["a", "b"]
+    for job in jobs:
+        assert [*job] == SUMMARY
+        assert {*job["tasks"]} == TASKS
+        assert (job["tasks"]["total"], job["tasks"]["running"]) == (5, 5)
+        assert (job["start-time"], job["end-time"], job["duration"], job["state"]) == (
+            START,
+            -1,
+            NOW - START,
+            "RUNNING",
+        )
+
+
+@pytest.mark.parametrize(
+    ("state", "figure"), [("RUNNING", "jobs-running"), ("CANCELLING", "jobs-running"), ("FAILED", "jobs-failed")]
+)
+def test_the_overview_counts_jobs(state: JobStatus, figure: str) -> None:
+    job = FakeJob()
+    job.state = state
+    found = get("/overview", job)
+    assert {name: count for name, count in found.items() if name.startswith("jobs-") and count} == {figure: 1}
+    assert found["flink-version"] == "2.3.0"
+    assert get("/jobs", job) == {"jobs": [{"id": job.job_id, "status": state}]}
+    assert get(f"/jobs/{job.job_id}/status", job) == {"status": state}
+
+
+def test_the_config_names_the_api() -> None:
+    assert get("/v1/config")["flink-version"] == "2.3.0"
+
+
+def test_a_job_has_its_operators_and_their_edges() -> None:
+    job = FakeJob()
+    found = get(f"/jobs/{job.job_id}", job)
+    count, total = found["vertices"]
+    assert (count["name"], count["parallelism"], count["maxParallelism"], count["status"]) == (
+        "count",
+        2,
+        128,
+        "RUNNING",
+    )
+    assert count["metrics"]["read-records"] == 100
+    assert [node["id"] for node in found["plan"]["nodes"]] == [count["id"], total["id"]]
+    assert [edge["id"] for edge in found["plan"]["nodes"][1]["inputs"]] == [count["id"]]
+    assert found["timestamps"]["RUNNING"] == START
+    assert found["status-counts"]["RUNNING"] == 5
+    assert found["maxParallelism"] == 128
+
+
+def test_the_incarnation_says_who_holds_the_job() -> None:
+    job = FakeJob()
+    found = get(f"/jobs/{job.job_id}/incarnation", job)
+    assert (found["incarnation"], found["generation"], found["epoch"], found["state"]) == ("abc", 2, 17, "RUNNING")
+
+
+def test_failures_are_told() -> None:
+    job = FakeJob()
+    job.problems = [JobFailure(NOW, "SavepointError", "It broke.")]
+    assert get(f"/jobs/{job.job_id}/exceptions", job) == {
+        "exceptionHistory": {
+            "entries": [{"exceptionName": "SavepointError", "stacktrace": "It broke.", "timestamp": NOW}],
+            "truncated": False,
+        }
+    }
+
+
+def test_a_job_without_checkpoints_has_statistics_like_flinks() -> None:
+    job = FakeJob()
+    found = get(f"/jobs/{job.job_id}/checkpoints", job)
+    assert found["counts"] == {"restored": 0, "total": 0, "in_progress": 0, "completed": 0, "failed": 0}
+    assert [*found["summary"]["state_size"]] == SPREAD
+    assert found["summary"]["state_size"]["p99"] == "NaN"
+    assert found["latest"] == {"completed": None, "savepoint": None, "failed": None, "restored": None}
+    assert found["history"] == []
+
+
+def test_checkpoints_are_told_newest_first() -> None:
+    job = FakeJob()
+    job.rows = [
+        row(1, bytes=10, state_bytes=100),
+        row(2, kind="savepoint", state_bytes=100),
+        row(3, "failed", failure="No room."),
+        row(4, bytes=30, state_bytes=120),
+    ]
+    found = get(f"/jobs/{job.job_id}/checkpoints", job)
+    assert found["counts"]["total"] == 3
+    assert [(one["id"], one["status"]) for one in found["history"]] == [
+        (4, "COMPLETED"),
+        (3, "FAILED"),
+        (1, "COMPLETED"),
+    ]
+    completed, failed, savepoint = (found["latest"][kind] for kind in ("completed", "failed", "savepoint"))
+    assert completed["external_path"] == "file:/root/orders/_epochs/g000001/bases/b.json"
+    assert (completed["checkpointed_size"], completed["state_size"], completed["end_to_end_duration"]) == (30, 120, 5)
+    assert (failed["className"], failed["failure_message"]) == ("failed", "No room.")
+    assert "external_path" not in failed
+    assert (savepoint["id"], savepoint["is_savepoint"]) == (20, True)
+    assert savepoint["external_path"] == "file:/root/orders/_savepoints/sp-2"
+    assert found["summary"]["state_size"]["avg"] == 110
+    assert get(f"/jobs/{job.job_id}/checkpoints/details/3", job) == failed
+
+
+def test_the_settings_of_checkpoints_have_flinks_names() -> None:
+    job = FakeJob()
+    found = get(f"/jobs/{job.job_id}/checkpoints/config", job)
+    assert {*found} == CONFIG
+    assert found["interval"] == (1 << 63) - 1
+    assert found["externalization"] == {"enabled": True, "delete_on_cancellation": False}
+
+
+def test_metrics_are_prometheus_text() -> None:
+    job = FakeJob()
+    job.rows = [row(1, bytes=10, state_bytes=100), row(2, "failed")]
+    with client_of(job) as client:
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    figures = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    assert {name: float(figure) for name, figure in figures.items()} == {
+        'lakestate_job_running{job="orders",state="RUNNING"}': 1,
+        'lakestate_generation{job="orders"}': 2,
+        'lakestate_epoch{job="orders"}': 17,
+        'lakestate_epochs_total{job="orders"}': 7,
+        'lakestate_epoch_seconds_total{job="orders"}': 3.5,
+        'lakestate_records_total{job="orders"}': 700,
+        'lakestate_operator_parallelism{job="orders",operator="count"}': 2,
+        'lakestate_operator_parallelism{job="orders",operator="total"}': 3,
+        'lakestate_state_rows{job="orders",operator="count"}': 40,
+        'lakestate_state_rows{job="orders",operator="total"}': 5,
+        'lakestate_state_keys{job="orders",operator="count"}': 23,
+        'lakestate_state_keys{job="orders",operator="total"}': 5,
+        'lakestate_watermark_lag_seconds{job="orders",operator="count"}': 2,
+        'lakestate_checkpoints_total{job="orders",status="completed"}': 1,
+        'lakestate_checkpoints_total{job="orders",status="failed"}': 1,
+        'lakestate_checkpoints_in_progress{job="orders"}': 0,
+        'lakestate_checkpoint_id{job="orders"}': 1,
+        'lakestate_checkpoint_duration_seconds{job="orders"}': 0.005,
+        'lakestate_checkpoint_bytes{job="orders"}': 10,
+        'lakestate_state_bytes{job="orders"}': 100,
+    }

@@ -1,0 +1,55 @@
+"""The OpenAPI document and the page say what the route table says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from fake_job import client_of
+
+from lakestate.rest.routes import ROUTES
+
+PAGE = Path(__file__).parents[2] / "docs" / "rest.md"
+
+
+def test_the_document_has_every_route_and_nothing_else() -> None:
+    with client_of() as client:
+        found = client.get("/v1/openapi.json").json()
+    operations = {(method.upper(), path) for path, methods in found["paths"].items() for method in methods}
+    assert operations == {(route.method, route.path) for route in ROUTES}
+    assert found["openapi"] == "3.1.0"
+
+
+def test_every_reference_in_the_document_leads_somewhere() -> None:
+    with client_of() as client:
+        found = client.get("/openapi.json").json()
+    schemas = found["components"]["schemas"]
+    references = set(_references(found))
+    assert len(references) > 20
+    assert all(name.removeprefix("#/components/schemas/") in schemas for name in references)
+    ids = [operation["operationId"] for methods in found["paths"].values() for operation in methods.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_path_parameter_is_declared() -> None:
+    with client_of() as client:
+        found = client.get("/openapi.json").json()
+    for path, methods in found["paths"].items():
+        for operation in methods.values():
+            declared = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+            assert declared == set(re.findall(r"{(\w+)}", path))
+
+
+def test_the_page_lists_every_route_with_its_summary() -> None:
+    listed = re.findall(r"^\| `(GET|POST|PATCH) (/[^`]*)` \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed == [(route.method, route.path, route.summary) for route in ROUTES]
+
+
+def test_every_route_is_described_by_a_sentence() -> None:
+    assert all(route.summary.endswith(".") for route in ROUTES)
+
+
+def _references(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if "$ref" in node else []
+        return own + [found for value in node.values() for found in _references(value)]
+    return [found for value in node for found in _references(value)] if isinstance(node, list) else []
