@@ -119,8 +119,8 @@ class CheckpointConfig:
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> "CheckpointConfig":
         """Says whether output may leave before its epoch is sealed.
 
-        State is exactly once in both modes. With `AT_LEAST_ONCE` user sinks get an epoch's rows before it is sealed,
-        and get them again, under the same epoch number, when it has to run again.
+        State and Delta sinks are exactly once in both modes. With `AT_LEAST_ONCE` functions (`ForeachEpochSink`) get an
+        epoch's rows before it is sealed, and get them again, with the same `EpochId.behind`, if it is not.
         """
         self._mode = CheckpointingMode(checkpointing_mode)
         return self

@@ -203,7 +203,9 @@ class EpochDriver:
             with self._declining(mark):
                 acks = self._collect(plan, tasks)
                 self._crash.at(CrashPoint.E6_ACKS_HELD, plan.epoch)
-                self._seal(self._manifest(kind, plan, sources, acks, mark))
+                manifest = self._manifest(kind, plan, sources, acks, mark)
+                self._sinks.deliver(manifest)
+                self._seal(manifest)
             self._note_seal(acks, mark)
             try:
                 self._commit(mark)

@@ -163,6 +163,16 @@ class Sinks(Protocol):
         """
         ...
 
+    def deliver(self, manifest: Manifest) -> None:
+        """Gives an epoch's output to sinks that take it before the seal (`AT_LEAST_ONCE`); others do nothing.
+
+        The epoch may never be sealed, and its records then come again with another one.
+
+        Raises:
+            SinkError: A sink did not take it; the epoch is not sealed.
+        """
+        ...
+
     def commit(self, sealed: StoredManifest) -> None:
         """Commits what a sealed epoch staged; idempotent by (job, generation, epoch).
 

@@ -1,6 +1,6 @@
 """The `Sinks` port: E7 from the manifest, and the way back of a restore."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,9 +9,9 @@ from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
 from state_engine.errors import LakestateError, MissingFileError, NotFoundError, SinkError, SinkRewindError
-from state_engine.log.lineage import contains
+from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import OutputFile, SinkTable
+from state_engine.log.records import Manifest, OutputFile, SinkTable
 from state_engine.serialization.types import schema_of
 from state_engine.spark import rewind as history
 from state_engine.spark.graph import OperatorNode, SinkNode
@@ -31,6 +31,7 @@ class SinkCommits:
         storage: Where output for other sinks than Delta is staged.
         log: The job's log.
         crash: Is told when one sink has committed.
+        early: Whether functions get output before its epoch is sealed (`AT_LEAST_ONCE`).
     """
 
     def __init__(
@@ -40,11 +41,15 @@ class SinkCommits:
         storage: CheckpointStorage,
         log: ManifestLog,
         crash: Callable[[CrashPoint, int], None],
+        *,
+        early: bool = False,
     ) -> None:
         self._job = job
         self._storage = storage
         self._log = log
         self._crash = crash
+        self._early = early
+        self._delivered: tuple[int, int] | None = None
         self._sinks: list[tuple[SinkNode, pa.Schema]] = []
         for node in operators:
             for sink in node.sinks:
@@ -86,28 +91,61 @@ class SinkCommits:
         """Uid, path and columns of each Delta sink."""
         return [(node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)]
 
+    def deliver(self, manifest: Manifest) -> None:
+        if not self._early:
+            return
+        functions = [(node, schema) for node, schema in self._sinks if isinstance(node.sink, ForeachEpochSink)]
+        for _ in self._give(manifest, functions, "The epoch is not sealed; the next start runs its records again."):
+            pass
+        self._delivered = (manifest.generation, manifest.epoch)
+
     def commit(self, sealed: StoredManifest) -> None:
         manifest = sealed.manifest
+        delivered = self._delivered == (manifest.generation, manifest.epoch)
+        sinks = [s for s in self._sinks if not (delivered and isinstance(s[0].sink, ForeachEpochSink))]
+        action = "Mend the sink; the epoch is sealed and its output is committed again at the next start."
+        for _ in self._give(manifest, sinks, action):
+            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+
+    def _give(self, manifest: Manifest, sinks: Sequence[tuple[SinkNode, pa.Schema]], action: str) -> Iterator[str]:
+        """Gives an epoch's output to sink after sink; yields the uid of each that has taken it."""
         staged: dict[str, list[OutputFile]] = {}
         for operator in manifest.operators.values():
             for ack in operator.acks:
                 for file in ack.outputs:
                     staged.setdefault(file.output, []).append(file)
-        for node, schema in self._sinks:
+        for node, schema in sinks:
             files = staged.get(node.uid)
             if not files or not self._identity.stands(node.uid, manifest):
                 continue  # a sink that writes elsewhere now: S1 has refused it, or was told to keep output
             try:
-                self._commit_one(node, schema, EpochId(self._job, manifest.generation, manifest.epoch), files)
+                self._commit_one(node, schema, self._id(manifest), files)
             except LakestateError:
                 raise
             except Exception as error:
                 raise SinkError(
                     f"Sink {node.uid!r} of job {self._job!r} did not take epoch {manifest.epoch}: "
                     f"{type(error).__name__}: {error}.",
-                    action="Mend the sink; the epoch is sealed and its output is committed again at the next start.",
+                    action=action,
                 ) from error
-            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+            yield node.uid
+
+    def _id(self, manifest: Manifest) -> EpochId:
+        plain = EpochId(self._job, manifest.generation, manifest.epoch)
+        if not self._early:
+            return plain
+        attempts = [ack.attempt for operator in manifest.operators.values() for ack in operator.acks]
+        return plain._replace(behind=self._behind(manifest), attempt=attempts[0] if attempts else "")
+
+    def _behind(self, manifest: Manifest) -> int:
+        """The epoch in front that brought output, or might have: claims and the like lie between, as often as not."""
+        place = predecessor_of(manifest)
+        while place is not None and place.job == self._job:
+            before = self._log.read(place.generation, place.epoch).manifest
+            if before.kind in ("epoch", "idle"):
+                return before.epoch
+            place = predecessor_of(before)
+        return 0
 
     def _commit_one(self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile]) -> None:
         sink = node.sink
@@ -173,7 +211,7 @@ class SinkCommits:
         lineage, last = target.manifest.lineage, target.manifest.epoch
 
         def abandoned(epoch: EpochId) -> bool:
-            return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch[1:]))
+            return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch.place))
 
         for node, _ in self._sinks:
             if isinstance(node.sink, MemorySink) and not keep_output:

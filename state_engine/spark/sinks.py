@@ -12,11 +12,28 @@ from state_engine.storage.roots import local_path
 
 
 class EpochId(NamedTuple):
-    """Names an epoch for all time; what a sink of one's own needs to be idempotent."""
+    """Names an epoch for all time; what a sink of one's own needs to be idempotent.
+
+    Attributes:
+        job: Name of the job.
+        generation: Of the epoch.
+        epoch: Its number.
+        behind: With `AT_LEAST_ONCE` alone: the sealed epoch of records or timers in front of it. Output that comes
+            again has the same (generation, behind), and what came last under it counts: an epoch that was not sealed
+            runs again under another number, maybe with more or fewer records.
+        attempt: With `AT_LEAST_ONCE` alone: tells the tries apart.
+    """
 
     job: str
     generation: int
     epoch: int
+    behind: int | None = None
+    attempt: str = ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Generation and number."""
+        return self.generation, self.epoch
 
 
 class Sink:
@@ -43,7 +60,8 @@ class ForeachEpochSink(Sink):
 
     Args:
         function: Called with the epoch's id and an Arrow table. The same id may come again after a crash, with the
-            same rows: use it to be idempotent.
+            same rows: use it to be idempotent. With `CheckpointingMode.AT_LEAST_ONCE` it is called before the epoch is
+            sealed, and `EpochId.behind` is what stays the same.
     """
 
     function: Callable[[EpochId, pa.Table], None]
@@ -73,7 +91,7 @@ class MemorySink(Sink):
     def epochs(self) -> dict[EpochId, pa.Table]:
         """Rows by epoch, in the order of the epochs."""
         with self._lock:
-            return dict(sorted(self._all.get(self.name, {}).items(), key=lambda item: item[0][1:]))
+            return dict(sorted(self._all.get(self.name, {}).items(), key=lambda item: item[0].place))
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns all rows as dicts."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from state_engine.api.checkpoint_config import CheckpointingMode
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
@@ -64,7 +65,8 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
 
     log = ManifestLog(storage, job.name, open_job=open_job)
     crash = crash_from_environment()
-    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at)
+    early = job.checkpoint_config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, early=early)
     coordinator = CheckpointCoordinator(job.checkpoint_config)
     publisher = CheckpointPublisher(
         storage,

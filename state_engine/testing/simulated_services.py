@@ -27,6 +27,9 @@ class SimulatedSinks:
         self.prepared = True
         self.world.sinks_made += 1
 
+    def deliver(self, manifest: Manifest) -> None:
+        pass
+
     def commit(self, sealed: StoredManifest) -> None:
         assert self.prepared, "a sink got output before it was made"
         manifest, faults = sealed.manifest, self.crash.faults
