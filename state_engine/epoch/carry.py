@@ -144,7 +144,7 @@ def _still_rescaled(
         known = [(before[uid], declared[uid]) for uid in together if uid in before]
         numbers = {one.parallelism for one, _ in known}
         unchanged = all((one.rescaled_from or one.parallelism) == number for one, number in known)
-        if len(numbers) == 1 and unchanged and any(one.rescaled_from for one, _ in known):
+        if len(numbers) == 1 and unchanged:
             [number] = numbers
             if all(number <= plans[uid].max_parallelism for uid in together):
                 kept |= dict.fromkeys(together, number)

@@ -103,12 +103,17 @@ class JobClient:
 
     def _beat(self) -> None:
         self._look_after_checkpoints()
-        now = SystemClock().now_ms()
-        if self._driver.wants_rescale or self._driver.is_due(now) or self._started.coordinator.wants_epoch(now):
-            self.run_idle_epoch()
+        if self._wants_epoch():
+            with self._lock:  # an epoch that was at hand may have brought what it was wanted for
+                if self._wants_epoch():
+                    self.run_idle_epoch()
         elif self._listens and self._driver.has_notices():
             tasks = self._idle_tasks()
             self._record(lambda: self._driver.run_idle(tasks, barrier=False))
+
+    def _wants_epoch(self) -> bool:
+        now = SystemClock().now_ms()
+        return self._driver.wants_rescale or self._driver.is_due(now) or self._started.coordinator.wants_epoch(now)
 
     def _look_after_checkpoints(self) -> None:
         if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself

@@ -141,11 +141,17 @@ def test_two_before_one_epoch_are_both_done_where_they_agree() -> None:
 
 
 def test_whoever_waits_is_told_of_the_end_of_the_job() -> None:
-    driver = Simulation().start()
-    before = ask(driver, 4)
+    simulation = Simulation()
+    driver = simulation.start()
+    tasks = Watched(simulation, driver)
+    tasks.fails = True
+    tried = ask(driver, 4)
+    with pytest.raises(UserFunctionError):
+        driver.epochs.run_epoch(tasks, SourceState())
+    waiting = ask(driver, 5)
     driver.epochs.end_rescales()
-    after = ask(driver, 4)
-    assert before.ends == after.ends == [(None, "the job has ended")]
+    late = ask(driver, 6)
+    assert tried.ends == waiting.ends == late.ends == [(None, "the job has ended")]
 
 
 @pytest.mark.parametrize("point", [CrashPoint.E1_PLANNED, CrashPoint.E6_BEFORE_PUT])

@@ -279,10 +279,16 @@ def test_wrong_numbers_are_refused_and_change_nothing(spark: Any, tmp_path: Path
     assert len(client.epochs) == 1, "a rescale that was refused brought an epoch about"
     assert client.parallelism == {"count": 2}
     assert rescaled(client, 7) == {"count": 7}
+    with client._lock:  # as a batch would
+        future = client.rescale(6)
+        time.sleep(0.5)  # the heart waits for the lock by now
+        assert client.run_idle_epoch().manifest.epoch == future.result(0)
+    time.sleep(0.5)
+    assert len(client.epochs) == 3, "an epoch was sealed for what the one before had brought"
     client.stop()
     with pytest.raises(RescaleError, match="the job has ended"):
         client.rescale(3).result(0)
-    assert newest(root, "refusing").operators["count"].parallelism == 7
+    assert newest(root, "refusing").operators["count"].parallelism == 6
     source.add_many(1)
     client = with_epochs(started(count_job(source.stream(spark), root, "refusing", parallelism=3).start()), 1)
     assert client.parallelism == {"count": 3}, "the definition says something new"
