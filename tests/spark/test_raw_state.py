@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Input, Record, by_n, newest, run_all
+from support import Input, Record, by_n, newest, run_all, with_epochs
 
 from state_engine.api import (
     CheckpointedFunction,
@@ -125,6 +125,20 @@ def test_raw_state_goes_on_at_other_parallelisms_and_backends(spark: Any, tmp_pa
         everything(root, name, source)
         rows = read_state(str(root), name, UID, PARTITIONS).to_pylist()
         assert {row["namespace"] for row in rows} == {str(parallelism)}
+
+
+def test_raw_state_moves_with_a_running_job_that_is_rescaled(spark: Any, tmp_path: Path, started: Any) -> None:
+    """There and back: workers meet ranges that they have not served for some epochs."""
+    root, name, source = tmp_path / "root", "raw-moving", Input(tmp_path / "in").add_many(2)
+    client = started(counts_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
+    for parallelism in (4, 2, 1, 2):
+        with_epochs(client, len(source.files), of_input=True)
+        client.rescale(parallelism).result(60)
+        source.add_many(2)
+    with_epochs(client, len(source.files), of_input=True)
+    client.stop()
+    everything(root, name, source)
+    assert newest(root, name).operators[UID].parallelism == 2
 
 
 def test_only_key_groups_that_changed_are_written(spark: Any, tmp_path: Path) -> None:
