@@ -147,6 +147,10 @@ class SinkRewindError(RestoreError):
     """A sink cannot be taken back to the restored epoch, or is not there to be taken back."""
 
 
+class RestoreCancelledError(RestoreError):
+    """Whoever asked for the restore gave it up before it was sealed."""
+
+
 class StorageError(LakestateError):
     """Bytes could not be read or written."""
 

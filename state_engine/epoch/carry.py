@@ -37,6 +37,7 @@ def still(manifest: Manifest) -> Manifest:
         checkpoint_id=None,
         origin=None,
         successor=None,
+        restored=None,
     )
 
 

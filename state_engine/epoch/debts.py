@@ -9,14 +9,14 @@ from state_engine.log.manifest import StoredManifest
 def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
     """Returns the one epoch in the chain of `head` whose sink commit may be missing, or None.
 
-    Only the newest epoch with output can owe: no epoch is sealed before the one in front of it has paid. Claims and
-    closings have no output and may pile up behind it. The first manifest of a generation owes nothing: what its target
-    owed was paid before it was sealed.
+    Only the newest epoch with output can owe: no epoch is sealed before the one in front of it has paid. Claims,
+    closings and restored key groups have no output and may pile up behind it. The first manifest of a generation owes
+    nothing: what its target owed was paid before it was sealed.
 
     Raises:
         DamagedManifestError: The chain is broken.
     """
-    while head.manifest.kind in ("claim", "closing"):
+    while head.manifest.kind in ("claim", "closing") or head.manifest.restored is not None:
         manifest = head.manifest
         if (place := predecessor_of(manifest)) is None:
             return None

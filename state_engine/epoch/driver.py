@@ -7,7 +7,7 @@
 ```
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -20,6 +20,7 @@ from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import check_migrated, merge_schemas, written_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.failures import error_of, is_final
+from state_engine.epoch.key_groups import RestoredRows, restored_groups
 from state_engine.epoch.ports import (
     Barriers,
     CheckpointEnd,
@@ -172,6 +173,38 @@ class EpochDriver:
         while not last:
             last = has_ended(self.operators, at_end(self.operators, self._head.manifest.watermarks))
             yield self._run("idle", tasks, sources, end_of_input=True)
+
+    def restore_groups(self, write: Callable[[StoredManifest], RestoredRows]) -> StoredManifest:
+        """Seals, between two epochs, a manifest that brings state of other epochs and nothing else.
+
+        Args:
+            write: Makes the rows durable that belong behind the manifest that it is given.
+
+        Returns:
+            The sealed manifest.
+
+        Raises:
+            StopRequestedError: The job is stopping; nothing was done.
+            LakestateError: What `write` raises; nothing was sealed, and the job goes on.
+            FencedError, StorageError: As of `run_epoch`.
+        """
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            self._refuse_if_stopping()
+            rows = write(self._head)
+            head = self._head.manifest
+            manifest = restored_groups(
+                self._head,
+                rows,
+                incarnation=head.incarnation,
+                number=head.incarnation_number,
+                now_ms=self._clock.now_ms(),
+            )
+            self._base = carry.newer_base(manifest.lineage, self._base, self._publisher.completed())
+            self._put(replace(manifest, base=self._base))  # it tells no function anything, and rescales nothing
+            self._note_seal(rows.acks, None)
+            return self._head
 
     def is_due(self, now_ms: int) -> bool:
         """Says whether a timer waits for an epoch that no record may bring."""
@@ -340,6 +373,11 @@ class EpochDriver:
 
     def _seal(self, manifest: Manifest) -> None:
         """E6, the commit. After it the epoch owes its output to the sinks."""
+        self._put(manifest)
+        self._notices = []  # what ended since is still with the publisher
+        self._rescales.sealed(self._head)
+
+    def _put(self, manifest: Manifest) -> None:
         self._crash.at(CrashPoint.E6_BEFORE_PUT, manifest.epoch)
         try:
             verdict = seal(self._log, manifest, self._put_attempts)
@@ -355,8 +393,6 @@ class EpochDriver:
             )
             raise self._ended
         self._head = verdict.stored
-        self._rescales.sealed(self._head)
-        self._notices = []  # what ended since is still with the publisher
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
 
     def _commit(self, mark: Mark | None) -> None:

@@ -13,6 +13,7 @@ from state_engine.api.type_hints import parse_ddl
 from state_engine.errors import StateTypeChangedError
 from state_engine.log.ops import VALUE
 from state_engine.log.records import DeclaredChanges, FormerType, StateSchema
+from state_engine.log.state_ttl import ALL
 from state_engine.serialization.column import Column
 from state_engine.serialization.evolution import IncompatibleTypesError, conversion, conversion_of_ddl
 from state_engine.serialization.types import ddl_to_arrow, from_arrow
@@ -74,6 +75,38 @@ def reported(schema: StateSchema, known: StateSchema | None) -> StateSchema:
 def types_of(schema: StateSchema) -> tuple[str, ...]:
     """Returns all types that a state had, the present one last."""
     return (*(former.value for former in schema.former), schema.value)
+
+
+def fitted(source: StateSchema, now: StateSchema) -> StateSchema:
+    """Returns a state as it is now, for live rows as it was at another epoch: `convert_rows` of epoch 0 brings them.
+
+    Where the types that it had until then are the first of those that it has had since, the rows go the way that the
+    log's own rows went. Otherwise (another job, an abandoned generation) one step leads from the one type to the other,
+    as at a start whose code says nothing about earlier types.
+
+    Args:
+        source: The state as it was where the rows are from.
+        now: The same state where they shall go.
+
+    Raises:
+        StateTypeChangedError: The values cannot become values of the type that it has now.
+    """
+    if source.schema_id == now.schema_id:
+        return replace(now, former=())
+    before, since = types_of(source), types_of(now)
+    if differences := _what_has_to_stay(source, now):
+        raise _changed(now, "; ".join(differences), _REMEDY)
+    if since[: len(before)] != before:
+        return evolve(replace(source, former=()), replace(now, former=()), ALL)
+    way = now.former[len(source.former) :]
+    if any(former.by_function for former in way):
+        raise _changed(
+            now,
+            f"a function has converted its values since from {source.value} to {now.value}, and the log does not "
+            "have that function",
+            "Restore a savepoint that is younger than the conversion, or the whole job with code that converts.",
+        )
+    return replace(now, former=tuple(replace(former, until=ALL) for former in way))
 
 
 def counts(schema: StateSchema, epoch: int) -> bool:
@@ -142,4 +175,4 @@ def _changed(schema: StateSchema, differences: str, action: str) -> StateTypeCha
     )
 
 
-__all__ = ["convert_rows", "counts", "evolve", "is_migrated", "reported", "types_of"]
+__all__ = ["convert_rows", "counts", "evolve", "fitted", "is_migrated", "reported", "types_of"]

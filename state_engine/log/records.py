@@ -295,6 +295,18 @@ class Successor(Record, frozen=True, kw_only=True):
     keep_output: bool = False
 
 
+class GroupRestore(Record, frozen=True, kw_only=True):
+    """In a manifest of kind `restore` behind the first of its generation: which state it took from where.
+
+    `groups` maps the operators to the key groups that were replaced as a whole, as (first, last), both inclusive. With
+    `keys` only so many keys of each operator were, all of them in these groups.
+    """
+
+    source: Origin
+    groups: dict[str, tuple[tuple[int, int], ...]]
+    keys: int = 0
+
+
 class Span(Record, frozen=True, kw_only=True):
     """One step of a lineage: epochs `first` to `last` of a generation; `last` is null while it is open."""
 
@@ -320,7 +332,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     `sinks` are all that the job ever had: the last one of a uid is where this epoch's output for it goes.
     `watermarks` (by operator) hold from the next epoch on; `event_times` is what they were computed from, and `timers`
     when each operator's next ones are due. `snapshot_id` is the id of the checkpoint that covers this epoch: its own,
-    else that of the next one.
+    else that of the next one. `restored` says that its rows come from another epoch, and not from input.
     """
 
     job: str
@@ -348,6 +360,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     event_times: dict[str, tuple[HighestTime, ...]] = msgspec.field(default_factory=dict)
     timers: dict[str, EarliestTimers] = msgspec.field(default_factory=dict)
     snapshot_id: int | None = None
+    restored: GroupRestore | None = None
 
 
 class StateFile(Record, frozen=True, kw_only=True):

@@ -1,0 +1,241 @@
+"""A restore of key groups or keys against the storage: reads both epochs, writes the rows, seals nothing."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.clock import Ids, RandomIds
+from state_engine.epoch.carry import origin_of
+from state_engine.epoch.crash_points import CrashPoint, NoCrash
+from state_engine.epoch.key_groups import RestoredRows
+from state_engine.epoch.ports import Crash
+from state_engine.epoch.request import RestoreTarget
+from state_engine.errors import RestoreCancelledError
+from state_engine.key_groups import KeyGroupRange, range_of
+from state_engine.log.change_file import ChangeFileHeader, encode_change_file
+from state_engine.log.fold import fold
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import change_path
+from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, StateHandle, StateSchema
+from state_engine.savepoint.catalogue import load_savepoint, resolve_restore
+from state_engine.savepoint.group_report import KeyGroupRestore, StateChange, operator_change
+from state_engine.savepoint.group_rows import converted, earliest, numbered, only_keys, removals, resets, within
+from state_engine.savepoint.handles import read_pinned
+from state_engine.savepoint.selection import MovedState, Part, Selection, choose
+from state_engine.storage.create import create_under_new_name
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
+from state_engine.storage.tables import open_tables
+
+Changes = list[tuple[StateSchema, list[pa.Table]]]
+_CODEC: Codec = "zstd"
+
+
+class GroupRestorer:
+    """One restore of key groups. What the source has is read once, however often the job moves on meanwhile.
+
+    Args:
+        root: Of the storage.
+        job: The job whose state is replaced.
+        source: What `resolve_restore` takes.
+        selection: What is replaced.
+        ids: New names.
+        cancelled: Asked between files; once it says True, `RestoreCancelledError` is raised.
+        crash: Is told of each change file.
+
+    Raises:
+        NothingToRestoreError: The source does not exist.
+        CorruptionError: It is damaged.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        job: str,
+        source: str,
+        selection: Selection,
+        *,
+        ids: Ids | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        crash: Crash | None = None,
+    ) -> None:
+        self._root = root
+        self._job = job
+        self._selection = selection
+        self._storage = open_storage(root, job)
+        self._ids: Ids = ids or RandomIds()
+        self._cancelled = cancelled or (lambda: False)
+        self._crash: Crash = crash or NoCrash()
+        self._target = resolve_restore(root, job, source)
+        self._source: Sequence[Segment] | None = None
+        self._found: dict[tuple[str, str, tuple[KeyGroupRange, ...]], pa.Table] = {}
+        self._written: list[str] = []
+
+    def plan(self, head: StoredManifest) -> KeyGroupRestore:
+        """Says what would happen to the state of a manifest; reads what it needs of both sides, and writes nothing.
+
+        Raises:
+            RestoreError: It is refused; the error's class and message say why.
+            CorruptionError: A file on either side is gone or damaged.
+        """
+        parts = self._choose(head)
+        here, states = _segments(self._root, self._job, head), []
+        for part in parts:
+            for state in part.states:
+                gone = self._live(here, state.now, part).num_rows if state.known else 0
+                come = self._coming(state, part)
+                states.append(
+                    StateChange(
+                        uid=part.uid,
+                        state=state.now.name,
+                        kind=state.now.kind,
+                        removed=gone,
+                        written=come.num_rows if come is not None else 0,
+                    )
+                )
+        return KeyGroupRestore(
+            job=self._job,
+            source=origin_of(self._target.stored, self._target.savepoint_id),
+            onto=head.manifest.epoch,
+            operators=tuple(map(operator_change, parts)),
+            states=tuple(states),
+        )
+
+    def write(self, head: StoredManifest) -> RestoredRows:
+        """Makes the rows durable that belong behind a manifest; nothing names them yet.
+
+        Raises:
+            RestoreError, CorruptionError, StorageError: Nothing of it is left.
+        """
+        try:
+            return self._write(head)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Removes what was written. Only for whoever knows that no manifest names it."""
+        while self._written:
+            self._storage.delete(self._written.pop())
+
+    def _write(self, head: StoredManifest) -> RestoredRows:
+        parts = self._choose(head)
+        acks: dict[str, tuple[Ack, ...]] = {}
+        timers: dict[str, EarliestTimers] = {}
+        new: list[StateSchema] = []
+        for part in parts:
+            changes, restored = self._changes(head, part)
+            acks[part.uid] = tuple(self._ack(head, part, subtask, changes) for subtask in range(part.parallelism))
+            timers[part.uid] = earliest(restored)
+            new.extend(state.now for state in part.states if not state.known)
+        record = GroupRestore(
+            source=origin_of(self._target.stored, self._target.savepoint_id),
+            groups={part.uid: operator_change(part).groups for part in parts},
+            keys=len(self._selection.keys),
+        )
+        return RestoredRows(acks=acks, schemas=tuple(new), timers=timers, record=record)
+
+    def _choose(self, head: StoredManifest) -> tuple[Part, ...]:
+        return choose(self._selection, head.manifest, self._target.stored.manifest)
+
+    def _changes(self, head: StoredManifest, part: Part) -> tuple[Changes, list[tuple[StateSchema, pa.Table]]]:
+        """Rows per state: what takes away, in front of what brings; and the latter alone."""
+        here = _segments(self._root, self._job, head) if part.keys else ()
+        changes: Changes = []
+        restored = []
+        for state in part.states:
+            pieces = []
+            if state.known:
+                gone = removals(state.now, self._live(here, state.now, part)) if part.keys else None
+                pieces.append(resets(state.now, part.ranges) if gone is None else gone)
+            if (come := self._coming(state, part)) is not None:
+                pieces.append(come)
+                restored.append((state.now, come))
+            changes.append((state.now, pieces))
+        return changes, restored
+
+    def _coming(self, state: MovedState, part: Part) -> pa.Table | None:
+        """The source's live rows, as rows of the job."""
+        if state.source is None:
+            return None
+        name = (part.uid, state.now.name, part.ranges)
+        if name not in self._found:
+            if self._source is None:
+                self._source = _source_segments(self._root, self._target)
+            self._found[name] = self._live(self._source, state.source, part)
+        return converted(state, self._found[name])
+
+    def _live(self, segments: Sequence[Segment], schema: StateSchema, part: Part) -> pa.Table:
+        tables = [empty_rows(schema)]
+        for first, last in part.ranges:
+            for rows in read_log_rows(segments, schema, first, last):
+                tables.append(rows)
+                self._stop_if_cancelled()
+        live = fold(schema, tables)
+        return only_keys(schema, live, part.keys) if part.keys else live
+
+    def _ack(self, head: StoredManifest, part: Part, subtask: int, changes: Changes) -> Ack:
+        self._stop_if_cancelled()
+        attempt, manifest = self._ids.new_id(), head.manifest
+        owned = range_of(subtask, part.parallelism, part.max_parallelism)
+        states, seq = [], 0
+        for schema, pieces in changes:
+            mine = [piece for piece in (within(piece, owned) for piece in pieces) if piece.num_rows]
+            if mine:
+                states.append((schema, numbered(schema, mine, seq)))
+                seq += states[-1][1].num_rows
+        header = ChangeFileHeader(
+            job=manifest.job,
+            generation=manifest.generation,
+            epoch=manifest.epoch + 1,
+            uid=part.uid,
+            subtask=subtask,
+            attempt=attempt,
+            max_parallelism=part.max_parallelism,
+        )
+        return Ack(
+            uid=part.uid,
+            subtask=subtask,
+            attempt=attempt,
+            records_in=0,
+            records_out=0,
+            changes=self._store(header, states) if states else None,
+        )
+
+    def _store(self, header: ChangeFileHeader, states: Sequence[tuple[StateSchema, pa.Table]]) -> StateHandle:
+        buffers, sections, checksum, length = encode_change_file(header, states, _CODEC)
+        name = partial(change_path, header.generation, header.epoch, header.uid, header.subtask)
+        path = create_under_new_name(self._storage, self._ids, name, *buffers)
+        self._written.append(path)
+        self._crash.at(CrashPoint.E5_CHANGE_FILE_WRITTEN, header.epoch)
+        rows = sum(section.rows for section in sections)
+        return StateHandle(path=path, length=length, checksum=checksum, rows=rows, codec=_CODEC, sections=sections)
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled():
+            raise RestoreCancelledError(
+                f"The restore into job {self._job!r} was cancelled.", action="Nothing; the state is as it was."
+            )
+
+
+def _source_segments(root: str, target: RestoreTarget) -> Sequence[Segment]:
+    """What folds to the state of the source: of a savepoint the files that it keeps, and no others."""
+    owner = target.stored.manifest.job
+    if target.savepoint_id is None:
+        return _segments(root, owner, target.stored)
+    pin = load_savepoint(root, owner, target.savepoint_id)
+    return [read_pinned(open_storage(root, owner), pin).segment]
+
+
+def _segments(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
+    storage = open_storage(root, job)
+    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    behind = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    return history_of(behind.base, job, behind.manifests, lambda owner: open_storage(root, owner))
+
+
+__all__ = ["GroupRestorer"]

@@ -1,0 +1,140 @@
+"""Selected key groups or keys of a stopped job go back to what they were at another epoch."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.epoch import carry, look
+from state_engine.epoch.crash_points import CrashPoint, NoCrash
+from state_engine.epoch.key_groups import restored_groups
+from state_engine.epoch.ports import Crash, Log
+from state_engine.epoch.seal import seal
+from state_engine.errors import FencedError, NothingToRestoreError, RestoreError
+from state_engine.log.manifest import StoredManifest
+from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.group_restore import GroupRestorer
+from state_engine.savepoint.selection import Groups, selection_of
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+
+CLAIM_ATTEMPTS = 100
+PUT_ATTEMPTS = 5
+
+
+def restore_key_groups(
+    root: str,
+    job: str,
+    source: str,
+    ranges: Iterable[Groups] | None = None,
+    *,
+    uids: Iterable[str] | None = None,
+    keys: Iterable[Any] | None = None,
+    dry_run: bool = False,
+    cancelled: Callable[[], bool] | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    crash: Crash | None = None,
+    log: Log | None = None,
+) -> KeyGroupRestore:
+    """Replaces the state of some key groups, or of some keys, of a stopped job; the next start goes on from there.
+
+    All keyed states and timers of a chosen operator move together. Input that was read since the source's epoch is not
+    read again for them, and sinks keep what they have. The job is claimed as a start claims it: a driver that still
+    runs is fenced by it. A running job is asked by `JobClient.restore_key_groups`, which ends nobody.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        source: What `resolve_restore` takes: a savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`,
+            or `<job>/<savepoint id>` for one of another job.
+        ranges: Key groups by number, or as (first, last), both inclusive.
+        uids: Operators; all with keyed state by default.
+        keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.
+        dry_run: Say what would happen, and write nothing.
+        cancelled: Asked now and then until the manifest is put; once it says True the restore ends.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        crash: Is told every named place that is passed.
+        log: The job's log, if it is not to be opened.
+
+    Returns:
+        What happened, or would happen.
+
+    Raises:
+        NothingToRestoreError: The source does not exist, or the job has no sealed epoch.
+        RestoreError: It is refused, as its class and message say; no state was written.
+        RestoreCancelledError: It was cancelled. At most the claim is left, which changes nothing.
+        FencedError: A driver that started at the same time or later owns the job; no state was written.
+        CorruptionError: A file that it has to read is gone or damaged.
+        StorageError: Nobody knows whether it was sealed; the newest epoch of the job tells.
+    """
+    clock, ids, crash = clock or SystemClock(), ids or RandomIds(), crash or NoCrash()
+    log = log or ManifestLog(open_storage(root, job), job)
+    selection = selection_of(ranges, keys, uids)
+    restorer = GroupRestorer(root, job, source, selection, ids=ids, cancelled=cancelled, crash=crash)
+    nonce, me = ids.new_id(), None
+    for _ in range(CLAIM_ATTEMPTS):
+        head = _newest(log, job)
+        me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1)
+        look.fence(head, me)
+        crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch)
+        report = restorer.plan(head)
+        if dry_run:
+            return report
+        if (claim := _claim(log, head, me, clock, crash)) is not None:
+            return replace(report, sealed=_seal(log, restorer, claim, clock, crash))
+    raise FencedError(
+        f"A driver of job {job!r} sealed {CLAIM_ATTEMPTS} epochs while its key groups were to be restored.",
+        action="Stop the job first, or ask the running job: JobClient.restore_key_groups.",
+    )
+
+
+def _newest(log: Log, job: str) -> StoredManifest:
+    head = look.newest(log)
+    if head is None:
+        raise NothingToRestoreError(
+            f"Job {job!r} has no sealed epoch.", action="Check root and name of the job, or run it once."
+        )
+    if head.manifest.successor is not None:
+        raise RestoreError(
+            f"A restore of job {job!r} as a whole was begun and not finished.",
+            action="Start the job, which finishes it; then restore key groups.",
+        )
+    return head
+
+
+def _claim(log: Log, head: StoredManifest, me: look.Incarnation, clock: Clock, crash: Crash) -> StoredManifest | None:
+    """S2: all earlier incarnations find their number taken. None if this one does."""
+    claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=clock.now_ms())
+    crash.at(CrashPoint.S2_BEFORE_CLAIM, claim.epoch)
+    verdict = seal(log, claim, PUT_ATTEMPTS)
+    if not verdict.mine:
+        return None
+    crash.at(CrashPoint.S2_CLAIMED, claim.epoch)
+    return verdict.stored
+
+
+def _seal(log: Log, restorer: GroupRestorer, claim: StoredManifest, clock: Clock, crash: Crash) -> tuple[int, int]:
+    """E5 and E6. What the chain owes to sinks is still owed behind it: the next start pays."""
+    owner = claim.manifest
+    rows = restorer.write(claim)
+    manifest = restored_groups(
+        claim, rows, incarnation=owner.incarnation, number=owner.incarnation_number, now_ms=clock.now_ms()
+    )
+    crash.at(CrashPoint.E6_BEFORE_PUT, manifest.epoch)
+    verdict = seal(log, manifest, PUT_ATTEMPTS)
+    if not verdict.mine:
+        restorer.discard()
+        other = verdict.stored.manifest
+        raise FencedError(
+            f"Epoch {manifest.epoch} of job {manifest.job!r} was sealed by incarnation {other.incarnation_number} "
+            f"({other.incarnation}) while its key groups were restored.",
+            action="Nothing was restored. Ask the driver that runs now: JobClient.restore_key_groups.",
+        )
+    crash.at(CrashPoint.E6_SEALED, manifest.epoch)
+    return manifest.generation, manifest.epoch
+
+
+__all__ = ["restore_key_groups"]

@@ -1,0 +1,203 @@
+"""Which part of a job's state a restore shall replace, and whether it may: asked before anything is written. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from state_engine.backends.schemas import RAW_KEYED
+from state_engine.epoch.compatibility import check_keys, check_max_parallelism
+from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.errors import RestoreError, UnknownOperatorError
+from state_engine.key_groups import KeyGroupRange, key_group_of
+from state_engine.log.evolution import fitted
+from state_engine.log.records import Manifest, StateSchema
+from state_engine.serialization.types import ddl_to_arrow
+
+Key = tuple[Any, ...]
+Groups = int | tuple[int, int]
+
+
+class Selection(NamedTuple):
+    """What is asked for. Either `ranges` or `keys` is empty; `uids` are None for all keyed operators."""
+
+    ranges: tuple[KeyGroupRange, ...]
+    keys: tuple[Key, ...]
+    uids: tuple[str, ...] | None
+
+
+class MovedState(NamedTuple):
+    """One state of a chosen operator.
+
+    Attributes:
+        now: As the job has it, or as the source has it if the job does not know it yet.
+        known: Whether the job knows it.
+        source: As it was at the source; None if it was not there, and so has nothing to give.
+        way: From the source's type to that of `now` (`log.evolution.fitted`); None without a source.
+    """
+
+    now: StateSchema
+    known: bool
+    source: StateSchema | None
+    way: StateSchema | None
+
+
+class Part(NamedTuple):
+    """What is replaced of one operator: all of some key groups, or some keys in them; of all its states together."""
+
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    ranges: tuple[KeyGroupRange, ...]
+    keys: tuple[Key, ...]
+    states: tuple[MovedState, ...]
+    untouched: tuple[str, ...]
+
+
+def selection_of(ranges: Iterable[Groups] | None, keys: Iterable[Any] | None, uids: Iterable[str] | None) -> Selection:
+    """Reads what a caller asks for.
+
+    Args:
+        ranges: Key groups by number, or as (first, last), both inclusive; they may overlap.
+        keys: Values of the key columns, in tuples; of a single column also bare.
+        uids: Operators; None for all keyed ones.
+
+    Raises:
+        RestoreError: Nothing was asked for, or both were, or a range is empty.
+    """
+    found = [_range(one) for one in ranges or ()]
+    asked = tuple(key if isinstance(key, tuple) else (key,) for key in keys or ())
+    if bool(found) == bool(asked):
+        raise RestoreError(
+            "Both key groups and keys were given." if found else "Neither key groups nor keys were given.",
+            action="Give the ranges of key groups to replace, or the keys.",
+        )
+    chosen = tuple(sorted(set(uids))) if uids is not None else None
+    if chosen == ():
+        raise RestoreError("An empty list of operators was given.", action="Name operators, or leave it out for all.")
+    return Selection(joined(found), asked, chosen)
+
+
+def joined(ranges: Iterable[KeyGroupRange]) -> tuple[KeyGroupRange, ...]:
+    """Returns the same key groups in as few ranges as there can be, ascending."""
+    merged: list[KeyGroupRange] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1].last + 1:
+            merged[-1] = KeyGroupRange(merged[-1].first, max(merged[-1].last, last))
+        else:
+            merged.append(KeyGroupRange(first, last))
+    return tuple(merged)
+
+
+def choose(selection: Selection, onto: Manifest, source: Manifest) -> tuple[Part, ...]:
+    """Returns what is replaced, operator by operator.
+
+    Args:
+        selection: What is asked for.
+        onto: The newest manifest of the job.
+        source: The manifest whose state is taken.
+
+    Raises:
+        UnknownOperatorError: An operator that the job or the source does not have.
+        MaxParallelismChangedError: Key groups are counted differently at the source.
+        KeyTypeChangedError: Keys have other columns or types at the source.
+        StateTypeChangedError: A state's values cannot become values of the type that it has now.
+        RestoreError: An operator has no key, a key group does not exist, or a key does not fit the key columns.
+    """
+    uids = selection.uids or tuple(uid for uid in sorted(onto.operators) if _moving(onto, uid))
+    if not uids:
+        raise RestoreError(
+            f"Job {onto.job!r} has no keyed state at epoch {onto.epoch}.", action="Nothing can be replaced."
+        )
+    return tuple(_part(uid, selection, onto, source) for uid in uids)
+
+
+def _part(uid: str, selection: Selection, onto: Manifest, source: Manifest) -> Part:
+    _check_operator(uid, onto, source)
+    own, key = onto.operators[uid], onto.keys[uid]
+    shape = OperatorShape(uid=uid, parallelism=own.parallelism, max_parallelism=own.max_parallelism, keys=key)
+    request = StartRequest(job=onto.job, root="", operators=(shape,))
+    check_max_parallelism(request, source)
+    check_keys(request, source)
+    moving = _states(uid, onto, source)
+    if selection.keys and any(state.now.name == RAW_KEYED for state in moving):
+        raise RestoreError(
+            f"Operator {uid!r} has raw keyed state, whose bytes belong to key groups and not to keys.",
+            action="Choose key groups, or other operators.",
+        )
+    types = [column.type for column in key]
+    keys = tuple(dict.fromkeys(_typed(uid, one, types) for one in selection.keys))
+    groups = [key_group_of(one, types, own.max_parallelism) for one in keys]
+    ranges = selection.ranges or joined(KeyGroupRange(group, group) for group in groups)
+    if ranges[-1].last >= own.max_parallelism:
+        raise RestoreError(
+            f"Operator {uid!r} has no key group {ranges[-1].last}.",
+            action=f"Its key groups are 0 to {own.max_parallelism - 1}.",
+        )
+    untouched = tuple(s.name for s in onto.schemas if s.uid == uid and s.kind in ("operator", "broadcast"))
+    return Part(uid, own.parallelism, own.max_parallelism, ranges, keys, moving, untouched)
+
+
+def _check_operator(uid: str, onto: Manifest, source: Manifest) -> None:
+    if uid not in onto.operators:
+        raise UnknownOperatorError(
+            f"Job {onto.job!r} has no operator {uid!r}.",
+            action=f"Its operators with keyed state are {_named(u for u in onto.operators if _moving(onto, u))}.",
+        )
+    if not onto.keys.get(uid) or not (_moving(onto, uid) or _moving(source, uid)):
+        raise RestoreError(
+            f"Operator {uid!r} of job {onto.job!r} has no keyed state; operator and broadcast state have no "
+            "key groups.",
+            action=f"Operators with keyed state are {_named(u for u in onto.operators if _moving(onto, u))}.",
+        )
+    if uid not in source.operators:
+        raise UnknownOperatorError(
+            f"Epoch {source.epoch} of job {source.job!r} has no operator {uid!r}.",
+            action=f"Name operators that it has: {_named(u for u in source.operators if _moving(source, u))}.",
+        )
+
+
+def _states(uid: str, onto: Manifest, source: Manifest) -> tuple[MovedState, ...]:
+    here, there = _moving(onto, uid), _moving(source, uid)
+    states = []
+    for name in sorted(here.keys() | there.keys()):
+        old = there.get(name)
+        # What the source knows of earlier types counts for its own rows only.
+        now = here.get(name) or replace(there[name], former=(), unknown_until=None)
+        states.append(MovedState(now, name in here, old, fitted(old, now) if old is not None else None))
+    return tuple(states)
+
+
+def _moving(manifest: Manifest, uid: str) -> dict[str, StateSchema]:
+    """The states of an operator that lie in key groups, by name: those by key, raw ones, and timers."""
+    return {s.name: s for s in manifest.schemas if s.uid == uid and s.kind in ("keyed", "timer")}
+
+
+def _typed(uid: str, key: Key, types: Sequence[str]) -> Key:
+    """Returns a key in the Python values that its columns give."""
+    try:
+        if len(key) != len(types):
+            raise ValueError(f"{len(key)} values for {len(types)} key columns")
+        return tuple(pa.array([value], ddl_to_arrow(ddl))[0].as_py() for value, ddl in zip(key, types, strict=True))
+    except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are among them
+        raise RestoreError(
+            f"{key!r} is no key of operator {uid!r}, which is keyed by ({', '.join(types)}): {error}.",
+            action="Give the values of its key columns in their order, or name the operators that have such keys.",
+        ) from error
+
+
+def _range(groups: Groups) -> KeyGroupRange:
+    first, last = (groups, groups) if isinstance(groups, int) else groups
+    if not 0 <= first <= last:
+        raise RestoreError(
+            f"{first} to {last} are no key groups.", action="Give (first, last), both inclusive, from 0."
+        )
+    return KeyGroupRange(first, last)
+
+
+def _named(uids: Iterable[str]) -> str:
+    return ", ".join(sorted(uids)) or "none"
+
+
+__all__ = ["Groups", "Key", "MovedState", "Part", "Selection", "choose", "joined", "selection_of"]
