@@ -3,9 +3,10 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec.structs import replace
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -15,11 +16,13 @@ from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
 from state_engine.epoch.rescale import RescaleRequest
-from state_engine.errors import EpochError, LakestateError, StopRequestedError
+from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
 from state_engine.runtime.lifecycle import is_listener
-from state_engine.savepoint import trigger_savepoint
+from state_engine.savepoint import KeyGroupRestore, trigger_savepoint
+from state_engine.savepoint.group_restore import GroupRestorer
+from state_engine.savepoint.selection import Groups, selection_of
 from state_engine.spark.checkpoint_future import CheckpointFuture
 from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.offsets import OffsetLog
@@ -357,6 +360,58 @@ class JobClient:
     def checkpoints_under_way(self) -> Sequence[PendingCheckpoint]:
         """The checkpoints that have begun and not ended, oldest first."""
         return self._started.coordinator.pending
+
+    def restore_key_groups(
+        self,
+        source: str,
+        ranges: Iterable[Groups] | None = None,
+        *,
+        uids: Iterable[str] | None = None,
+        keys: Iterable[Any] | None = None,
+        dry_run: bool = False,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> KeyGroupRestore:
+        """Replaces the state of some key groups, or of some keys, between two epochs of the running job.
+
+        All keyed states and timers of a chosen operator move together. Input that was read since the source's epoch is
+        not read again for them, and sinks keep what they have; the next epoch stands on the replaced state.
+
+        Args:
+            source: A savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>`.
+            ranges: Key groups by number, or as (first, last), both inclusive.
+            uids: Operators; all with keyed state by default.
+            keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.
+            dry_run: Say what would happen, and write nothing.
+            cancelled: Asked now and then until the manifest is put; once it says True the restore ends, without a
+                trace.
+
+        Returns:
+            What happened, or would happen; rows were counted just before.
+
+        Raises:
+            NothingToRestoreError: The source does not exist.
+            RestoreError: It is refused, as its class and message say; nothing was written and the job goes on.
+            RestoreCancelledError: It was cancelled.
+            StopRequestedError: The job is stopping, or has ended.
+            FencedError: Another driver owns the job.
+        """
+        if not dry_run and self.state != "RUNNING":
+            raise StopRequestedError(
+                f"Job {self._job.name!r} does not run any more.",
+                action="Use state_engine.savepoint.restore_key_groups, which is for stopped jobs.",
+            )
+        restorer = GroupRestorer(
+            self._job.root, self._job.name, source, selection_of(ranges, keys, uids), cancelled=cancelled
+        )
+        report = restorer.plan(self._driver.head)  # outside the lock: reading both sides may take its time
+        if dry_run:
+            return report
+        try:
+            sealed = self._record(lambda: self._driver.restore_groups(restorer.write)).manifest
+        except FencedError:
+            restorer.discard()
+            raise
+        return replace(report, sealed=(sealed.generation, sealed.epoch))
 
     def _end_checkpoints(self) -> None:
         """Tells those who wait for checkpoints, or for another parallelism, how it ended."""

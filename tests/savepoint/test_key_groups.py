@@ -1,106 +1,55 @@
-"""Selected key groups or keys of a stopped job: chosen ones equal the source, all others stay, whole or not at all."""
+"""Selected key groups or keys of a stopped job: chosen ones equal the source, all others stay."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from group_jobs import (
+    ALL,
+    COUNT,
+    FLIGHT_TIMERS,
+    GROUPS,
+    KEYS,
+    LEGS,
+    SEEN,
+    assert_found_again_after_a_publish,
+    expected,
+    group_of,
+    job_with_history,
+    models_at,
+    name,
+    states_of,
+)
 from msgspec.structs import replace
 
 from state_engine.api import ListStateDescriptor, Types
 from state_engine.api.timers import TimeDomain
-from state_engine.backends.schemas import TIMERS, operator_schema, raw_keyed_schema, timer_schema
-from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.backends.schemas import TIMERS, operator_schema, raw_keyed_schema
 from state_engine.epoch import carry, debts
-from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
 from state_engine.errors import (
-    FencedError,
     KeyTypeChangedError,
     LakestateError,
     MaxParallelismChangedError,
     NothingToRestoreError,
-    RestoreCancelledError,
     RestoreError,
     StateTypeChangedError,
     UnknownOperatorError,
 )
 from state_engine.inspect import read_state
-from state_engine.key_groups import key_group_of
-from state_engine.log.manifest import StoredManifest
 from state_engine.log.ops import Op
 from state_engine.log.records import EarliestTimers, FormerType, StateSchema, StateTtl
 from state_engine.savepoint import restore_key_groups, trigger_savepoint
-from state_engine.storage.port import open_storage
-from state_engine.testing.changes import Change, EntryKey, StateName, append, clear, delete, model_of, put, state
+from state_engine.testing.changes import append, clear, delete, put, state
 from state_engine.testing.jobs import JobBuilder
-from state_engine.testing.manual import CountingIds, ManualClock
-from state_engine.testing.sample_jobs import SCHEMAS, random_changes
-
-GROUPS = 13
-COUNT, LEGS, SEEN = SCHEMAS
-FLIGHT_TIMERS = timer_schema("aircraft", COUNT.key, TimeDomain.EVENT_TIME)
-ALL = (*SCHEMAS, FLIGHT_TIMERS)
-KEYS = [None, *(f"N{number}" for number in range(12))]
-Models = dict[StateName, dict[EntryKey, Any]]
+from state_engine.testing.manual import ManualClock
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     return f"memory://{tmp_path}"
-
-
-def name(schema: StateSchema) -> StateName:
-    return schema.uid, schema.name
-
-
-def changes_with_timers(rng: random.Random) -> dict[StateName, Sequence[Change]]:
-    timers = [
-        rng.choice([put(rng.choice(KEYS), True, user_key=rng.randrange(100)), delete(rng.choice(KEYS), user_key=7)])
-        for _ in range(12)
-    ]
-    return {**random_changes(rng), name(FLIGHT_TIMERS): timers}
-
-
-def job_with_history(root: str, rng: random.Random, epochs: int = 5) -> JobBuilder:
-    """A job that was published now and then, with every kind of row."""
-    job = JobBuilder(root, "flights", ALL)
-    publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
-    for number in range(1, epochs + 1):
-        published = rng.random() < 0.4
-        sealed = job.epoch(
-            changes_with_timers(rng), parallelism=rng.choice([None, 1, 3]), checkpoint_id=number if published else None
-        )
-        if published:
-            publisher.begin(sealed)
-            job.adopt(publisher.completed())
-    return job
-
-
-def states_of(root: str, job: str, schemas: Sequence[StateSchema] = ALL) -> Models:
-    return {name(s): model_of(s, read_state(root, job, s.uid, s.name)) for s in schemas}
-
-
-def models_at(job: JobBuilder, epoch: int) -> Models:
-    return job.models[1, epoch]
-
-
-def group_of(schema: StateSchema, entry: EntryKey) -> int:
-    return key_group_of(entry[0], [column.type for column in schema.key], GROUPS)
-
-
-def expected(now: Models, source: Models, chosen: Any, uids: Sequence[str]) -> Models:
-    """What a plain loop says: entries for which `chosen(schema, entry)` is true are those of the source."""
-    result: Models = {}
-    for schema in ALL:
-        kept, taken = now[name(schema)], source[name(schema)]
-        if schema.uid not in uids:
-            result[name(schema)] = kept
-            continue
-        result[name(schema)] = {e: v for e, v in kept.items() if not chosen(schema, e)}
-        result[name(schema)] |= {e: v for e, v in taken.items() if chosen(schema, e)}
-    return result
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -134,20 +83,6 @@ def test_random_keys_equal_the_source_and_their_neighbours_stay(root: str, seed:
     assert head.manifest.restored is not None
     assert head.manifest.restored.keys == len(keys)
     assert_found_again_after_a_publish(job, wanted)
-
-
-def assert_found_again_after_a_publish(job: JobBuilder, wanted: Models) -> None:
-    """The rows are an epoch as any other: later epochs, a base fold and a savepoint have them."""
-    job.head = newest(job.log)
-    job.model = wanted
-    publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock())
-    publisher.begin(job.epoch({name(COUNT): [put("N1", 77), put("N2", 78)]}, checkpoint_id=99))
-    assert publisher.failures == 0
-    job.adopt(publisher.completed())
-    job.epoch({name(LEGS): [append("N3", None)]})
-    assert states_of(job.root, job.job) == job.model
-    pin = trigger_savepoint(job.root, job.job)
-    assert model_of(COUNT, read_state(job.root, job.job, *name(COUNT), at=pin)) == job.rows(*name(COUNT))
 
 
 def test_sources_are_savepoints_checkpoints_and_other_jobs(root: str) -> None:
@@ -354,160 +289,3 @@ def test_the_time_of_the_last_access_comes_along_unless_it_was_in_another_time(r
     restore_key_groups(root, "other", f"flights/{pin.savepoint_id}", keys=["N1"])
     (row,) = read_state(root, "other", *name(COUNT)).to_pylist()
     assert (row["value"], row["last_access"]) == (1, None)
-
-
-# Crashes, zombies, cancelling --------------------------------------------------------------------------------------
-
-
-class Crashed(BaseException):
-    """The process is gone: nothing of it runs any more."""
-
-
-class CrashAt:
-    def __init__(self, point: CrashPoint | None) -> None:
-        self.point = point
-        self.passed: list[CrashPoint] = []
-
-    def at(self, point: CrashPoint, epoch: int) -> None:
-        self.passed.append(point)
-        if point is self.point:
-            raise Crashed
-
-
-POINTS = [
-    CrashPoint.S1_HEAD_FOUND,
-    CrashPoint.S2_BEFORE_CLAIM,
-    CrashPoint.S2_CLAIMED,
-    CrashPoint.E5_CHANGE_FILE_WRITTEN,
-    CrashPoint.E6_BEFORE_PUT,
-    CrashPoint.E6_SEALED,
-]
-
-
-@pytest.mark.parametrize("point", POINTS, ids=str)
-def test_a_crash_leaves_the_whole_or_nothing_and_it_may_be_asked_for_again(root: str, point: CrashPoint) -> None:
-    job = job_with_history(root, random.Random(10))
-    wanted = expected(job.model, models_at(job, 2), lambda s, e: group_of(s, e) < 7, ["aircraft", "carrier"])
-    with pytest.raises(Crashed):
-        restore_key_groups(root, "flights", "epoch:1/2", [(0, 6)], crash=CrashAt(point))
-    assert states_of(root, "flights") == (wanted if point is CrashPoint.E6_SEALED else job.model)
-    restore_key_groups(root, "flights", "epoch:1/2", [(0, 6)])
-    assert states_of(root, "flights") == wanted
-    assert_found_again_after_a_publish(job, wanted)
-
-
-def test_every_one_of_these_points_is_passed_in_this_order(root: str) -> None:
-    job_with_history(root, random.Random(10))
-    crash = CrashAt(None)
-    restore_key_groups(root, "flights", "epoch:1/2", [(0, 6)], crash=crash)
-    assert list(dict.fromkeys(crash.passed)) == POINTS
-
-
-def drivers(job: JobBuilder) -> Iterator[StoredManifest]:
-    """A driver that goes on as if nothing had happened: each step seals an epoch behind the newest it finds."""
-    while True:
-        head = newest(job.log)
-        assert head is not None
-        yield job.log.put(carry.carried(head, "idle", incarnation="f" * 32, number=1, now_ms=0))
-
-
-class Meanwhile:
-    """Does something when a place is passed for the first time."""
-
-    def __init__(self, point: CrashPoint, work: Any) -> None:
-        self.point, self.work, self.times = point, work, 0
-
-    def at(self, point: CrashPoint, epoch: int) -> None:
-        if point is self.point:
-            self.times += 1
-            if self.times == 1:
-                self.work()
-
-
-def test_an_epoch_that_an_older_driver_seals_in_front_of_the_claim_is_kept(root: str) -> None:
-    job = job_with_history(root, random.Random(11))
-    change = {name(COUNT): [put("N5", 555)]}
-    meanwhile = Meanwhile(CrashPoint.S2_BEFORE_CLAIM, lambda: job.epoch(change))
-    restore_key_groups(root, "flights", "epoch:1/1", keys=["N1"], uids=["aircraft"], crash=meanwhile)
-    assert meanwhile.times == 2
-    wanted = expected(job.model, models_at(job, 1), lambda s, e: e[0] == ("N1",), ["aircraft"])
-    assert wanted[name(COUNT)][("N5",), None, None] == 555
-    assert states_of(root, "flights") == wanted
-
-
-def test_a_zombie_finds_its_number_taken(root: str) -> None:
-    job = job_with_history(root, random.Random(12))
-    zombie = job.head
-    assert zombie is not None
-    restore_key_groups(root, "flights", "epoch:1/1", [0])
-    from state_engine.epoch.seal import seal
-
-    late = carry.carried(zombie, "idle", incarnation=zombie.manifest.incarnation, number=1, now_ms=0)
-    assert not seal(job.log, late, 3).mine
-
-
-def test_a_driver_that_takes_the_job_over_fences_the_restore_which_leaves_nothing(root: str) -> None:
-    job = job_with_history(root, random.Random(13))
-
-    def take_over() -> None:
-        head = newest(job.log)
-        assert head is not None
-        number = head.manifest.incarnation_number + 1
-        job.log.put(carry.carried(head, "claim", incarnation="e" * 32, number=number, now_ms=0))
-
-    files = {info.path for info in job.storage.list("_epochs/g000001/changes")}
-    for point, count in ((CrashPoint.E6_BEFORE_PUT, 2), (CrashPoint.S2_BEFORE_CLAIM, 1)):
-        before = newest(job.log)
-        with pytest.raises(FencedError):
-            restore_key_groups(root, "flights", "epoch:1/1", [(0, 12)], crash=Meanwhile(point, take_over))
-        after = newest(job.log)
-        assert before is not None
-        assert after is not None
-        assert after.manifest.epoch == before.manifest.epoch + count
-        assert {info.path for info in job.storage.list("_epochs/g000001/changes")} == files
-        assert states_of(root, "flights") == job.model
-
-
-class CancelledAt:
-    """Says yes from the n-th question on."""
-
-    def __init__(self, question: int) -> None:
-        self.left = question
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left <= 0
-
-
-def test_a_restore_that_is_cancelled_leaves_nothing(root: str) -> None:
-    job = job_with_history(root, random.Random(14))
-    files = {info.path for info in job.storage.list("_epochs/g000001/changes")}
-    for asked in range(1, 200):
-        try:
-            restore_key_groups(root, "flights", "epoch:1/1", [(0, 6)], cancelled=CancelledAt(asked))
-        except RestoreCancelledError:
-            assert {info.path for info in job.storage.list("_epochs/g000001/changes")} == files
-            assert states_of(root, "flights") == job.model
-        else:
-            break
-    assert asked > 5, "it was asked between files"
-    wanted = expected(job.model, models_at(job, 1), lambda s, e: group_of(s, e) < 7, ["aircraft", "carrier"])
-    assert states_of(root, "flights") == wanted
-
-
-def test_a_job_between_two_generations_is_refused(root: str) -> None:
-    job = job_with_history(root, random.Random(15))
-    target = job.log.read(1, 2)
-    claim = job.restore(target)
-    job.storage.delete(f"_epochs/g000002/e{claim.manifest.epoch:010d}.json")
-    with pytest.raises(RestoreError, match="begun and not finished"):
-        restore_key_groups(root, "flights", "epoch:1/1", [1])
-
-
-def test_names_of_files_are_new_each_time(root: str) -> None:
-    job_with_history(root, random.Random(16))
-    ids = CountingIds()
-    for _ in range(2):
-        restore_key_groups(root, "flights", "epoch:1/1", [(0, 12)], ids=ids, clock=ManualClock())
-    changes = open_storage(root, "flights").list("_epochs/g000001/changes")
-    assert len({info.path for info in changes}) == len(changes)

@@ -1,0 +1,207 @@
+"""Key groups of a real stream go back to a savepoint, and nothing else does."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import (
+    STATES,
+    Input,
+    Outputs,
+    Record,
+    outputs,
+    run_all,
+    state_of,
+    table_rows,
+    tally_job,
+    truth,
+    wait_for,
+    with_epochs,
+)
+
+from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.errors import MaxParallelismChangedError, RestoreError, StopRequestedError
+from state_engine.inspect import read_state
+from state_engine.key_groups import key_group_of
+from state_engine.savepoint import restore_key_groups
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+
+MAX = 13
+CHOSEN = (2, 3, 4, 5, 9)
+RANGES = [(2, 5), 9]
+
+
+def is_chosen(key: str | None) -> bool:
+    return key_group_of((key,), ["string"], MAX) in CHOSEN
+
+
+def tally_states(root: Path, name: str) -> dict[str, dict[Any, Any]]:
+    return {state: state_of(root, name, "tally", state) for state in STATES}
+
+
+def owner(entry: Any) -> Any:
+    """The key of an entry; that of a map state stands in front of the user key."""
+    return entry[0] if isinstance(entry, tuple) else entry
+
+
+def changed(before: dict[str, dict[Any, Any]], after: dict[str, dict[Any, Any]]) -> set[Any]:
+    """The diff: keys of which any state differs."""
+    return {
+        owner(entry)
+        for state in STATES
+        for entry in before[state].keys() | after[state].keys()
+        if before[state].get(entry) != after[state].get(entry)
+    }
+
+
+def expected_states(at_source: Sequence[Record], left_out: Sequence[Record], rows: Sequence[Record]) -> Any:
+    """Chosen keys have the source's state and later input; all others have everything."""
+    seen = {row.n for row in left_out}
+    whole = truth(rows).states
+    partly = truth([row for row in rows if row.n not in seen]).states
+    assert at_source
+    return {
+        state: {e: v for e, v in whole[state].items() if not is_chosen(owner(e))}
+        | {e: v for e, v in partly[state].items() if is_chosen(owner(e))}
+        for state in STATES
+    }
+
+
+def assert_results(sinks: Outputs, left_out: Sequence[Record], rows: Sequence[Record]) -> None:
+    """Output from before the restore stays; what came later stands on the state that was there by then."""
+    seen = {row.n for row in left_out}
+    later = max(seen)
+    whole = truth(rows).tally
+    partly = truth([row for row in rows if row.n not in seen]).tally
+    given = [row for row in whole if row[0] <= later or not is_chosen(row[1])]
+    given += [row for row in partly if row[0] > later and is_chosen(row[1])]
+    assert table_rows(sinks.tally) == sorted(given)
+    assert sorted(given) != whole, "the restore made no difference"
+
+
+def test_a_stopped_job_goes_on_from_the_state_of_the_savepoint(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(2)
+
+    def job() -> StreamJob:
+        return tally_job(source.stream(spark), root, "stopped", sinks, 2, max_parallelism=MAX)
+
+    pin = run_all(job()).trigger_savepoint()
+    at_pin = list(source.all)
+    source.add_many(2)
+    left_out = source.all[len(at_pin) :]
+    head = run_all(job()).head.manifest
+    before, totals = tally_states(root, "stopped"), state_of(root, "stopped", "totals", "total", key="sub")
+
+    report = restore_key_groups(str(root), "stopped", pin.savepoint_id, RANGES, uids=["tally"])
+    assert report.sealed == (1, head.epoch + 2)
+    after = tally_states(root, "stopped")
+    assert changed(before, after) == {k for k in changed(before, truth(at_pin).states) if is_chosen(k)}
+    assert after == expected_states(at_pin, left_out, source.all)
+    assert state_of(root, "stopped", "totals", "total", key="sub") == totals
+
+    source.add_many(2)
+    client = run_all(job(), parallelism=3)
+    assert [epoch.records for epoch in client.epochs] == [60, 60], "nothing is read again"
+    assert tally_states(root, "stopped") == expected_states(at_pin, left_out, source.all)
+    assert_results(sinks, left_out, source.all)
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_a_running_job_goes_on_from_the_state_of_the_savepoint(spark, tmp_path: Path, started, backend: str) -> None:
+    root, sinks, name = tmp_path / "root", outputs(tmp_path / "out"), f"running-{backend}"
+    source = Input(tmp_path / "in").add_many(2)
+    job = tally_job(source.stream(spark), root, name, sinks, 2, max_parallelism=MAX, state_backend=backend)
+    client = with_epochs(started(job.start(trigger_interval_ms=100)), 2)
+    pin = client.trigger_savepoint()
+    at_pin = list(source.all)
+    source.add_many(2)
+    left_out = source.all[len(at_pin) :]
+    with_epochs(client, 4)
+    before, head = tally_states(root, name), client.head
+
+    dry = client.restore_key_groups(pin.savepoint_id, RANGES, uids=["tally"], dry_run=True)
+    with pytest.raises(RestoreError, match="has no key group 13"):
+        client.restore_key_groups(pin.savepoint_id, [MAX])
+    assert (client.head, dry.sealed) == (head, None)
+    done = client.restore_key_groups(pin.savepoint_id, RANGES, uids=["tally"])
+    assert done.states == dry.states
+    assert done.sealed == (1, head.manifest.epoch + 1)
+    assert client.epochs[-1].kind == "restore"
+    after = tally_states(root, name)
+    assert changed(before, after) == {k for k in changed(before, truth(at_pin).states) if is_chosen(k)}
+    assert after == expected_states(at_pin, left_out, source.all)
+
+    source.add_many(2)
+    with_epochs(client, 6, of_input=True)
+    assert tally_states(root, name) == expected_states(at_pin, left_out, source.all)
+    assert_results(sinks, left_out, source.all)
+    client.stop()
+    with pytest.raises(StopRequestedError, match="does not run any more"):
+        client.restore_key_groups(pin.savepoint_id, RANGES)
+
+
+class Alarm(KeyedProcessFunction):
+    """Counts the records of a key, and tells their number 100 ms behind the first one."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        if self.count.value() is None:
+            timers = ctx.timer_service()
+            timers.register_processing_time_timer(timers.current_processing_time() + 100)
+        self.count.update((self.count.value() or 0) + 1)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+        yield ctx.get_current_key(), self.count.value()
+
+
+def test_timers_that_come_back_fire_although_no_record_comes(spark, tmp_path: Path, started) -> None:
+    root, sink = tmp_path / "root", MemorySink("alarms-of-groups")
+    source = Input(tmp_path / "in").add_many(1)
+    job = StreamJob("alarms", root=str(root), parallelism=2, max_parallelism=MAX)
+    stream = job.from_stream(source.stream(spark)).key_by("k").process(Alarm(), "k string, records bigint", uid="alarm")
+    stream.sink_to(sink, uid="out")
+    client = with_epochs(started(job.start(trigger_interval_ms=100)), 1, of_input=True)
+    (first,) = [epoch.epoch for epoch in client.epochs if epoch.kind == "epoch"]
+    counts: dict[Any, int] = {}
+    for record in source.all:
+        counts[record.k] = counts.get(record.k, 0) + 1
+    wait_for(lambda: len(list(sink.rows())) == len(counts), "all alarms")
+    source.add_many(1)
+    with_epochs(client, 2, of_input=True)
+
+    keys = [None, *sorted(k for k in counts if k is not None)[:3]]
+    assert None in counts
+    client.restore_key_groups(f"epoch:1/{first}", keys=keys)
+
+    def told() -> list[Any]:
+        """Alarms of the keys of the first file; the second one may have brought others."""
+        return sorted(((r["k"], r["records"]) for r in list(sink.rows()) if r["k"] in counts), key=repr)
+
+    wait_for(lambda: len(told()) >= len(counts) + len(keys), "the alarms of the restored keys")
+    assert told() == sorted([*counts.items(), *((k, counts[k]) for k in keys)], key=repr)
+    state = state_of(root, "alarms", "alarm", "count")
+    assert {k: state[k] for k in keys} == {k: counts[k] for k in keys}
+
+
+def test_a_savepoint_of_a_job_with_other_key_groups_is_refused_and_the_job_goes_on(
+    spark, tmp_path: Path, started
+) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(1)
+    other = tally_job(source.stream(spark), root, "seven", outputs(tmp_path / "other"), 1, max_parallelism=7)
+    pin = run_all(other).trigger_savepoint()
+    job = tally_job(source.stream(spark), root, "thirteen", sinks, 1, max_parallelism=MAX)
+    client = with_epochs(started(job.start(trigger_interval_ms=100)), 1)
+    with pytest.raises(MaxParallelismChangedError, match="written with 7"):
+        client.restore_key_groups(f"seven/{pin.savepoint_id}", [1])
+    source.add_many(1)
+    with_epochs(client, 2, of_input=True)
+    client.stop()
+    assert table_rows(sinks.tally) == truth(source.all).tally
+    assert read_state(str(root), "thirteen", "tally", "times").num_rows
