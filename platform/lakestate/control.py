@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from lakestate.rest.bodies import Errors
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
 from state_engine.storage.port import check_name
@@ -28,6 +29,10 @@ _PATIENCE_S = 5.0
 
 class RunnerUnreachableError(LakestateError):
     """The process of a running job lives, and does not answer."""
+
+
+class RequestRefusedError(LakestateError):
+    """A running job's server does not do what it was asked for."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +133,7 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
         answer = msgspec.json.decode((ask or fetch)(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
         if answer.incarnation == endpoint.incarnation:
             return endpoint
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RequestRefusedError) as error:
         why = str(error)
     if read_endpoint(root, job) != endpoint:
         return find_endpoint(root, job, ask=ask)  # it has ended meanwhile, and another may have begun
@@ -138,24 +143,45 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
     )
 
 
-def fetch(endpoint: Endpoint, path: str) -> bytes:
-    """Fetches a path from a job's server.
+def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
+    """Sends a request to a job's server and returns the answer's body.
+
+    Args:
+        endpoint: Where the job is reached.
+        path: Of the route, with its query.
+        method: Of the route.
+        body: What is sent.
 
     Raises:
-        OSError: It cannot be reached, or refuses.
+        RequestRefusedError: The server says why it does not.
+        OSError: It cannot be reached.
     """
     headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token is not None else {}
-    request = urllib.request.Request(endpoint.url + path, headers=headers)
+    data = msgspec.json.encode(body) if body is not None else None
+    request = urllib.request.Request(endpoint.url + path, data=data, headers=headers, method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy: it is this machine
-    with opener.open(request, timeout=_PATIENCE_S) as answer:
-        return bytes(answer.read())
+    try:
+        with opener.open(request, timeout=_PATIENCE_S) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            raise RequestRefusedError(_reason(error), action="See docs/rest.md.") from error
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return f"{'; '.join(msgspec.json.decode(error.read(), type=Errors).errors)} (status {error.code})"
+    except (OSError, msgspec.DecodeError):
+        return f"The server answered with status {error.code}."
 
 
 __all__ = [
     "CONTROL",
     "Endpoint",
+    "RequestRefusedError",
     "RunnerUnreachableError",
     "endpoint_path",
+    "fetch",
     "find_endpoint",
     "publish_endpoint",
     "read_endpoint",

@@ -162,6 +162,7 @@ def controlled(
             incarnation = client.head.manifest.incarnation
             endpoint = Endpoint(url=server.url, pid=os.getpid(), incarnation=incarnation, token=token)
             stack.enter_context(publish_endpoint(job.root, job.name, endpoint))
+            print(f"Job {job.name} answers at {server.url}.", file=sys.stderr, flush=True)
         except BaseException:
             client.stop()
             raise

@@ -148,6 +148,6 @@ def announce(folder: Path) -> None:
 
 def location_in(text: str) -> str:
     """Returns the location of a savepoint that a command has printed."""
-    found = re.search(r"(?:Path: |stored in )(file:/\S+?)\.?$", text, re.MULTILINE)
+    found = re.search(r"(?:Path: |stored in )(file://\S+?)\.?$", text, re.MULTILINE)
     assert found is not None, text
     return found[1]

@@ -110,7 +110,7 @@ def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
 def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path) -> None:
     location = control_of(client).trigger_savepoint("native", None)
     pin = list_savepoints(client.log.root, "flights")[0]
-    assert location == f"file:{tmp_path}/flights/_savepoints/{pin.savepoint_id}"
+    assert location == f"file://{tmp_path}/flights/_savepoints/{pin.savepoint_id}"
     assert pin.trigger == "rest"
 
 
@@ -233,8 +233,8 @@ def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> Non
 def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
     control = control_of(client)
     location = control.trigger_savepoint("native", None)
-    path = location.removeprefix("file:")
-    for spelt in (location, path, f"file://{path}", f"{path}/"):
+    path = location.removeprefix("file://")
+    for spelt in (location, path, f"file:{path}", f"{path}/"):
         assert control._savepoints.find(spelt) == path.rpartition("/")[2]
     for other in (path.rpartition("/")[2], f"{path}/../x", f"{path}x", ""):
         assert control._savepoints.find(other) is None

@@ -1,5 +1,6 @@
 """Flink's unmodified command line, release 2.3 from PyPI, drives a job of ours."""
 
+import json
 import re
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def flink(home: Path, tmp_path: Path) -> Flink:
 
 def savepoint_at(folder: Path, location: str) -> Pin:
     """The savepoint of a location that the command line printed."""
-    assert location.startswith(f"file:{folder}/{JOB}/_savepoints/")
+    assert location.startswith(f"file://{folder}/{JOB}/_savepoints/")
     found = {pin.savepoint_id: pin for pin in list_savepoints(str(folder), JOB)}
     return found[location.rpartition("/")[2]]
 
@@ -59,7 +60,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
 
         taken = flink(job.endpoint, "savepoint", "-type", "native", JOB_ID)
         assert taken.code == 0, taken.text
-        assert "Savepoint completed. Path: file:/" in taken.text
+        assert "Savepoint completed. Path: file://" in taken.text
         assert savepoint_at(tmp_path, location_in(taken.text)).trigger == "rest"
 
         detached = flink(job.endpoint, "savepoint", "-detached", "-type", "native", JOB_ID)
@@ -70,10 +71,16 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         assert b"COMPLETED" in result
         assert b"/_savepoints/" in result
 
+        assert b'lakestate_records_total{job="counting"} 100.0' in fetch(job.endpoint, "/metrics")
+        fetch(job.endpoint, f"/jobs/{JOB_ID}/rescaling?parallelism=3", method="PATCH")
+
         for option, printed in ((), "Checkpoint 1 for job"), (("-full",), "Checkpoint(FULL) 2 for job"):
             checkpoint = flink(job.endpoint, "checkpoint", *option, JOB_ID)
             assert checkpoint.code == 0, checkpoint.text
             assert f"{printed} {JOB_ID} completed." in checkpoint.text
+
+        vertices = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}"))["vertices"]
+        assert [vertex["parallelism"] for vertex in vertices] == [3], "rescaled in front of the checkpoints"
 
         elsewhere = flink(job.endpoint, "savepoint", "-type", "native", JOB_ID, f"file://{NO_PATH}")
         assert_failed(elsewhere, "SavepointError: A native savepoint", NO_PATH)

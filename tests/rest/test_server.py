@@ -7,7 +7,8 @@ import time
 import pytest
 from fake_job import FakeJob
 
-from lakestate.control import Endpoint, fetch, find_endpoint, publish_endpoint
+from lakestate.control import Endpoint, RequestRefusedError, fetch, find_endpoint, publish_endpoint
+from lakestate.rest.bodies import StopWithSavepoint
 from lakestate.rest.server import ServerNotStartedError, serve
 
 TOKEN = "correct horse battery"
@@ -25,8 +26,20 @@ def test_a_running_job_is_found_by_its_file_and_answers(tmp_path: object, token:
 
 
 def test_without_the_token_nothing_is_told() -> None:
-    with serve([FakeJob()], token=TOKEN) as server, pytest.raises(OSError, match="401"):
+    with serve([FakeJob()], token=TOKEN) as server, pytest.raises(RequestRefusedError, match="401"):
         fetch(Endpoint(url=server.url, pid=1, incarnation="abc"), "/jobs")
+
+
+def test_a_request_with_a_body_is_sent_and_a_refusal_says_why() -> None:
+    job = FakeJob()
+    with serve([job]) as server:
+        endpoint = Endpoint(url=server.url, pid=1, incarnation="abc")
+        body = StopWithSavepoint(format_type="NATIVE", drain=True)
+        assert b"request-id" in fetch(endpoint, f"/jobs/{job.job_id}/stop", method="POST", body=body)
+        with pytest.raises(RequestRefusedError, match=f"Job {'0' * 32} not found .status 404."):
+            fetch(endpoint, f"/jobs/{'0' * 32}?mode=cancel", method="PATCH")
+        server.deliver(threading.Event(), within_s=0)
+    assert job.asked == [("stop", "native", None, True)]
 
 
 def test_a_port_that_is_taken_is_an_error_by_name() -> None:

@@ -23,11 +23,9 @@ class JobSavepoints:
         self._job = job
 
     def location_of(self, place: str) -> str:
-        """Returns the address of a place below the job's root, spelt as Flink spells paths: `file:/…`, `s3://…`."""
+        """Returns the address of a place below the job's root: `file:///…`, `s3://…`."""
         url = open_storage(self._root, self._job).url.rstrip("/")
-        if url.startswith("file://"):
-            url = url.removeprefix("file://")
-        return f"file:{url}/{place}" if url.startswith("/") else f"{url}/{place}"
+        return f"file://{url}/{place}" if url.startswith("/") else f"{url}/{place}"
 
     def check(self, kind: SavepointKind, directory: str | None) -> None:
         """Refuses what cannot be taken, whatever the job's state is.
