@@ -1,4 +1,4 @@
-"""What a job has done lately, and where its state lies: from manifests alone, cheap enough to ask every second."""
+"""What a job has done lately, and where its state lies: cheap enough to ask every second."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class OperatorActivity(msgspec.Struct, frozen=True, kw_only=True):
 class StateGroups(msgspec.Struct, frozen=True, kw_only=True):
     """How a state's log is spread over the key groups.
 
-    `rows` has one number per key group; rows that files count for several groups together are spread over these. `skew`
+    `rows` has one number per key group; what is only known of several groups together is spread over these. `skew`
     is the largest of them in terms of their mean; null without rows.
     """
 
@@ -42,7 +42,7 @@ class JobActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def activity_of(view: JobView, epochs: int = EPOCHS) -> JobActivity:
-    """Returns what a job has done in its newest epochs; no state is read.
+    """Returns what a job has done in its newest epochs; no more of its state is read than `JobView.key_groups` reads.
 
     Raises:
         NothingToRestoreError: The job never sealed an epoch.

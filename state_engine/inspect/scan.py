@@ -1,6 +1,6 @@
 """Live rows of a state a run of key groups at a time, so that a state of any size can be looked through."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +10,16 @@ from state_engine.errors import UnknownOperatorError
 from state_engine.inspect.read import History, known_states, last_group, segments_of
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.records import Base, StateFile, StateSchema
+from state_engine.storage.parquet import read_parquet
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, load_groups
 
 ROWS_AT_ONCE = 200_000
 """About so many rows of the log are in memory at once, unless a single key group has more."""
+LARGEST_READ = 1 << 20
+
+Runs = tuple[tuple[int, int, int], ...]
+"""First key group, last key group, rows."""
 
 
 def find_state(history: History, job: str, name: str) -> StateSchema:
@@ -62,16 +68,55 @@ def scan_state(
                 yield rows
 
 
-def group_rows(segments: Sequence[Segment], schema: StateSchema, groups: int) -> NDArray[np.float64]:
-    """Returns how many rows of its log a state has in each key group, without reading state.
+def row_groups_of(_storage: CheckpointStorage, file: StateFile) -> Runs:
+    """Returns what a base tells of the key groups of a file; nothing is read."""
+    return file.row_groups or ((file.first, file.last, file.rows),)
 
-    What is told of several key groups together (a row group, a section) counts for each of them in equal parts, so
-    single groups are exact only where they are large enough to have row groups of their own.
+
+class ReadKeyGroups:
+    """Counts the rows of small files by reading them, once each: a file never changes.
+
+    In a small file key groups share row groups, so that a base does not tell how they differ.
+    """
+
+    def __init__(self, largest: int = LARGEST_READ) -> None:
+        self._largest = largest
+        self._known: dict[tuple[str, str], Runs] = {}
+
+    def __call__(self, storage: CheckpointStorage, file: StateFile) -> Runs:
+        """Returns (group, group, rows) of each key group, or what the base tells of a file that is large."""
+        if file.length > self._largest:
+            return row_groups_of(storage, file)
+        place = (storage.url, file.path)
+        if place not in self._known:
+            rows = read_parquet(storage, file, file.first, file.last)
+            groups = rows["key_group"].to_numpy() if rows is not None else np.zeros(0, np.int32)
+            found, counts = np.unique(groups, return_counts=True)
+            self._known[place] = tuple((g, g, count) for g, count in zip(found.tolist(), counts.tolist(), strict=True))
+        return self._known[place]
+
+
+def group_rows(
+    segments: Sequence[Segment],
+    schema: StateSchema,
+    groups: int,
+    runs_of: Callable[[CheckpointStorage, StateFile], Runs] = row_groups_of,
+) -> NDArray[np.float64]:
+    """Returns how many rows of its log a state has in each key group.
+
+    What is told of several key groups together (a row group, a section of a change file) counts for each of them in
+    equal parts, so single groups are exact only where they are large enough to have row groups of their own.
+
+    Args:
+        segments: The state's history.
+        schema: The state.
+        groups: How many key groups there are.
+        runs_of: Tells (first group, last group, rows) of a file.
     """
     found = np.zeros(groups)
-    for _, base, manifests in segments:
+    for storage, base, manifests in segments:
         for file in files_of(base, schema):
-            for first, last, rows in file.row_groups or ((file.first, file.last, file.rows),):
+            for first, last, rows in runs_of(storage, file):
                 _spread(found, first, last, rows)
         for manifest in manifests:
             operator = manifest.operators.get(schema.uid)
@@ -108,4 +153,13 @@ def _spread(found: NDArray[np.float64], first: int, last: int, rows: int) -> Non
         found[first : last + 1] += rows / (last - first + 1)
 
 
-__all__ = ["ROWS_AT_ONCE", "files_of", "find_state", "group_rows", "ranges_of", "scan_state"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "ReadKeyGroups",
+    "files_of",
+    "find_state",
+    "group_rows",
+    "ranges_of",
+    "row_groups_of",
+    "scan_state",
+]

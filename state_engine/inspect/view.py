@@ -10,7 +10,7 @@ from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, st
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
 from state_engine.inspect.read import History, known_states, last_group, segments_of
-from state_engine.inspect.scan import group_rows
+from state_engine.inspect.scan import ReadKeyGroups, group_rows
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, Pin
@@ -58,6 +58,7 @@ class JobView:
         self.root, self.job = root, job
         self._storage = open_storage(root, job)
         self._log = ManifestLog(self._storage, job, open_job=lambda other: open_storage(root, other))
+        self._runs = ReadKeyGroups()
         self._rows = CheckpointTable(self._storage, open_tables(self._storage))
 
     @property
@@ -123,9 +124,10 @@ class JobView:
         return _sizes(base, manifests or (head.manifest,))
 
     def key_groups(self) -> list[tuple[str, str, list[float]]]:
-        """Returns (operator, state, rows of its log in each key group) at the newest epoch, without reading state.
+        """Returns (operator, state, rows of its log in each key group) at the newest epoch.
 
-        Only states that are spread over key groups: those by key.
+        Only states that are spread over key groups: those by key. Small files of theirs are read, once each; of large
+        ones the base tells enough.
         """
         head = self.newest()
         if head is None:
@@ -134,7 +136,11 @@ class JobView:
         history = History(head, Segment(self._storage, behind.base, behind.manifests))
         segments = segments_of(self.root, self.job, history)
         return [
-            (schema.uid, schema.name, group_rows(segments, schema, last_group(history, schema.uid) + 1).tolist())
+            (
+                schema.uid,
+                schema.name,
+                group_rows(segments, schema, last_group(history, schema.uid) + 1, self._runs).tolist(),
+            )
             for schema in known_states(history)
             if schema.kind in ("keyed", "timer") and schema.uid in head.manifest.operators
         ]

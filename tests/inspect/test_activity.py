@@ -7,7 +7,9 @@ import pytest
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.errors import NothingToRestoreError
 from state_engine.inspect import activity_of, open_job
+from state_engine.inspect.scan import ReadKeyGroups, row_groups_of
 from state_engine.key_groups import key_group_of
+from state_engine.storage.state_reader import read_base
 from state_engine.testing.changes import put
 from state_engine.testing.sample_jobs import sample_job
 
@@ -59,6 +61,32 @@ def test_a_hot_key_group_is_seen_with_and_without_a_checkpoint(root: str) -> Non
     job.epoch({COUNT: [put("N1", 1)]})
     [count, _, _] = activity_of(open_job(root, "flights")).groups
     assert count.rows[hot] == 2  # the base has folded 40 rows to one
+
+
+def test_key_groups_that_share_a_row_group_are_told_apart(root: str) -> None:
+    job = sample_job(root)
+    keys = [f"N{n}" for n in range(60)]
+    publisher = CheckpointPublisher(job.storage, job.job)
+    publisher.begin(job.epoch({COUNT: [put(key, 1) for key in keys]}, checkpoint_id=1))
+    job.adopt(publisher.completed())
+    wanted = [0.0] * 13
+    for key in keys:
+        wanted[key_group_of((key,), ["string"], 13)] += 1
+    view = open_job(root, "flights")
+    assert activity_of(view).groups[0].rows == tuple(wanted)
+    for info in job.storage.list("aircraft/count", recursive=False):
+        job.storage.delete(info.path)
+    assert view.key_groups()[0][2] == wanted  # a file is read once
+
+
+def test_of_large_files_the_base_tells_enough(root: str) -> None:
+    job = sample_job(root)
+    publisher = CheckpointPublisher(job.storage, job.job)
+    publisher.begin(job.epoch({COUNT: [put(f"N{n}", 1) for n in range(60)]}, checkpoint_id=1))
+    base = read_base(job.storage, publisher.completed())
+    [file] = [file for file in base.files if file.schema_id == "aircraft.count.1"]
+    assert ReadKeyGroups(largest=0)(job.storage, file) == row_groups_of(job.storage, file)
+    assert sum(rows for _, _, rows in ReadKeyGroups()(job.storage, file)) == 60
 
 
 def test_a_job_that_never_ran_has_no_activity(root: str) -> None:
