@@ -8,6 +8,7 @@ import typer
 from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
+from lakestate.commands.run import run
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
 from lakestate.commands.status import status
@@ -39,7 +40,7 @@ def main(
     """
 
 
-_LOOK, _KEEP, _TRY = "Looking at jobs", "Savepoints", "Jobs of this installation"
+_LOOK, _KEEP, _TRY = "Looking at jobs", "Savepoints", "Jobs that are installed"
 app.command("list", rich_help_panel=_LOOK)(list_all)
 app.command("status", rich_help_panel=_LOOK)(status)
 app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
@@ -48,6 +49,7 @@ app.command("inspect", rich_help_panel=_LOOK)(inspect)
 app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
+app.command("run", rich_help_panel=_TRY)(run)
 app.command("explain", rich_help_panel=_TRY)(explain)
 app.command("demo", rich_help_panel=_TRY)(demo)
 

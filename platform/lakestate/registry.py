@@ -38,11 +38,11 @@ def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
     return jobs
 
 
-def load_job(name: str) -> JobFactory:
-    """Returns the factory of a registered job.
+def find_job(name: str) -> importlib.metadata.EntryPoint:
+    """Returns where the factory of a registered job is; nothing is imported.
 
     Raises:
-        JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
+        JobDefinitionError: No job of this name is registered.
     """
     jobs = registered_jobs()
     if name not in jobs:
@@ -50,19 +50,29 @@ def load_job(name: str) -> JobFactory:
             f"No job is registered as {name!r}; there are {', '.join(sorted(jobs))}.",
             action=f"Check the name, or register the job under the entry point group {GROUP}.",
         )
+    return jobs[name]
+
+
+def load_job(name: str) -> JobFactory:
+    """Returns the factory of a registered job.
+
+    Raises:
+        JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
+    """
+    entry = find_job(name)
     try:
-        factory = jobs[name].load()
+        factory = entry.load()
     except (ImportError, AttributeError) as error:
         raise JobDefinitionError(
-            f"Job {name!r} is registered as {jobs[name].value}, which cannot be imported: {error}.",
+            f"Job {name!r} is registered as {entry.value}, which cannot be imported: {error}.",
             action="Correct the entry point, or install what it imports.",
         ) from error
     if not callable(factory):
         raise JobDefinitionError(
-            f"Job {name!r} is registered as {jobs[name].value}, which is no function.",
+            f"Job {name!r} is registered as {entry.value}, which is no function.",
             action="Register a function of (spark, root, options) that returns the job.",
         )
     return factory  # type: ignore[no-any-return]
 
 
-__all__ = ["GROUP", "JobFactory", "load_job", "registered_jobs"]
+__all__ = ["GROUP", "JobFactory", "find_job", "load_job", "registered_jobs"]

@@ -23,12 +23,13 @@ _DRAIN_S = 10.0
 
 def runner_command(
     job: str,
-    root: Path,
+    root: Path | str,
     *,
     options: Mapping[str, str],
     restore: str | None = None,
     parallelism: int | None = None,
     available_now: bool = False,
+    cores: str | None = None,
 ) -> list[str]:
     """Returns the command line of a runner, for this interpreter."""
     command = [sys.executable, "-m", "lakestate.runner", job, "--root", str(root)]
@@ -38,6 +39,8 @@ def runner_command(
         command += ["--restore", restore]
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
+    if cores is not None:
+        command += ["--cores", cores]
     return [*command, "--available-now"] if available_now else command
 
 

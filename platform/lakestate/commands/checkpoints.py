@@ -103,7 +103,7 @@ def _print_phases(console: Console, row: "CheckpointRow") -> None:
     """The newest completed checkpoint, state by state, with where most of its rows went."""
     phases = ", ".join(f"{name} {format_duration(ms)}" for name, ms in row.phases_ms.items())
     print_title(console, f"checkpoint {row.id}{': ' if phases else ''}{phases}")
-    figures = ("rows", "key groups", "largest group", "log rows", "size")
+    figures = ("rows", "groups", "largest", "log rows", "size")
     table = make_table("state", "wrote", *figures, right=figures)
     for state in row.states:
         largest = (

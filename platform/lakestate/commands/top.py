@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from state_engine.inspect import JobActivity
 
 _SMALLEST_STRIP, _LARGEST_STRIP = 8, 64
-_BESIDE_STRIP = 50
+_FIGURES = ("keys", "rows", "size", "skew")
 _QUIT = ("q", "Q", "\x03", "\x1b")
 
 
@@ -67,7 +67,6 @@ def _watch(console: Console, look: Callable[[], Group], interval: float) -> None
 
 def frame(activity: "JobActivity", now_ms: int, width: int) -> Group:
     """Returns what is shown of one look, for so many columns."""
-    strip = min(_LARGEST_STRIP, max(_SMALLEST_STRIP, width - _BESIDE_STRIP))
     status = activity.status
     head = Text(status.job, style="bold")
     head.append(
@@ -79,7 +78,7 @@ def frame(activity: "JobActivity", now_ms: int, width: int) -> Group:
     behind = f"{format_count(status.epochs_behind)} epochs behind"
     said = f"checkpoint {checkpoint.checkpoint_id}, {behind}" if checkpoint is not None else "no checkpoint yet"
     head.append(f" · {said}", "default")
-    return Group(head, Text(), _operators(activity), Text(), _states(activity, strip))
+    return Group(head, Text(), _operators(activity), Text(), _states(activity, width))
 
 
 def _operators(activity: "JobActivity") -> Table:
@@ -101,19 +100,20 @@ def _operators(activity: "JobActivity") -> Table:
 
 
 def _states(activity: "JobActivity", width: int) -> Table:
+    """The states, with strips that take what the other columns leave."""
     groups = {(one.uid, one.state): one for one in activity.groups}
-    table = make_table("state", "keys", "rows", "size", "skew", "key groups", right=("keys", "rows", "size", "skew"))
+    rows = []
     for state in activity.status.states:
         spread = groups.get((state.uid, state.state))
-        add_row(
-            table,
-            f"{state.uid}/{state.state}",
-            format_count(state.keys),
-            format_count(state.rows),
-            format_bytes(state.bytes),
-            f"{spread.skew:.1f}" if spread is not None and spread.skew is not None else "",
-            heat_strip(spread.rows, width) if spread is not None else "",
-        )
+        skew = f"{spread.skew:.1f}" if spread is not None and spread.skew is not None else ""
+        figures = (format_count(state.keys), format_count(state.rows), format_bytes(state.bytes), skew)
+        rows.append(((f"{state.uid}/{state.state}", *figures), spread))
+    heads = ("state", *_FIGURES)
+    taken = sum(max(len(head), *(len(cells[n]) for cells, _ in rows)) + 2 for n, head in enumerate(heads) if rows)
+    strip = min(_LARGEST_STRIP, max(_SMALLEST_STRIP, width - taken))
+    table = make_table(*heads, "key groups", right=_FIGURES)
+    for cells, spread in rows:
+        add_row(table, *cells, heat_strip(spread.rows, strip) if spread is not None else "")
     return table
 
 

@@ -1,0 +1,185 @@
+"""`lakestate run`: a registered job in the foreground, with a line that says how far it is."""
+
+import math
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from lakestate.commands.common import ExitCode, Root, exit_code_of, make_console, named_errors
+from lakestate.commands.formats import format_count, format_duration
+from lakestate.registry import find_job
+from lakestate.runner_events import (
+    AnyEvent,
+    CheckpointCompleted,
+    EpochSealed,
+    Failed,
+    Finished,
+    Started,
+    encode_event,
+)
+from lakestate.runner_process import RunnerProcess, runner_command
+from state_engine import errors
+
+_STOPPING = b"\nStopping after the epoch at hand; once more kills it.\n"
+
+
+def run(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of a registered job.", show_default=False)],
+    root: Root,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
+    ] = None,
+    restore: Annotated[
+        str | None,
+        typer.Option(help="Start from a savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH, in a new generation."),
+    ] = None,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator.")] = None,
+    available_now: Annotated[bool, typer.Option("--available-now", help="End when what is there now is read.")] = False,
+    cores: Annotated[str | None, typer.Option(help="Task slots of the local Spark session; 2 by default.")] = None,
+    log: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Where Spark's and the job's own output go; a temporary file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event, for programs.")] = False,
+) -> None:
+    """Run a registered job in the foreground. Ctrl-C stops it after the epoch at hand; a second one kills it."""
+    with named_errors():
+        find_job(job)  # a misspelt name must not wait for Spark
+        command = runner_command(
+            job,
+            root,
+            options=dict(_pair(one) for one in option or []),
+            restore=restore,
+            parallelism=parallelism,
+            available_now=available_now,
+            cores=cores,
+        )
+    console = Console(stderr=True, highlight=False) if as_json else make_console()
+    path = log or _temporary_log(job)
+    with RunnerProcess(command, log=path) as process, _stopped_by_signals(process) as stop:
+        with _View(console, job, path) as view:
+            last = None
+            for event in process.events(silence_s=math.inf):
+                last = event
+                if as_json:
+                    sys.stdout.write(encode_event(event).decode())
+                    sys.stdout.flush()
+                else:
+                    view.show(event)
+        code = process.wait()
+    _end(last, code, path, asked=bool(stop))
+    if log is None:
+        path.unlink(missing_ok=True)
+
+
+def _pair(option: str) -> tuple[str, str]:
+    name, equals, value = option.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{option!r} is not name=value", param_hint="--option")
+    return name, value
+
+
+def _temporary_log(job: str) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f"lakestate-{job}-", suffix=".log")
+    os.close(descriptor)
+    return Path(name)
+
+
+def _end(last: AnyEvent | None, code: int, path: Path, *, asked: bool) -> None:
+    """Ends with the exit code of what the runner said last, or of how it died."""
+    if isinstance(last, Failed):
+        error = getattr(errors, last.error, None)
+        known = isinstance(error, type) and issubclass(error, errors.LakestateError)
+        remedy = f" What to do: {last.action}" if last.action else ""
+        typer.echo(f"{last.error}: {last.message}{remedy}\nIts log: {path}", err=True)
+        raise typer.Exit(exit_code_of(error("")) if known and error is not None else ExitCode.FAILED)
+    if isinstance(last, Finished) or (asked and code == -signal.SIGTERM):
+        return
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    typer.echo(f"The process of the job ended by {how} and said nothing of why. Its log: {path}", err=True)
+    raise typer.Exit(ExitCode.FAILED)
+
+
+@contextmanager
+def _stopped_by_signals(process: RunnerProcess) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM ask the job to stop; a second one ends it at once."""
+    received: list[int] = []
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+        process.request_stop()
+        os.write(2, _STOPPING)  # not by the console, which may be in the middle of a line
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.FAILED) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _View:
+    """One line that is written again on a terminal, a line per epoch elsewhere."""
+
+    def __init__(self, console: Console, job: str, log: Path) -> None:
+        self._console = console
+        self._spinner = Spinner("dots", Text(f"{job} starts; Spark's output goes to {log}"))
+        self._live = Live(self._spinner, console=console, transient=True) if console.is_terminal else None
+        self._place = ""
+        self._checkpoint = ""
+
+    def __enter__(self) -> "_View":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, event: AnyEvent) -> None:
+        """Takes in one event."""
+        match event:
+            case Started():
+                self._place = f"{event.generation}"
+                self._line(f"{event.job} runs from epoch {event.generation}/{event.epoch} on")
+            case EpochSealed():
+                text = Text(f"epoch {self._place}/{event.epoch} · {_rate(event)} · {format_count(event.keys)} keys")
+                text.append(f" · {format_count(event.state_rows)} state rows{self._checkpoint}")
+                if self._live is None:
+                    self._line(text.plain)
+                else:
+                    self._spinner.update(text=text)
+            case CheckpointCompleted():
+                self._checkpoint = f" · checkpoint {event.checkpoint_id} at epoch {event.epoch}"
+            case Finished():
+                how = "stopped" if event.stopped else "finished"
+                self._line(f"{how} at epoch {self._place}/{event.epoch}")
+            case Failed():
+                pass
+
+    def _line(self, text: str) -> None:
+        self._console.print(Text(text))
+
+
+def _rate(event: EpochSealed) -> str:
+    rate = f" ({event.records / event.seconds:,.0f}/s)" if event.seconds else ""
+    return f"{format_count(event.records)} records in {format_duration(event.seconds * 1000)}{rate}"
+
+
+__all__ = ["run"]
