@@ -254,6 +254,15 @@ def test_rows_of_an_earlier_type_come_in_the_type_that_the_state_has_now(root: s
     assert states_of(root, "flights", [wide]) == {name(wide): {(("N1",), None, None): 1, (("N2",), None, None): 2}}
 
 
+def test_rows_of_another_job_are_widened_as_a_restart_would(root: str) -> None:
+    wide = state("aircraft", "count", "tailnum string", "bigint")
+    job = JobBuilder(root, "flights", (wide,))
+    job.epoch({name(wide): [put("N1", 1 << 40), put("N2", 2)]})
+    source = other_job(root, (replace(wide, schema_id="narrow", value="int"),), value=7)
+    restore_key_groups(root, "flights", source, keys=["N1"])
+    assert states_of(root, "flights", [wide]) == {name(wide): {(("N1",), None, None): 7, (("N2",), None, None): 2}}
+
+
 def test_rows_of_a_wider_type_from_an_abandoned_generation_are_refused(root: str) -> None:
     wide = state("aircraft", "count", "tailnum string", "bigint")
     job = JobBuilder(root, "flights", (replace(wide, schema_id="narrow", value="int"),))

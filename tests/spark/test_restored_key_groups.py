@@ -1,9 +1,12 @@
 """Key groups of a real stream go back to a savepoint, and nothing else does."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import (
     STATES,
@@ -20,7 +23,16 @@ from support import (
     with_epochs,
 )
 
-from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.api import (
+    Duration,
+    KeyedProcessFunction,
+    Time,
+    Types,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+    WindowFunction,
+)
+from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.errors import MaxParallelismChangedError, RestoreError, StopRequestedError
 from state_engine.inspect import read_state
 from state_engine.key_groups import key_group_of
@@ -187,6 +199,48 @@ def test_timers_that_come_back_fire_although_no_record_comes(spark, tmp_path: Pa
     assert told() == sorted([*counts.items(), *((k, counts[k]) for k in keys)], key=repr)
     state = state_of(root, "alarms", "alarm", "count")
     assert {k: state[k] for k in keys} == {k: counts[k] for k in keys}
+
+
+class Seen(WindowFunction[Any, Any, Any, Any]):
+    """Key, start of the window, and what is in it."""
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        yield key, window.start, " ".join(str(i.v) for i in inputs)
+
+
+def test_windows_that_come_back_behind_the_watermark_fire_and_later_ones_lack_their_input(
+    spark, tmp_path: Path, started
+) -> None:
+    root, folder, sink = tmp_path / "root", tmp_path / "in", MemorySink("windows-of-keys")
+    folder.mkdir()
+
+    def add(number: int, v: int, at: int) -> None:
+        table = pa.table({"k": ["a", "b"], "v": [v, v], "at": [at, at]})
+        pq.write_table(table, tmp_path / "new")
+        os.utime(tmp_path / "new", (1_600_000_000 + 10 * number,) * 2)
+        (tmp_path / "new").rename(folder / f"{number}.parquet")
+
+    df = spark.readStream.schema("k string, v bigint, at bigint").option("maxFilesPerTrigger", 1).parquet(str(folder))
+    job = StreamJob("windows", root=str(root), parallelism=2, max_parallelism=MAX)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0)).with_timestamp_column("at")
+    keyed = job.from_stream(df).assign_timestamps_and_watermarks(strategy).key_by("k", order_by=["v"])
+    windows = keyed.window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    windows.apply(Seen(), "k string, start bigint, seen string", uid="seen").sink_to(sink, uid="out")
+    for number, (v, at) in enumerate([(1, 5), (2, 7), (3, 25)]):
+        add(number, v, at)
+    client = started(job.start(trigger_interval_ms=100))
+
+    def rows() -> list[tuple[Any, ...]]:
+        return sorted(tuple(row.values()) for row in sink.rows())
+
+    whole = [("a", 0, "1 2"), ("b", 0, "1 2")]
+    wait_for(lambda: rows() == whole, "the first windows")
+    first = next(epoch.epoch for epoch in client.epochs if epoch.records)
+    client.restore_key_groups(f"epoch:1/{first}", keys=["a"])
+    again = sorted([*whole, ("a", 0, "1")])
+    wait_for(lambda: rows() == again, "the window that came back")
+    add(3, 4, 35)
+    wait_for(lambda: rows() == [*again, ("b", 20, "3")], "the next windows")
 
 
 def test_a_savepoint_of_a_job_with_other_key_groups_is_refused_and_the_job_goes_on(
