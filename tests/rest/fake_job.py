@@ -22,6 +22,8 @@ from lakestate.rest.job_port import (
 from lakestate.rest.operations import Operations
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow
+from state_engine.log.records import Origin
+from state_engine.savepoint.group_report import KeyGroupRestore
 
 NOW = 1_700_000_060_000
 START = 1_700_000_000_000
@@ -92,6 +94,11 @@ class FakeJob:
 
     def rescale(self, parallelism: int) -> int:
         return int(self._operation("rescale", parallelism))
+
+    def restore_key_groups(self, source: str, ranges: Any, keys: Any, uids: Any, *, dry_run: bool) -> KeyGroupRestore:
+        self._operation("key groups", source, ranges, keys, uids, dry_run)
+        origin = Origin(job=self.name, generation=1, epoch=4, manifest="h", savepoint_id="sp-1")
+        return KeyGroupRestore(job=self.name, source=origin, onto=17, operators=(), states=(), sealed=(2, 18))
 
     def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
         return str(self._operation("savepoint", kind, directory))

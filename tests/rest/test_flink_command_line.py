@@ -2,12 +2,15 @@
 
 import json
 import re
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flink_command import JOB, JOB_ID, Flink, Running, Said, location_in, make_environment, running_job
 
 from lakestate.control import fetch, find_endpoint
+from lakestate.rest.bodies import KeyGroupsRestore
 from lakestate.runner_events import Finished
 from state_engine.log.records import Pin
 from state_engine.savepoint import list_savepoints
@@ -16,6 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TOKEN = "of-at-least-sixteen-characters"
 NO_PATH = "/tmp/nobody-has-put-a-savepoint-here"
+
+
+KEY_GROUPS = KeyGroupsRestore(source="latest", key_groups=[(0, 127)])
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +39,15 @@ def savepoint_at(folder: Path, location: str) -> Pin:
     assert location.startswith(f"file://{folder}/{JOB}/_savepoints/")
     found = {pin.savepoint_id: pin for pin in list_savepoints(str(folder), JOB)}
     return found[location.rpartition("/")[2]]
+
+
+def key_groups_of(job: Running, request_id: str) -> Any:
+    """The report of a restore of key groups, once it is done."""
+    while True:
+        result = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}/key-groups/{request_id}"))
+        if result["operation"] is not None:
+            return result["operation"]["report"]
+        time.sleep(0.05)
 
 
 def assert_failed(said: Said, *parts: str) -> None:
@@ -78,6 +93,11 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
             checkpoint = flink(job.endpoint, "checkpoint", *option, JOB_ID)
             assert checkpoint.code == 0, checkpoint.text
             assert f"{printed} {JOB_ID} completed." in checkpoint.text
+
+        begun = fetch(job.endpoint, f"/jobs/{JOB_ID}/key-groups", method="POST", body=KEY_GROUPS)
+        report = key_groups_of(job, json.loads(begun)["request-id"])
+        assert [(state["removed"], state["written"]) for state in report["states"]] == [(7, 7)]
+        assert report["sealed"] is not None
 
         vertices = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}"))["vertices"]
         assert [vertex["parallelism"] for vertex in vertices] == [3], "rescaled in front of the checkpoints"

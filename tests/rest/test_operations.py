@@ -132,8 +132,38 @@ def test_a_rescale_is_an_operation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"key-groups": [[0, 15], [40, 40]]}, ("sp-1", [(0, 15), (40, 40)], None, None, False)),
+        (
+            {"keys": ["a", None, ["b", 2]], "operators": ["count"]},
+            ("sp-1", None, ["a", None, ("b", 2)], ["count"], False),
+        ),
+        ({"keys": [], "dry-run": True}, ("sp-1", None, [], None, True)),
+    ],
+)
+def test_key_groups_or_keys_are_restored_and_reported(body: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    job = FakeJob()
+    with client_of(job) as client:
+        path = f"/jobs/{job.job_id}/key-groups"
+        begun = client.post(path, json={"source": "sp-1"} | body)
+        assert begun.status_code == 202
+        report = result_of(client, path, begun.json()["request-id"])["operation"]["report"]
+        assert (report["sealed"], report["source"]["savepoint_id"]) == ([2, 18], "sp-1")
+        job.error = SavepointError("It cannot.")
+        begun = client.post(path, json={"source": "sp-1"} | body).json()
+        cause = result_of(client, path, begun["request-id"])["operation"]["failure-cause"]
+        assert "It cannot." in cause["stack-trace"]
+    assert job.asked[0] == ("key groups", *expected)
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
+        ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1"}', 400),
+        ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1","keys":[1],"key-groups":[[1,2]]}', 400),
+        ("POST", "/jobs/{job}/key-groups", b'{"keys":[1]}', 400),
+        ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1","keys":[1],"dryrun":true}', 400),
         ("PATCH", "/jobs/{job}/rescaling", b"{}", 400),
         ("PATCH", "/jobs/{job}/rescaling?parallelism=-1", b"{}", 400),
         ("PATCH", "/jobs/{job}/rescaling?parallelism=many", b"{}", 400),

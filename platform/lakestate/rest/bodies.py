@@ -1,8 +1,10 @@
 """Bodies of requests and of answers about operations, with Flink's names."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+
+from state_engine.savepoint.group_report import KeyGroupRestore
 
 FormatType = Literal["CANONICAL", "NATIVE", "DEFAULT"]
 """`DEFAULT` is the canonical one, as in Flink."""
@@ -44,6 +46,21 @@ class SavepointDisposal(msgspec.Struct, kw_only=True, rename="kebab"):
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
 
 
+class KeyGroupsRestore(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """Asks for the state of some key groups, or of some keys, as it was elsewhere. Not in Flink.
+
+    Either `key_groups`, as pairs of first and last, both inclusive, or `keys`: lists of the key columns' values, of a
+    single column also bare. `operators` are uids.
+    """
+
+    source: str
+    key_groups: list[tuple[int, int]] | None = None
+    keys: list[Any] | None = None
+    operators: list[str] | None = None
+    dry_run: bool = False
+    trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+
+
 class Triggered(msgspec.Struct, kw_only=True, rename="kebab"):
     """An operation has begun. Flink's `TriggerResponse`."""
 
@@ -82,6 +99,20 @@ class PlainInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True
     """How something without a result ended; empty if it went well. Flink's `AsynchronousOperationInfo`."""
 
     failure_cause: FailureCause | None = None
+
+
+class KeyGroupsInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):
+    """What a restore of key groups did, or would do; or why it did not."""
+
+    report: KeyGroupRestore | None = None
+    failure_cause: FailureCause | None = None
+
+
+class KeyGroupsResult(msgspec.Struct, kw_only=True):
+    """A restore of key groups under way, or its end."""
+
+    status: QueueStatus
+    operation: KeyGroupsInfo | None
 
 
 class SavepointResult(msgspec.Struct, kw_only=True):

@@ -21,6 +21,7 @@ from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCh
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import LakestateError
+from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.storage.port import open_storage
 from state_engine.storage.tables import open_tables
 
@@ -131,6 +132,18 @@ class ClientControl:
     def rescale(self, parallelism: int) -> int:
         epoch: int = self._client.rescale(parallelism).result()
         return epoch
+
+    def restore_key_groups(
+        self,
+        source: str,
+        ranges: Sequence[tuple[int, int]] | None,
+        keys: Sequence[Any] | None,
+        uids: Sequence[str] | None,
+        *,
+        dry_run: bool,
+    ) -> KeyGroupRestore:
+        report: KeyGroupRestore = self._client.restore_key_groups(source, ranges, keys=keys, uids=uids, dry_run=dry_run)
+        return report
 
     def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
         return self._savepoints.trigger(kind, directory)

@@ -1,9 +1,10 @@
 """What the server asks of a running job: a port, and the records that pass through it."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from state_engine.checkpoint.statistics import CheckpointStatistics
+from state_engine.savepoint.group_report import KeyGroupRestore
 
 JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
 SavepointKind = Literal["native", "canonical"]
@@ -110,6 +111,29 @@ class JobControl(Protocol):
 
         Raises:
             LakestateError: It cannot have it, or has ended.
+        """
+        ...
+
+    def restore_key_groups(
+        self,
+        source: str,
+        ranges: Sequence[tuple[int, int]] | None,
+        keys: Sequence[Any] | None,
+        uids: Sequence[str] | None,
+        *,
+        dry_run: bool,
+    ) -> KeyGroupRestore:
+        """Replaces the state of some key groups, or of some keys, between two epochs.
+
+        Args:
+            source: What a restore may be asked for.
+            ranges: Key groups, first and last inclusive.
+            keys: In place of `ranges`: tuples of the key columns' values, of a single column also bare.
+            uids: Operators; null for all with keyed state.
+            dry_run: Say what would happen, and write nothing.
+
+        Raises:
+            LakestateError: It is refused, or the job has ended.
         """
         ...
 

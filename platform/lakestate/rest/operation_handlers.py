@@ -10,6 +10,7 @@ from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
 from lakestate.rest.job_port import JobControl, SavepointKind
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.errors import LakestateError
+from state_engine.savepoint.group_report import KeyGroupRestore
 
 FLINK_EXCEPTION = "org.apache.flink.util.FlinkException"
 JOB_NOT_FOUND = "org.apache.flink.runtime.messages.FlinkJobNotFoundException"
@@ -110,6 +111,30 @@ def rescaling_result(call: Call) -> bodies.PlainResult:
     return _plain(_look(call, "rescaling", call.path["jobid"]))
 
 
+def restore_key_groups(call: Call) -> bodies.Triggered:
+    """Takes the state of some key groups, or of some keys, back to a savepoint, checkpoint or epoch."""
+    body: bodies.KeyGroupsRestore = call.body
+    if (body.key_groups is None) == (body.keys is None):
+        raise RefusedError(400, "Give either key-groups or keys.")
+    keys = None if body.keys is None else [tuple(key) if isinstance(key, list) else key for key in body.keys]
+
+    def run(job: JobControl) -> KeyGroupRestore:
+        return job.restore_key_groups(body.source, body.key_groups, keys, body.operators, dry_run=body.dry_run)
+
+    return _begin(call, "key-groups", body.trigger_id, run)
+
+
+def key_groups_result(call: Call) -> bodies.KeyGroupsResult:
+    """Tells what a restore of key groups did, or would do."""
+    outcome = _look(call, "key-groups", call.path["jobid"])
+    if outcome is None:
+        return bodies.KeyGroupsResult(status=_RUNNING, operation=None)
+    if outcome.error is not None:
+        return bodies.KeyGroupsResult(status=_ENDED, operation=bodies.KeyGroupsInfo(failure_cause=cause(outcome.error)))
+    assert isinstance(outcome.result, KeyGroupRestore)
+    return bodies.KeyGroupsResult(status=_ENDED, operation=bodies.KeyGroupsInfo(report=outcome.result))
+
+
 def _plain(outcome: Outcome | None) -> bodies.PlainResult:
     if outcome is None:
         return bodies.PlainResult(status=_RUNNING, operation=None)
@@ -121,11 +146,11 @@ _RUNNING = bodies.QueueStatus(id="IN_PROGRESS")
 _ENDED = bodies.QueueStatus(id="COMPLETED")
 
 
-def _begin(call: Call, kind: Kind, trigger_id: str | None, run: Callable[[JobControl], str | int]) -> bodies.Triggered:
+def _begin(call: Call, kind: Kind, trigger_id: str | None, run: Callable[[JobControl], object]) -> bodies.Triggered:
     """Starts an operation on the job of the path. As in Flink it fails itself if there is no such job."""
     job_id, jobs = check_id("jobid", call.path["jobid"]), call.cluster.jobs
 
-    def run_on_job() -> str | int:
+    def run_on_job() -> object:
         if job_id not in jobs:
             raise UnknownJobError(f"Could not find Flink job ({job_id})")
         return run(jobs[job_id])

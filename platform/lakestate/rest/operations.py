@@ -17,7 +17,7 @@ class Operations:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.registry = TriggerRegistry(lambda: uuid.uuid4().hex, now_ms)
 
-    def begin(self, kind: Kind, job_id: str, trigger_id: str | None, run: Callable[[], str | int | None]) -> Key:
+    def begin(self, kind: Kind, job_id: str, trigger_id: str | None, run: Callable[[], object]) -> Key:
         """Starts an operation, or finds the one that was started under this trigger id.
 
         Args:
@@ -35,7 +35,7 @@ class Operations:
             threading.Thread(target=self._run, args=(key, run), name=name, daemon=True).start()
         return key
 
-    def _run(self, key: Key, run: Callable[[], str | int | None]) -> None:
+    def _run(self, key: Key, run: Callable[[], object]) -> None:
         try:
             outcome = Outcome(result=run())
         except BaseException as error:  # whatever it is, somebody asks for it

@@ -79,6 +79,18 @@ ROUTES = (
         is_flinks=False,
     ),
     Route("GET", f"{JOB}/rescaling/{{triggerid}}", operations.rescaling_result, bodies.PlainResult, is_flinks=False),
+    Route(
+        "POST",
+        f"{JOB}/key-groups",
+        operations.restore_key_groups,
+        bodies.Triggered,
+        bodies.KeyGroupsRestore,
+        status=202,
+        is_flinks=False,
+    ),
+    Route(
+        "GET", f"{JOB}/key-groups/{{triggerid}}", operations.key_groups_result, bodies.KeyGroupsResult, is_flinks=False
+    ),
     Route("POST", "/savepoint-disposal", operations.dispose_savepoint, bodies.Triggered, bodies.SavepointDisposal),
     Route("GET", "/savepoint-disposal/{triggerid}", operations.disposal_result, bodies.PlainResult),
     Route("GET", "/metrics", metrics, None, is_flinks=False),

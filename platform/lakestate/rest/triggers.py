@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from state_engine.errors import LakestateError
 
-Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling"]
+Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling", "key-groups"]
 
 KEPT_MS = 300_000
 """How long the end of an operation can be asked for; Flink's `rest.async.store-duration`."""
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 class Outcome(NamedTuple):
     """How an operation ended: with a result, or with an error."""
 
-    result: str | int | None = None
+    result: object = None
     error: BaseException | None = None
 
 
