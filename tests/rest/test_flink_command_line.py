@@ -41,12 +41,12 @@ def savepoint_at(folder: Path, location: str) -> Pin:
     return found[location.rpartition("/")[2]]
 
 
-def key_groups_of(job: Running, request_id: str) -> Any:
-    """The report of a restore of key groups, once it is done."""
+def ended(job: Running, kind: str, request_id: str) -> Any:
+    """What an operation has given, once it has ended."""
     while True:
-        result = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}/key-groups/{request_id}"))
-        if result["operation"] is not None:
-            return result["operation"]["report"]
+        result = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}/{kind}/{request_id}"))
+        if result["status"]["id"] == "COMPLETED":
+            return result["operation"]
         time.sleep(0.05)
 
 
@@ -59,10 +59,10 @@ def assert_failed(said: Said, *parts: str) -> None:
 def assert_stopped_behind(job: Running, pin: Pin) -> None:
     """The process has ended well, nobody is to be found, and no epoch came behind the savepoint."""
     told = job.end()
-    ended = told[-1]
-    assert isinstance(ended, Finished), told
-    assert ended.stopped
-    assert ended.epoch == pin.epoch
+    last = told[-1]
+    assert isinstance(last, Finished), told
+    assert last.stopped
+    assert last.epoch == pin.epoch
     assert find_endpoint(str(job.folder), JOB) is None
 
 
@@ -82,9 +82,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         assert detached.code == 0, detached.text
         triggered = re.search(r"Successfully trigger manual savepoint, triggerId: ([0-9a-f]{32})\b", detached.text)
         assert triggered is not None, detached.text
-        result = fetch(job.endpoint, f"/jobs/{JOB_ID}/savepoints/{triggered[1]}")
-        assert b"COMPLETED" in result
-        assert b"/_savepoints/" in result
+        assert "/_savepoints/" in ended(job, "savepoints", triggered[1])["location"]
 
         assert b'lakestate_records_total{job="counting"} 100.0' in fetch(job.endpoint, "/metrics")
         fetch(job.endpoint, f"/jobs/{JOB_ID}/rescaling?parallelism=3", method="PATCH")
@@ -95,7 +93,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
             assert f"{printed} {JOB_ID} completed." in checkpoint.text
 
         begun = fetch(job.endpoint, f"/jobs/{JOB_ID}/key-groups", method="POST", body=KEY_GROUPS)
-        report = key_groups_of(job, json.loads(begun)["request-id"])
+        report = ended(job, "key-groups", json.loads(begun)["request-id"])["report"]
         assert [(state["removed"], state["written"]) for state in report["states"]] == [(7, 7)]
         assert report["sealed"] is not None
 
