@@ -38,7 +38,8 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         A label is no name: whoever calls `JobClient.trigger_savepoint` may have used the same one, for another epoch.
         """
-        found = [pin for pin in list_savepoints(self.root, job) if (pin.label, pin.trigger) == (label, TRIGGER)]
+        pins = (savepoint for savepoint in list_savepoints(self.root, job) if isinstance(savepoint, Pin))
+        found = [pin for pin in pins if (pin.label, pin.trigger) == (label, TRIGGER)]
         return max(found, key=lambda pin: pin.created_at, default=None)
 
     def take_savepoint(self, job: str, *, label: str) -> Pin:

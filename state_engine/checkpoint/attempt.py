@@ -169,7 +169,7 @@ def _write_base(world: World, interval: Interval, states: Sequence[FoldedState])
         tables=tuple(
             TableVersion(path=state.plan.table, version=state.version) for state in states if state.version is not None
         ),
-        source_files=_source_files(interval),
+        source_files=source_files(interval),
         schemas=_schemas(interval, states),
     )
     data, checksum = encode_base(base)
@@ -193,7 +193,7 @@ def _schemas(interval: Interval, states: Sequence[FoldedState]) -> tuple[StateSc
     return (*(old for old in older if old.schema_id in used - newest.keys()), *newest.values())
 
 
-def _source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
+def source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
     """All files that each source has given so far: those of the base and those of every epoch since."""
     base = interval.base or interval.inherited
     total: tuple[tuple[SourceFile, ...], ...] = base.source_files if base is not None else ()
@@ -203,4 +203,4 @@ def _source_files(interval: Interval) -> tuple[tuple[SourceFile, ...], ...]:
     return total
 
 
-__all__ = ["AbandonedError", "Interval", "World", "app_id", "publish", "read_interval"]
+__all__ = ["AbandonedError", "Interval", "World", "app_id", "publish", "read_interval", "source_files"]

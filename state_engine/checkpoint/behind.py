@@ -28,12 +28,15 @@ class Behind(NamedTuple):
 def behind_newest_base(
     storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
 ) -> Behind:
-    """Begins with the newest visible base at or before the epoch of `head`, else with the one that `head` names.
+    """Begins with the newest visible base at or before the epoch of `head`, or a newer one that `head` names.
+
+    Such is the base that a restore copied from a canonical savepoint: no checkpoint made it.
 
     Raises:
         CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
     """
-    reference = newest_base(rows.newest_first(), head.manifest) or head.manifest.base
+    named, found = head.manifest.base, newest_base(rows.newest_first(), head.manifest)
+    reference = named if found is None or (named is not None and named.epoch > found.epoch) else found
     return behind_base(storage, log, head, reference)
 
 

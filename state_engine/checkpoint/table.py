@@ -22,7 +22,7 @@ from state_engine.storage.tables import TableFile, Tables, put_once
 
 CheckpointKind = Literal["checkpoint", "savepoint"]
 CheckpointStatus = Literal["completed", "failed", "declined", "expired", "subsumed", "aborted"]
-CheckpointType = Literal["FULL", "INCREMENTAL", "PIN"]
+CheckpointType = Literal["FULL", "INCREMENTAL", "PIN", "CANONICAL"]
 
 _NAME = re.compile(r"part-(.+)-[0-9a-f]{32}\.parquet")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

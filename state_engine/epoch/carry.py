@@ -6,12 +6,13 @@ from msgspec.structs import replace
 
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.epoch.ports import OperatorPlan
-from state_engine.epoch.request import StartRequest
+from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.epoch.rescale import rescaled, sharing
 from state_engine.epoch.sink_names import merged
-from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.lineage import contains, fork_lineage, imported_lineage
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import (
+    Adopted,
     BaseReference,
     Manifest,
     ManifestKind,
@@ -72,19 +73,35 @@ def first(request: StartRequest, *, incarnation: str, now_ms: int) -> Manifest:
 
 
 def restored(
-    target: StoredManifest, origin: Origin, generation: int, job: str, *, incarnation: str, number: int, now_ms: int
+    target: StoredManifest,
+    origin: Origin,
+    generation: int,
+    job: str,
+    *,
+    incarnation: str,
+    number: int,
+    now_ms: int,
+    adopted: Adopted | None = None,
 ) -> Manifest:
     """Returns the first manifest of a generation that starts from `target`.
 
     A fork from another job has a lineage of its own and no base yet: readers follow predecessor and `origin` into the
     other job's root for what lies before. The other job's sinks are its own.
+
+    Behind a canonical savepoint all that lies before is the base that was `adopted`. The lineage goes back beyond it
+    only if the job's own log has the epoch.
     """
     manifest = carried(target, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
-    if origin.job == job:
+    if origin.imported:
+        lineage: tuple[Span, ...] = imported_lineage(target.manifest.epoch, generation)
+        base: BaseReference | None = None
+        manifest = manifest if origin.job == job else replace(manifest, sinks=())
+    elif origin.job == job:
         lineage, base = fork_lineage(manifest.lineage, target.manifest.epoch, generation), manifest.base
     else:
         lineage, base = (Span(generation=generation, first=manifest.epoch),), None
         manifest = replace(manifest, sinks=())
+    base = adopted.base if adopted is not None else base
     return replace(manifest, job=job, generation=generation, lineage=lineage, base=base, origin=origin)
 
 
@@ -164,15 +181,16 @@ def newer_base(
     return found if current is None or found.epoch > current.epoch else current
 
 
-def origin_of(target: StoredManifest, savepoint_id: str | None) -> Origin:
+def origin_of(wanted: RestoreTarget) -> Origin:
     """Returns the reference by which a generation names what it started from."""
-    manifest = target.manifest
+    manifest = wanted.stored.manifest
     return Origin(
         job=manifest.job,
         generation=manifest.generation,
         epoch=manifest.epoch,
-        manifest=target.hash,
-        savepoint_id=savepoint_id,
+        manifest=wanted.stored.hash,
+        savepoint_id=wanted.savepoint_id,
+        imported=wanted.imported,
     )
 
 

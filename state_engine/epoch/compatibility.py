@@ -14,11 +14,13 @@ from state_engine.epoch.request import StartRequest
 from state_engine.errors import (
     KeyTypeChangedError,
     MaxParallelismChangedError,
+    SinkRewindError,
     SourcesChangedError,
     StateTypeChangedError,
     UnknownOperatorError,
 )
 from state_engine.log.evolution import evolve, is_migrated
+from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Manifest, SourceFingerprint, StateSchema
 from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
@@ -115,6 +117,29 @@ def check_sources(request: StartRequest, target: Manifest) -> None:
     )
 
 
+def check_imported(request: StartRequest, head: StoredManifest | None) -> None:
+    """Sinks go back along the job's own log, which has nothing of a savepoint that was imported.
+
+    Args:
+        request: A restore.
+        head: The newest sealed manifest of the job, if it ever ran.
+
+    Raises:
+        SinkRewindError: The job ran before, has sinks, and was not told to keep their output.
+    """
+    wanted = request.restore
+    if wanted is None or not wanted.imported or head is None or request.keep_output:
+        return
+    if not (request.sinks or head.manifest.sinks):
+        return
+    raise SinkRewindError(
+        f"Savepoint {wanted.savepoint_id!r} is of epoch {wanted.stored.manifest.epoch} of job "
+        f"{wanted.stored.manifest.job!r}, which the log of job {request.job!r} does not have (any more): its sinks "
+        "cannot be taken back there.",
+        action="Restore with keep_output=True and take the output back by hand, or start under a new job name.",
+    )
+
+
 def merge_schemas(
     known: Iterable[StateSchema], found: Iterable[StateSchema], epoch: int, *, claim: bool = False
 ) -> tuple[StateSchema, ...]:
@@ -186,6 +211,7 @@ def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[Sourc
 __all__ = [
     "Written",
     "check",
+    "check_imported",
     "check_keys",
     "check_max_parallelism",
     "check_migrated",

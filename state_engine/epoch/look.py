@@ -6,8 +6,9 @@ from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Log
 from state_engine.epoch.request import RestoreTarget
 from state_engine.errors import DamagedManifestError, FencedError, NotFoundError, NothingToRestoreError, RestoreError
+from state_engine.log.lineage import first_own
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Origin
+from state_engine.log.records import Adopted, Origin
 
 
 class Incarnation(NamedTuple):
@@ -51,10 +52,10 @@ def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest |
     """
     if head is None:
         return False
-    origin = origin_of(wanted.stored, wanted.savepoint_id)
+    origin = origin_of(wanted)
     if origin.job == job:
         return head.manifest.successor is not None and head.manifest.successor.origin == origin
-    root = head.manifest.lineage[0]
+    root = first_own(head.manifest.lineage)
     try:
         begun_from = log.read(root.generation, root.first).manifest.origin
     except NotFoundError:
@@ -67,8 +68,13 @@ def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest |
     )
 
 
-def read_target(log: Log, origin: Origin) -> StoredManifest:
+def read_target(log: Log, origin: Origin, adopted: Adopted | None = None) -> StoredManifest:
     """Reads the manifest that a restore starts from.
+
+    Args:
+        log: The job's log.
+        origin: Which one is meant.
+        adopted: The canonical savepoint that it came with, if there is one.
 
     Raises:
         NothingToRestoreError: It does not exist.
@@ -76,7 +82,10 @@ def read_target(log: Log, origin: Origin) -> StoredManifest:
     """
     where = f"Epoch {origin.epoch} of generation {origin.generation} of job {origin.job!r}"
     try:
-        target = log.read(origin.generation, origin.epoch)
+        if adopted is not None:
+            target = log.read_copy(adopted.manifest_path)
+        else:
+            target = log.read(origin.generation, origin.epoch)
     except NotFoundError as error:
         raise NothingToRestoreError(
             f"{where} does not exist (any more).",

@@ -124,6 +124,8 @@ class Log(Protocol):
 
     def read(self, generation: int, epoch: int) -> StoredManifest: ...
 
+    def read_copy(self, path: str) -> StoredManifest: ...
+
     def put(self, manifest: Manifest) -> StoredManifest:
         """Puts a manifest if its number is free.
 

@@ -4,7 +4,7 @@ import msgspec
 
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import BaseReference, SinkTable, SourceFingerprint, StateSchema
+from state_engine.log.records import Adopted, BaseReference, SinkTable, SourceFingerprint, StateSchema
 from state_engine.serialization.column import Column
 
 
@@ -23,11 +23,26 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     schemas: tuple[StateSchema, ...] = ()
 
 
+class SavepointLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of a canonical savepoint: the address of a storage, and the folder in it (or all of it)."""
+
+    url: str
+    folder: str = ""
+
+
 class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed epoch that a new generation shall start from; of this job, or of another one (a fork)."""
+    """The sealed epoch that a new generation shall start from; of this job, or of another one (a fork).
+
+    `location` is that of a canonical savepoint's folder: its files must be `adopted`, which is to say copied
+    below the job's root, before a start can go on from them. `imported` says that the job's own log does not have the
+    epoch: it was trimmed, or the savepoint is of another job or another root.
+    """
 
     stored: StoredManifest
     savepoint_id: str | None = None
+    location: SavepointLocation | None = None
+    adopted: Adopted | None = None
+    imported: bool = False
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,4 +85,4 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     base: BaseReference | None = None
 
 
-__all__ = ["Head", "OperatorShape", "RestoreTarget", "StartRequest"]
+__all__ = ["Head", "OperatorShape", "RestoreTarget", "SavepointLocation", "StartRequest"]

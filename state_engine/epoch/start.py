@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from state_engine.clock import Clock, Ids
 from state_engine.epoch import carry, debts, look
-from state_engine.epoch.compatibility import check
+from state_engine.epoch.compatibility import check, check_imported
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
 from state_engine.epoch.sink_names import check_names
-from state_engine.errors import FencedError
+from state_engine.errors import FencedError, RestoreError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Successor
 
@@ -102,8 +102,16 @@ class StartUp:
         """Refuses a restore in S1, before anything is written."""
         target = wanted.stored
         check(request, target.manifest)
-        if target.manifest.job == request.job:
-            look.read_target(self._log, carry.origin_of(target, wanted.savepoint_id))
+        if wanted.location is not None and wanted.adopted is None:
+            raise RestoreError(
+                f"The files of savepoint {wanted.savepoint_id!r} were not copied: another start restored something "
+                "else meanwhile.",
+                action="Start again.",
+            )
+        if wanted.imported:
+            check_imported(request, head)
+        elif target.manifest.job == request.job:
+            look.read_target(self._log, carry.origin_of(wanted), wanted.adopted)
             if head is not None and not request.keep_output:
                 self._check_sinks(request, head, target, self._next_generation())
 
@@ -132,8 +140,16 @@ class StartUp:
         now = self._clock.now_ms()
         if wanted is None:
             return self._put_claim(carry.first(request, incarnation=me.nonce, now_ms=now))
-        origin = carry.origin_of(wanted.stored, wanted.savepoint_id)
-        fork = carry.restored(wanted.stored, origin, 1, request.job, incarnation=me.nonce, number=me.number, now_ms=now)
+        fork = carry.restored(
+            wanted.stored,
+            carry.origin_of(wanted),
+            1,
+            request.job,
+            incarnation=me.nonce,
+            number=me.number,
+            now_ms=now,
+            adopted=wanted.adopted,
+        )
         return self._put_claim(carry.declared(fork, request, operators))
 
     def _claim(
@@ -152,9 +168,10 @@ class StartUp:
         """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more."""
         successor = Successor(
             generation=self._next_generation(),
-            origin=carry.origin_of(wanted.stored, wanted.savepoint_id),
+            origin=carry.origin_of(wanted),
             parallelism=request.parallelism,
-            keep_output=request.keep_output,
+            keep_output=request.keep_output or wanted.imported,
+            adopted=wanted.adopted,
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
@@ -177,15 +194,16 @@ class StartUp:
         Output is kept if the restore was asked for so, whoever finishes it. This start may ask for it too: a sink may
         have become unable to go back since the fork was decided.
         """
-        target = look.read_target(self._log, successor.origin)
+        target = look.read_target(self._log, successor.origin, successor.adopted)
         if operators is not None:
             check(request, target.manifest)
         keep_output = successor.keep_output or request.keep_output
         if not keep_output:
             self._check_sinks(request, closing, target, successor.generation)
         self._sinks.prepare()
-        if (debt := debts.owed_by_target(self._log, closing, target)) is not None:
-            debts.commit(self._sinks, debt, self._sink_attempts)
+        owed = None if successor.origin.imported else debts.owed_by_target(self._log, closing, target)
+        if owed is not None:
+            debts.commit(self._sinks, owed, self._sink_attempts)
         self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
         fork = carry.restored(
@@ -196,6 +214,7 @@ class StartUp:
             incarnation=me.nonce,
             number=me.number,
             now_ms=max(self._clock.now_ms(), closing.manifest.processing_time),
+            adopted=successor.adopted,
         )
         fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were new behind the target
         return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))

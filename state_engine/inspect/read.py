@@ -11,14 +11,16 @@ from state_engine.errors import NothingToRestoreError, UnknownOperatorError
 from state_engine.key_groups import UPPER_BOUND
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Pin, StateSchema
-from state_engine.savepoint.catalogue import resolve_restore
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
+from state_engine.savepoint.catalogue import load_canonical, location_of, resolve_restore
 from state_engine.savepoint.handles import read_pinned
+from state_engine.savepoint.source import Canonical
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.state_reader import Segment, history_of, load_groups
 from state_engine.storage.tables import open_tables
 
-At = Pin | StoredManifest | str | None
+At = Savepoint | StoredManifest | str | None
 
 
 class History(NamedTuple):
@@ -70,13 +72,24 @@ def history_at(root: str, job: str, at: At = None) -> History:
     storage = open_storage(root, job)
     if isinstance(at, Pin):
         return History(*read_pinned(storage, at))
-    head = at if isinstance(at, StoredManifest) else resolve_restore(root, job, at or "latest").stored
+    if isinstance(at, CanonicalSavepoint):
+        return _of_canonical(load_canonical(location_of(root, at)))
+    target = None if isinstance(at, StoredManifest) else resolve_restore(root, job, at or "latest")
+    if target is not None and target.location is not None:
+        return _of_canonical(load_canonical(target.location))
+    head = at if isinstance(at, StoredManifest) or target is None else target.stored
+    assert isinstance(head, StoredManifest)
     if head.manifest.job != job:
         raise NothingToRestoreError(
             f"Epoch {head.manifest.epoch} belongs to job {head.manifest.job!r}, not to {job!r}.",
             action=f"Read the state of job {head.manifest.job!r}.",
         )
     return History(head, _segment(root, storage, job, head))
+
+
+def _of_canonical(source: Canonical) -> History:
+    """A canonical savepoint is read where it lies; which job it is of does not matter."""
+    return History(source.head, source.segment)
 
 
 def schema_of(history: History, job: str, uid: str, state_name: str) -> StateSchema:
@@ -103,7 +116,9 @@ def known_states(history: History) -> list[StateSchema]:
 
 def segments_of(root: str, job: str, history: History) -> list[Segment]:
     """Returns a history as segments, one for each job that it crosses."""
-    base, manifests = history.segment.base, history.segment.manifests
+    storage, base, manifests = history.segment
+    if not manifests:
+        return [Segment(storage, base, ())]  # which may be a canonical savepoint, wherever it lies
     return history_of(base, job, manifests, lambda owner: open_storage(root, owner))
 
 

@@ -47,6 +47,9 @@ def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) 
     root = history.segment.storage.url.rstrip("/")
     table = f"{root}/{state_table_path(schema)}"
     files = published_files(history, job, schema)
+    away = [file.path for file in files if not file.path.startswith(f"{state_table_path(schema)}/")]
+    if dialect == "spark" and away:  # a restore copied them from a canonical savepoint; no table has them yet
+        return fold_query(schema, f"parquet.`{root}/{away[0].rpartition('/')[0]}`", "struct", identifier="`")
     if dialect == "spark":
         return fold_query(schema, f"delta.`{table}`", "struct", identifier="`")
     paths = [f"{root}/{file.path}" for file in files]

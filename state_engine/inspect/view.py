@@ -13,7 +13,8 @@ from state_engine.inspect.read import History, known_states, last_group, segment
 from state_engine.inspect.scan import ReadKeyGroups, group_rows
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Base, Manifest, Pin
+from state_engine.log.records import Base, Manifest
+from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint.catalogue import list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
@@ -109,7 +110,7 @@ class JobView:
         """Returns counts, summary and history of the job's checkpoints, the newest first."""
         return statistics_of(self._rows.rows(), history=history)
 
-    def savepoints(self) -> list[Pin]:
+    def savepoints(self) -> list[Savepoint]:
         """Returns the completed savepoints, oldest first."""
         return list_savepoints(self.root, self.job)
 

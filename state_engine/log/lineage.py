@@ -10,6 +10,9 @@ from state_engine.errors import DamagedManifestError, NothingToRestoreError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, Span
 
+IMPORTED = 0
+"""The generation of what a savepoint brought from elsewhere; a job's own begin with 1."""
+
 
 class Place(NamedTuple):
     """Where a manifest lies."""
@@ -32,6 +35,19 @@ def contains(lineage: Sequence[Span], generation: int, epoch: int) -> bool:
     return generation_of(lineage, epoch) == generation
 
 
+def imported_lineage(epoch: int, generation: int) -> tuple[Span, ...]:
+    """Returns the lineage of a generation that goes on behind the epoch of a savepoint that came from elsewhere.
+
+    Numbers of generations elsewhere mean nothing here: what came along is the one epoch of `IMPORTED`.
+    """
+    return (Span(generation=IMPORTED, first=epoch, last=epoch), Span(generation=generation, first=epoch + 1))
+
+
+def first_own(lineage: Sequence[Span]) -> Span:
+    """Returns the first step of a lineage that the job took itself."""
+    return next(span for span in lineage if span.generation != IMPORTED)
+
+
 def fork_lineage(lineage: Sequence[Span], epoch: int, generation: int) -> tuple[Span, ...]:
     """Returns the lineage of a new generation that goes on behind `epoch`; the rest of `lineage` is abandoned.
 
@@ -52,6 +68,8 @@ def fork_lineage(lineage: Sequence[Span], epoch: int, generation: int) -> tuple[
 def predecessor_of(manifest: Manifest) -> Place | None:
     """Returns where the predecessor of a manifest lies, None for the first of its line.
 
+    What a generation imported from a savepoint lies in its base alone: its first manifest is the first of its line.
+
     Raises:
         DamagedManifestError: the manifest contradicts itself.
     """
@@ -61,6 +79,8 @@ def predecessor_of(manifest: Manifest) -> Place | None:
     if origin is not None and _is_first_of_generation(manifest):
         if origin.manifest != manifest.predecessor:
             raise _contradiction(manifest, f"its origin has the hash {origin.manifest}, its predecessor another")
+        if origin.imported:
+            return None
         return Place(origin.job, origin.generation, origin.epoch)
     generation = generation_of(manifest.lineage, manifest.epoch - 1)
     if generation is None:
@@ -103,4 +123,15 @@ def _contradiction(manifest: Manifest, what: str) -> DamagedManifestError:
     )
 
 
-__all__ = ["Place", "check_base_joins", "check_joins", "contains", "fork_lineage", "generation_of", "predecessor_of"]
+__all__ = [
+    "IMPORTED",
+    "Place",
+    "check_base_joins",
+    "check_joins",
+    "contains",
+    "first_own",
+    "fork_lineage",
+    "generation_of",
+    "imported_lineage",
+    "predecessor_of",
+]

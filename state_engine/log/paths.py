@@ -10,6 +10,10 @@ from state_engine.log.records import StateSchema
 EPOCHS = "_epochs"
 CHECKPOINTS = "_checkpoints"
 SAVEPOINTS = "_savepoints"
+METADATA = "_metadata"
+PIN = "pin.json"
+IN_USE = "_in_use"
+RESTORED = "_restored"
 SPARK = "_spark"
 OPERATOR = "_operator"
 
@@ -54,7 +58,27 @@ def savepoint_folder(savepoint_id: str) -> str:
 
 def pin_path(savepoint_id: str) -> str:
     """Returns the path of the pin of a native savepoint."""
-    return f"{savepoint_folder(savepoint_id)}/pin.json"
+    return f"{savepoint_folder(savepoint_id)}/{PIN}"
+
+
+def metadata_path(savepoint_id: str) -> str:
+    """Returns the path of the metadata of a canonical savepoint that lies below the job's root."""
+    return f"{savepoint_folder(savepoint_id)}/{METADATA}"
+
+
+def elsewhere_path(savepoint_id: str) -> str:
+    """Returns the path of the note about a canonical savepoint that was written to another directory."""
+    return f"{savepoint_folder(savepoint_id)}/elsewhere.json"
+
+
+def restored_folder(savepoint_id: str, digest: str) -> str:
+    """Returns the folder to which the files of a canonical savepoint are copied when a job goes on from them.
+
+    Args:
+        savepoint_id: The savepoint.
+        digest: Hash of its metadata: ids alone do not tell savepoints of different roots apart.
+    """
+    return f"{RESTORED}/{savepoint_id}-{digest[:16]}"
 
 
 def table_path(uid: str, state: str) -> str:
@@ -91,19 +115,26 @@ def parse_generation_folder(name: str) -> int | None:
 __all__ = [
     "CHECKPOINTS",
     "EPOCHS",
+    "IN_USE",
+    "METADATA",
     "OPERATOR",
+    "PIN",
+    "RESTORED",
     "SAVEPOINTS",
     "SPARK",
     "base_path",
     "change_path",
     "changes_folder",
+    "elsewhere_path",
     "generation_folder",
     "manifest_path",
+    "metadata_path",
     "operator_table_path",
     "output_path",
     "parse_generation_folder",
     "parse_manifest_path",
     "pin_path",
+    "restored_folder",
     "savepoint_folder",
     "state_table_path",
     "table_path",

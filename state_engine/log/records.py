@@ -274,25 +274,39 @@ class BaseReference(Record, frozen=True, kw_only=True):
 
 
 class Origin(Record, frozen=True, kw_only=True):
-    """What a generation started from: a manifest of another generation (or job)."""
+    """What a generation started from: a manifest of another generation (or job).
+
+    With `imported` that manifest is in no log under this root: the generation began with the files of a canonical
+    savepoint, which its base names, and nothing lies before them.
+    """
 
     job: str
     generation: int
     epoch: int
     manifest: str
     savepoint_id: str | None = None
+    imported: bool = False
+
+
+class Adopted(Record, frozen=True, kw_only=True):
+    """A canonical savepoint whose files were copied below the job's root: its fold, and the path of its manifest."""
+
+    base: BaseReference
+    manifest_path: str
 
 
 class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it.
 
-    With `keep_output` the sinks are not taken back: what they got from the abandoned epochs stays.
+    With `keep_output` the sinks are not taken back: what they got from the abandoned epochs stays. `adopted` is set
+    where the generation goes on from the files of a canonical savepoint.
     """
 
     generation: int
     origin: Origin
     parallelism: int | None = None
     keep_output: bool = False
+    adopted: Adopted | None = None
 
 
 class GroupRestore(Record, frozen=True, kw_only=True):
@@ -428,6 +442,11 @@ class Pin(Record, frozen=True, kw_only=True):
     note: str = ""
     bytes: int = 0
     rows: int = 0
+
+    @property
+    def kind(self) -> Literal["native"]:
+        """What tells it from a canonical savepoint."""
+        return "native"
 
 
 __all__ = sorted(

@@ -1,19 +1,30 @@
-"""Savepoints: pins of sealed epochs, their catalogue, and what a restore may be asked for."""
+"""Savepoints: pins of sealed epochs and folds written out, their catalogue, and what a restore may be asked for."""
 
-from state_engine.savepoint.catalogue import list_savepoints, load_savepoint, resolve_restore
+from state_engine.savepoint.adoption import adopt, adopt_for
+from state_engine.savepoint.catalogue import list_savepoints, load_canonical, load_savepoint, resolve_restore
+from state_engine.savepoint.dispose import dispose_savepoint
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.key_groups import restore_key_groups
-from state_engine.savepoint.native import trigger_savepoint
+from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
+from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
 
 __all__ = [
+    "Finding",
     "KeyGroupRestore",
     "Pinned",
+    "SavepointKind",
+    "ValidationReport",
+    "adopt",
+    "adopt_for",
+    "dispose_savepoint",
     "list_savepoints",
+    "load_canonical",
     "load_savepoint",
     "read_pinned",
     "resolve_restore",
     "restore_key_groups",
     "trigger_savepoint",
+    "validate_savepoint",
     "verify_handles",
 ]

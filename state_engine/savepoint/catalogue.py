@@ -1,55 +1,114 @@
 """Which savepoints a job has, and what a restore may be asked for."""
 
+from contextlib import suppress
+
 from state_engine.checkpoint.table import CheckpointTable
-from state_engine.epoch.request import RestoreTarget
-from state_engine.errors import DamagedManifestError, NotFoundError, NothingToRestoreError
-from state_engine.log.documents import decode_pin
+from state_engine.epoch.request import RestoreTarget, SavepointLocation
+from state_engine.errors import (
+    CorruptionError,
+    DamagedManifestError,
+    NotFoundError,
+    NothingToRestoreError,
+    SavepointError,
+)
+from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import SAVEPOINTS, pin_path
+from state_engine.log.paths import METADATA, SAVEPOINTS, elsewhere_path, metadata_path, pin_path
 from state_engine.log.records import Pin
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint, SavepointReference
 from state_engine.savepoint.handles import read_pinned, verify_handles
 from state_engine.savepoint.native import sealed_epoch
+from state_engine.savepoint.source import (
+    Canonical,
+    location_in_job,
+    location_of_url,
+    open_location,
+    read_canonical,
+    verify_lengths,
+)
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import check_name, open_storage
+from state_engine.storage.port import CheckpointStorage, check_name, open_storage
+from state_engine.storage.roots import local_path
 from state_engine.storage.tables import open_tables
 
 
-def list_savepoints(root: str, job: str) -> list[Pin]:
+def list_savepoints(root: str, job: str) -> list[Savepoint]:
     """Returns the completed savepoints of a job, oldest first: those with a row in `_checkpoints`.
 
+    Canonical ones that were written to another directory are among them, as they were when they were written.
+
     Raises:
-        DamagedFileError: A pin is not what was written.
+        DamagedFileError: A pin, or the metadata of a savepoint, are not what was written.
     """
     storage = open_storage(root, job)
     completed = CheckpointTable(storage, open_tables(storage)).savepoint_ids()
-    pins = []
-    for savepoint_id in storage.folders(SAVEPOINTS):
-        if savepoint_id in completed and storage.exists(pin_path(savepoint_id)):
-            pins.append(decode_pin(storage.get(pin_path(savepoint_id)), path=pin_path(savepoint_id)).pin)
-    return sorted(pins, key=lambda pin: (pin.created_at, pin.savepoint_id))
+    found = [find_savepoint(storage, name) for name in storage.folders(SAVEPOINTS) if name in completed]
+    there = [savepoint for savepoint in found if savepoint is not None]
+    return sorted(there, key=lambda savepoint: (savepoint.created_at, savepoint.savepoint_id))
 
 
-def load_savepoint(root: str, job: str, savepoint_id: str) -> Pin:
+def load_savepoint(root: str, job: str, savepoint_id: str) -> Savepoint:
     """Returns one savepoint after checking that all its files are there.
 
     Neither `_checkpoints` nor any state table is asked, so a savepoint can be restored when these are lost.
 
     Raises:
         NothingToRestoreError: There is none of this id; the error names those that exist.
-        CorruptionError: The pin, or a file that it needs, is gone or damaged.
+        CorruptionError: The pin or the metadata, or a file that it needs, is gone or damaged.
     """
     storage = open_storage(root, job)
-    path = pin_path(check_name("savepoint id", savepoint_id))
-    try:
-        pin = decode_pin(storage.get(path), path=path).pin
-    except NotFoundError as error:
-        existing = [name for name in storage.folders(SAVEPOINTS) if storage.exists(pin_path(name))]
+    found = find_savepoint(storage, check_name("savepoint id", savepoint_id))
+    if found is None:
+        existing = [name for name in storage.folders(SAVEPOINTS) if find_savepoint(storage, name) is not None]
         raise NothingToRestoreError(
             f"Job {job!r} has no savepoint {savepoint_id!r}; it has {_named(existing)}.",
-            action="Name one of these, `latest`, `checkpoint:<id>` or `epoch:<generation>/<epoch>`.",
+            action="Name one of these, `latest`, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or the absolute path "
+            "or address of a canonical savepoint.",
+        )
+    if isinstance(found, Pin):
+        verify_handles(storage, found)
+    else:
+        verify_lengths(load_canonical(location_of(root, found)))
+    return found
+
+
+def load_canonical(location: SavepointLocation) -> Canonical:
+    """Reads the canonical savepoint in a folder, wherever that was moved to.
+
+    Raises:
+        NothingToRestoreError: There is none, or it was never finished.
+        CorruptionError: Its metadata are damaged.
+    """
+    storage = open_location(location)
+    try:
+        return read_canonical(storage)
+    except NotFoundError as error:
+        raise NothingToRestoreError(
+            f"There is no savepoint at {storage.url}: it has no {METADATA}.",
+            action="Give the folder with the savepoint's `_metadata`; a savepoint that was not finished has none.",
         ) from error
-    verify_handles(storage, pin)
-    return pin
+
+
+def location_of(root: str, savepoint: CanonicalSavepoint) -> SavepointLocation:
+    """Returns where a canonical savepoint of a job was written to."""
+    if savepoint.directory is not None:
+        return SavepointLocation(url=savepoint.directory)
+    return location_in_job(root, savepoint.job, savepoint.savepoint_id)
+
+
+def is_location(what: str) -> bool:
+    """Says whether a restore is asked for by path or address, not by name. Relative paths are names."""
+    return what.startswith("/") or "://" in what
+
+
+def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint | None:
+    """Reads what a job has of a savepoint; the metadata of a canonical one say more than the pin that it began with."""
+    for path in (metadata_path(savepoint_id), elsewhere_path(savepoint_id)):
+        with suppress(NotFoundError):
+            return decode_savepoint(storage.get(path), path=path).savepoint
+    with suppress(NotFoundError):
+        return decode_pin(storage.get(pin_path(savepoint_id)), path=pin_path(savepoint_id)).pin
+    return None
 
 
 def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
@@ -59,12 +118,18 @@ def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
         root: Of the storage.
         job: The job that is going to run.
         what: `latest` (the newest sealed epoch), a savepoint id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or
-            `<other job>/<savepoint id>` for a savepoint of another job under the same root.
+            `<other job>/<savepoint id>` for a savepoint of another job under the same root, or the absolute path or
+            address of a folder with a canonical savepoint, which may have been moved or copied there from anywhere.
+
+    Returns:
+        The epoch. For a canonical savepoint also where its files lie: `adopt` them before the start.
 
     Raises:
         NothingToRestoreError: It does not exist; the error names what does.
         CorruptionError: It exists, and is damaged.
     """
+    if is_location(what):
+        return _at(root, job, location_of_url(what))
     log = ManifestLog(open_storage(root, job), job)
     if what == "latest":
         return RestoreTarget(stored=sealed_epoch(log, job))
@@ -77,8 +142,46 @@ def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
         raise _not_understood(what)
     owner, slash, savepoint_id = what.rpartition("/")
     source = check_name("job name", owner) if slash else job
-    pin = load_savepoint(root, source, savepoint_id)
-    return RestoreTarget(stored=read_pinned(open_storage(root, source), pin).head, savepoint_id=pin.savepoint_id)
+    found = load_savepoint(root, source, savepoint_id)
+    if isinstance(found, Pin):
+        return RestoreTarget(stored=read_pinned(open_storage(root, source), found).head, savepoint_id=savepoint_id)
+    return _at(root, job, location_of(root, found))
+
+
+def _at(root: str, job: str, location: SavepointLocation) -> RestoreTarget:
+    storage = open_location(location)
+    if storage.exists(METADATA) and is_reference(data := storage.get(METADATA)):
+        return _referred(root, decode_reference(data, path=f"{storage.url}/{METADATA}"), storage.url)
+    source = load_canonical(location)
+    verify_lengths(source)
+    return RestoreTarget(
+        stored=source.head,
+        savepoint_id=source.savepoint.savepoint_id,
+        location=location,
+        imported=not _has_epoch(root, job, source),
+    )
+
+
+def _has_epoch(root: str, job: str, source: Canonical) -> bool:
+    """Whether the job's own log has the very epoch of the savepoint, so that its lineage can go on from there."""
+    if source.savepoint.job != job:
+        return False
+    try:
+        own = ManifestLog(open_storage(root, job), job).read(source.savepoint.generation, source.savepoint.epoch)
+    except (NotFoundError, CorruptionError):
+        return False
+    return own.hash == source.head.hash
+
+
+def _referred(root: str, reference: SavepointReference, where: str) -> RestoreTarget:
+    """Follows the `_metadata` that a native savepoint left in a directory."""
+    if (local_path(root) or root).rstrip("/") != reference.root.rstrip("/"):
+        raise SavepointError(
+            f"{where} refers to the native savepoint {reference.savepoint_id} of job {reference.job!r}, whose files "
+            f"lie under {reference.root}. It is not relocatable.",
+            action=f"Start the job with that root, or take a canonical savepoint of {reference.job!r}.",
+        )
+    return resolve_restore(root, reference.job, reference.savepoint_id)
 
 
 def _checkpoint(root: str, job: str, log: ManifestLog, wanted: str) -> StoredManifest:
@@ -121,7 +224,8 @@ def _epoch(job: str, log: ManifestLog, place: str) -> StoredManifest:
 def _not_understood(what: str) -> NothingToRestoreError:
     return NothingToRestoreError(
         f"{what!r} names nothing that can be restored.",
-        action="Use latest, checkpoint:<id>, epoch:<generation>/<epoch>, a savepoint id or <job>/<savepoint id>.",
+        action="Use latest, checkpoint:<id>, epoch:<generation>/<epoch>, a savepoint id, <job>/<savepoint id>, or the "
+        "absolute path or address of a canonical savepoint.",
     )
 
 
@@ -131,4 +235,12 @@ def _named(names: object) -> str:
     return f"{'… ' if len(found) > 20 else ''}{shown}" if found else "none"
 
 
-__all__ = ["list_savepoints", "load_savepoint", "resolve_restore"]
+__all__ = [
+    "find_savepoint",
+    "is_location",
+    "list_savepoints",
+    "load_canonical",
+    "load_savepoint",
+    "location_of",
+    "resolve_restore",
+]

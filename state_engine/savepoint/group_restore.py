@@ -19,8 +19,8 @@ from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, StateHandle, StateSchema
-from state_engine.savepoint.catalogue import load_savepoint, resolve_restore
+from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, Pin, StateHandle, StateSchema
+from state_engine.savepoint.catalogue import load_canonical, load_savepoint, resolve_restore
 from state_engine.savepoint.group_report import KeyGroupRestore, StateChange, operator_change
 from state_engine.savepoint.group_rows import converted, earliest, numbered, only_keys, removals, resets, within
 from state_engine.savepoint.handles import read_pinned
@@ -99,7 +99,7 @@ class GroupRestorer:
                 )
         return KeyGroupRestore(
             job=self._job,
-            source=origin_of(self._target.stored, self._target.savepoint_id),
+            source=origin_of(self._target),
             onto=head.manifest.epoch,
             operators=tuple(map(operator_change, parts)),
             states=tuple(states),
@@ -133,7 +133,7 @@ class GroupRestorer:
             timers[part.uid] = earliest(restored)
             new.extend(state.now for state in part.states if not state.known)
         record = GroupRestore(
-            source=origin_of(self._target.stored, self._target.savepoint_id),
+            source=origin_of(self._target),
             groups={part.uid: operator_change(part).groups for part in parts},
             keys=len(self._selection.keys),
         )
@@ -224,11 +224,14 @@ class GroupRestorer:
 
 def _source_segments(root: str, target: RestoreTarget) -> Sequence[Segment]:
     """What folds to the state of the source: of a savepoint the files that it keeps, and no others."""
+    if target.location is not None:
+        return [load_canonical(target.location).segment]
     owner = target.stored.manifest.job
     if target.savepoint_id is None:
         return _segments(root, owner, target.stored)
-    pin = load_savepoint(root, owner, target.savepoint_id)
-    return [read_pinned(open_storage(root, owner), pin).segment]
+    savepoint = load_savepoint(root, owner, target.savepoint_id)
+    assert isinstance(savepoint, Pin), "a canonical one has a location"
+    return [read_pinned(open_storage(root, owner), savepoint).segment]
 
 
 def _segments(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:

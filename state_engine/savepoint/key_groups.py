@@ -48,7 +48,7 @@ def restore_key_groups(
         root: Of the storage.
         job: Name of the job.
         source: What `resolve_restore` takes: a savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`,
-            or `<job>/<savepoint id>` for one of another job.
+            `<job>/<savepoint id>` for one of another job, or the place of a canonical savepoint.
         ranges: Key groups by number, or as (first, last), both inclusive.
         uids: Operators; all with keyed state by default.
         keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.

@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from msgspec.structs import replace
 from pyspark.errors import PySparkException
@@ -19,8 +19,9 @@ from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
-from state_engine.savepoint import KeyGroupRestore, trigger_savepoint
+from state_engine.savepoint import KeyGroupRestore, SavepointKind, trigger_savepoint
 from state_engine.savepoint.group_restore import GroupRestorer
 from state_engine.savepoint.selection import Groups, selection_of
 from state_engine.spark.checkpoint_future import CheckpointFuture
@@ -419,9 +420,23 @@ class JobClient:
         self._started.publisher.completed()
         self._started.coordinator.shut_down(SystemClock().now_ms())
 
-    def trigger_savepoint(self, label: str = "", note: str = "") -> Pin:
-        """Takes a native savepoint: pins the newest sealed epoch; nothing is copied and the job is not disturbed."""
-        return trigger_savepoint(self._job.root, self._job.name, label=label, note=note)
+    @overload
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: Literal["native"] = "native", directory: str | None = None
+    ) -> Pin: ...
+    @overload
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: Literal["canonical"], directory: str | None = None
+    ) -> CanonicalSavepoint: ...
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: SavepointKind = "native", directory: str | None = None
+    ) -> Savepoint:
+        """Takes a savepoint of the newest sealed epoch; the job is not disturbed.
+
+        A native one pins the epoch's files and copies nothing; a canonical one writes the state out, on this thread,
+        to tables that can be moved. Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
+        """
+        return trigger_savepoint(self._job.root, self._job.name, kind=kind, directory=directory, label=label, note=note)
 
 
 def _is_stop(error: LakestateError) -> bool:

@@ -16,7 +16,7 @@ from state_engine.epoch.start import StartUp
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
-from state_engine.savepoint import resolve_restore
+from state_engine.savepoint import adopt_for, resolve_restore
 from state_engine.spark.graph import Edge, OperatorNode
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
@@ -79,6 +79,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     request = _request(job, log, options, sinks)
     _check_sources(request, open_job)
     sinks.check()
+    request = adopt_for(request, log)
     head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     coordinator.resume(
         next_id=publisher.next_checkpoint_id(),

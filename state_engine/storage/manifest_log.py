@@ -91,6 +91,16 @@ class ManifestLog:
         self._remember(path, stored)
         return stored
 
+    def read_copy(self, path: str) -> StoredManifest:
+        """Returns the manifest that a canonical savepoint brought along; it may be of any job.
+
+        Raises:
+            NotFoundError: there is none at this path.
+            DamagedManifestError: the bytes are damaged.
+            UnsupportedVersionError: another release wrote it.
+        """
+        return decode_manifest(self._storage.get(path), path=path)
+
     def put(self, manifest: Manifest) -> StoredManifest:
         """Seals an epoch, if its number is free. This is the commit (E6).
 

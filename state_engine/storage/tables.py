@@ -11,8 +11,10 @@ import msgspec
 import pyarrow as pa
 
 from state_engine.errors import AlreadyExistsError, NotFoundError, StorageError
-from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.port import CheckpointStorage, Data
+
+TABLE_LOGS = ("_delta_log/", "_plain_log/")
+"""Folders in which tables keep their logs."""
 
 
 class TableFile(NamedTuple):
@@ -146,11 +148,11 @@ def _version_path(table: str, number: int) -> str:
 
 def open_tables(storage: CheckpointStorage) -> Tables:
     """Returns Delta tables, or plain ones where delta-rs cannot write."""
-    if isinstance(storage, MemoryStorage):
+    if storage.url.startswith("memory:"):
         return PlainTables(storage)
     from state_engine.storage.delta_tables import DeltaTables  # imported here: loading delta-rs takes time
 
     return DeltaTables(storage)
 
 
-__all__ = ["ActiveFiles", "PlainTables", "TableFile", "Tables", "open_tables", "put_once"]
+__all__ = ["TABLE_LOGS", "ActiveFiles", "PlainTables", "TableFile", "Tables", "open_tables", "put_once"]

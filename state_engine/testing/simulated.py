@@ -199,6 +199,9 @@ class FaultyLog:
             raise StorageError("simulated: the read failed")
         return self.world.log.read(generation, epoch)
 
+    def read_copy(self, path: str) -> StoredManifest:
+        return self.world.log.read_copy(path)
+
     def put(self, manifest: Manifest) -> StoredManifest:
         outcome = self.faults.puts.pop(0) if self.faults.puts else "ok"
         if outcome == "delayed":

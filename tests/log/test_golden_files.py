@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,11 +12,21 @@ from msgspec.structs import replace
 
 from state_engine.errors import CorruptionError
 from state_engine.log.change_file import ChangeFileHeader, checksum_of, encode_change_file, verify_change_file
-from state_engine.log.documents import decode_base, decode_pin, encode_base, encode_pin
+from state_engine.log.documents import (
+    decode_base,
+    decode_pin,
+    decode_reference,
+    decode_savepoint,
+    encode_base,
+    encode_pin,
+    encode_reference,
+    encode_savepoint,
+)
 from state_engine.log.manifest import decode_manifest, encode_manifest
 from state_engine.log.ops import log_schema
 from state_engine.log.records import (
     Ack,
+    Adopted,
     Base,
     BaseReference,
     Codec,
@@ -37,6 +48,7 @@ from state_engine.log.records import (
     Successor,
     TableVersion,
 )
+from state_engine.log.savepoints import CanonicalSavepoint, SavepointReference, SavepointTable
 from state_engine.serialization.column import Column
 from state_engine.serialization.types import ddl_to_arrow
 
@@ -170,6 +182,19 @@ def _closing() -> Manifest:
     return replace(manifest, kind="closing", successor=replace(manifest.successor, keep_output=True))
 
 
+def _adopting() -> Manifest:
+    """As `_closing`, of the release that can go on from the files of a canonical savepoint."""
+    manifest = _closing()
+    assert manifest.successor is not None
+    reference = replace(BASE_REFERENCE, path="_restored/sp-1-abababababababab/base-g0.json", generation=0)
+    successor = replace(
+        manifest.successor,
+        origin=replace(manifest.successor.origin, savepoint_id="sp-1", imported=True),
+        adopted=Adopted(base=reference, manifest_path="_restored/sp-1-abababababababab/epoch.json"),
+    )
+    return replace(manifest, successor=successor)
+
+
 def _with_sinks() -> Manifest:
     """As `_manifest`, of the release that records the sinks; the older files have no such field."""
     return replace(
@@ -267,6 +292,39 @@ def _pin() -> Pin:
     )
 
 
+def _savepoint() -> CanonicalSavepoint:
+    sealed, digest = encode_manifest(replace(_manifest(), inlined={}))
+    [file] = _base().files
+    tables = (
+        SavepointTable(
+            schema=COUNTS,
+            path="delays/count",
+            max_parallelism=128,
+            ranges=((0, 127, 5),),
+            files=(replace(file, path="delays/count/part-77-00000-00127.parquet", generation=2),),
+        ),
+        SavepointTable(schema=ROUTES, path="delays/routes", max_parallelism=128, ranges=((0, 127, 0),)),
+    )
+    return CanonicalSavepoint(
+        savepoint_id="sp-1",
+        job="flights",
+        generation=2,
+        epoch=42,
+        manifest=digest,
+        sealed=msgspec.Raw(sealed),
+        tables=tables,
+        source_files=_base().source_files,
+        created_at=1_700_000_000_003,
+        label="before the upgrade",
+        bytes=1234,
+        rows=5,
+    )
+
+
+REFERENCE = SavepointReference(
+    savepoint_id="sp-1", job="flights", root="/data/state", manifest="ab" * 32, relocatable=False, note="It lies there."
+)
+
 ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
@@ -275,6 +333,9 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
     "base.json": lambda: encode_base(_base())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
+    "adopting.json": lambda: encode_manifest(_adopting())[0],
+    "savepoint.json": lambda: encode_savepoint(_savepoint())[0],
+    "savepoint-reference.json": lambda: encode_reference(REFERENCE),
     "changes-none.arrow": lambda: _change_file("none")[0],
 }
 DECODERS: dict[str, Callable[[bytes], object]] = {
@@ -285,6 +346,9 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "operator_state.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
+    "adopting.json": lambda data: decode_manifest(data).manifest,
+    "savepoint.json": lambda data: decode_savepoint(data).savepoint,
+    "savepoint-reference.json": decode_reference,
     "changes-none.arrow": verify_change_file,
     "changes-zstd.arrow": verify_change_file,
     "changes-lz4.arrow": verify_change_file,
@@ -304,6 +368,9 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
+    assert decode_manifest((GOLDEN / "adopting.json").read_bytes()).manifest == _adopting()
+    assert decode_savepoint((GOLDEN / "savepoint.json").read_bytes()).savepoint == _savepoint()
+    assert decode_reference((GOLDEN / "savepoint-reference.json").read_bytes()) == REFERENCE
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "closing.json", "sinks.json", "base.json", "pin.json"])

@@ -32,6 +32,7 @@ NO_PYTHON_NAMES = {
     "lakestate.manifest",  # formats of documents
     "lakestate.base",
     "lakestate.pin",
+    "lakestate.savepoint",
     "lakestate.jobs",  # an entry point group
     "lakestate.assets.x",  # an example of any module
 }

@@ -23,9 +23,12 @@ from lakestate.commands.common import (
 )
 from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, shorten
 from state_engine.clock import SystemClock
+from state_engine.log.records import Pin
+from state_engine.log.savepoints import CanonicalSavepoint
 
 if TYPE_CHECKING:
     from state_engine.inspect import StateDiff
+    from state_engine.log.savepoints import Savepoint
 
 EXAMPLES = 5
 
@@ -48,13 +51,21 @@ def list_all(job: Job, root: Root, as_json: AsJson = False) -> None:
             console.print(Text(f"Job {job} has no savepoints under {root}."))
             return
         table = make_table(
-            "savepoint", "epoch", "taken", "by", "size", "label", right=("epoch", "taken", "size"), fold=("label",)
+            "savepoint",
+            "kind",
+            "epoch",
+            "taken",
+            "by",
+            "size",
+            "label",
+            right=("epoch", "taken", "size"),
+            fold=("label",),
         )
         now = SystemClock().now_ms()
         for pin in pins:
             place = f"{pin.generation}/{pin.epoch}"
             shown = (f"{format_duration(now - pin.created_at)} ago", pin.trigger, format_bytes(pin.bytes), pin.label)
-            add_row(table, pin.savepoint_id, place, *shown)
+            add_row(table, pin.savepoint_id, pin.kind, place, *shown)
         console.print(table)
 
 
@@ -72,10 +83,10 @@ def show(
 
         pin = load_savepoint(root, job, savepoint_id)
         if as_json:
-            print_json(pin)
+            print_json(_facts(pin))
             return
         console = make_console()
-        base = "none" if pin.base is None else f"checkpoint {pin.base.checkpoint_id} of epoch {pin.base.epoch}"
+        held = pin.handles if isinstance(pin, Pin) else [(f.path, f.length) for t in pin.tables for f in t.files]
         print_facts(
             console,
             [
@@ -84,13 +95,14 @@ def show(
                 ("taken", f"{format_time(pin.created_at)} by {pin.trigger}"),
                 ("label", pin.label),
                 ("note", pin.note),
-                ("stands on", f"{base}, and {len(pin.manifests)} manifests since"),
-                ("files", f"{format_count(len(pin.handles))}, {format_bytes(pin.bytes)}, all there"),
+                ("kind", pin.kind),
+                ("stands on", _stands_on(pin)),
+                ("files", f"{format_count(len(held))}, {format_bytes(pin.bytes)}, all there"),
             ],
         )
         if files:
             table = make_table("file", "length", right=("length",), fold=("file",))
-            for path, length in pin.handles:
+            for path, length in held:
                 add_row(table, path, format_bytes(length))
             console.print(table)
 
@@ -144,9 +156,24 @@ def _print_examples(console: Console, one: "StateDiff") -> None:
     console.print(table)
 
 
-def _without_files(pin: object) -> dict[str, object]:
-    """A pin without the names of its files: there may be thousands in each of a list."""
-    return {name: value for name, value in plain(pin).items() if name not in ("handles", "manifests")}
+def _stands_on(savepoint: "Savepoint") -> str:
+    if isinstance(savepoint, CanonicalSavepoint):
+        return f"nothing but itself{f', in {savepoint.directory}' if savepoint.directory is not None else ''}"
+    base = savepoint.base
+    on = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
+    return f"{on}, and {len(savepoint.manifests)} manifests since"
+
+
+def _facts(savepoint: "Savepoint") -> dict[str, object]:
+    """A savepoint for programs; of a canonical one without the manifest of its epoch, a document of its own."""
+    facts = {name: value for name, value in plain(savepoint).items() if name != "sealed"}
+    return {**facts, "kind": savepoint.kind}
+
+
+def _without_files(savepoint: "Savepoint") -> dict[str, object]:
+    """A savepoint without the names of its files: there may be thousands in each of a list."""
+    left_out = ("handles", "manifests", "tables", "source_files")
+    return {name: value for name, value in _facts(savepoint).items() if name not in left_out}
 
 
 __all__ = ["savepoints"]

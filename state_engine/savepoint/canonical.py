@@ -1,0 +1,163 @@
+"""Canonical savepoints: the fold of a sealed epoch, written out as Delta tables that need nothing outside their folder.
+
+```
+pin ─► files and Delta commits, state by state ─► _metadata ─► row in _checkpoints
+```
+
+The pin keeps what is being folded from retention meanwhile, and gives the savepoint its name. `_metadata` makes the
+savepoint visible, whole; what lies in a folder without it is nothing.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from state_engine.checkpoint.attempt import Interval, source_files
+from state_engine.checkpoint.behind import Behind
+from state_engine.checkpoint.fold_state import write_files
+from state_engine.checkpoint.plan import StatePlan, file_name, plan_state, states_of
+from state_engine.clock import Ids
+from state_engine.errors import AlreadyExistsError, SavepointError
+from state_engine.log.documents import encode_savepoint
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.ops import table_schema
+from state_engine.log.paths import METADATA, PIN, elsewhere_path, manifest_path, savepoint_folder, state_table_path
+from state_engine.log.records import StateSchema
+from state_engine.log.savepoints import CanonicalSavepoint, SavepointTable
+from state_engine.serialization.types import ddl_to_arrow
+from state_engine.storage.folder import FolderStorage
+from state_engine.storage.port import CheckpointStorage, open_root, open_storage
+from state_engine.storage.state_reader import history_of, inherited_base
+from state_engine.storage.tables import TABLE_LOGS, TableFile, Tables, open_tables
+
+
+def write_canonical(
+    root: str, draft: CanonicalSavepoint, head: StoredManifest, behind: Behind, ids: Ids
+) -> CanonicalSavepoint:
+    """Writes the tables of a savepoint and makes it visible. Memory holds one range of key groups at a time.
+
+    Args:
+        root: Of the storage of the job.
+        draft: The savepoint without its content; `directory` says where it goes if not below the job's root.
+        head: The epoch.
+        behind: What folds to it.
+        ids: New names.
+
+    Returns:
+        The savepoint as it was written, durable.
+
+    Raises:
+        AlreadyExistsError: There is something in the savepoint's folder.
+        CorruptionError: A file that is folded is gone or damaged.
+        StorageError: It could not be written; nothing is visible.
+    """
+    storage = open_storage(root, draft.job)
+    folder = savepoint_folder(draft.savepoint_id)
+    target: CheckpointStorage = (
+        open_root(draft.directory) if draft.directory is not None else FolderStorage(storage, folder)
+    )
+    if [info for info in target.list("") if info.path != PIN]:
+        raise AlreadyExistsError(
+            f"{target.url} is not empty: savepoint {draft.savepoint_id} cannot be written there.",
+            action="Take it again; it gets another name.",
+        )
+    stem = f"part-{ids.new_id()}"
+    try:
+        savepoint = _write_tables(root, draft, head, behind, target, stem)
+        data, _hash = encode_savepoint(replace(savepoint, directory=None))
+        target.put_if_absent(METADATA, data)
+    except Exception:
+        remove_tables(target, [state_table_path(schema) for schema in states_of([head.manifest])], stem)
+        raise
+    if savepoint.directory is not None:
+        storage.put_if_absent(elsewhere_path(savepoint.savepoint_id), encode_savepoint(savepoint)[0])
+    return savepoint
+
+
+def remove_tables(target: CheckpointStorage, tables: list[str], stem: str = "") -> None:
+    """Removes tables: their logs first, then data files whose names begin with `stem`."""
+    for table in tables:
+        found = target.list(table)
+        logs = [info.path for info in found if info.path.removeprefix(f"{table}/").startswith(TABLE_LOGS)]
+        data = [info.path for info in found if info.path.startswith(f"{table}/{stem}") and info.path not in logs]
+        for path in (*logs, *data):
+            target.delete(path)
+
+
+def _write_tables(
+    root: str,
+    draft: CanonicalSavepoint,
+    head: StoredManifest,
+    behind: Behind,
+    target: CheckpointStorage,
+    stem: str,
+) -> CanonicalSavepoint:
+    job = draft.job
+
+    def storage_of(other: str) -> CheckpointStorage:
+        return open_storage(root, other)
+
+    inherited = inherited_base(job, behind.manifests, storage_of)
+    segments = history_of(behind.base, job, behind.manifests, storage_of)
+    delta = open_tables(target)
+    tables = []
+    for schema in states_of([head.manifest]):
+        manifests = behind.manifests or (head.manifest,)
+        plan = plan_state(schema, behind.base, manifests, None, inherited, asked_full=True)
+        plan = plan._replace(table=state_table_path(schema), stem=stem)
+        folded = write_files(target, plan._replace(schema=_without_expired(schema)), segments, draft.generation)
+        files = [
+            TableFile(file.path.removeprefix(f"{plan.table}/"), file.length, file.rows, statistics)
+            for file, statistics in zip(folded.written, folded.statistics, strict=True)
+        ]
+        _commit(delta, plan, files, draft)
+        rows = {file.name: file.rows for file in files}
+        ranges = tuple((first, last, rows.get(file_name(plan, first, last), 0)) for first, last in plan.ranges)
+        tables.append(
+            SavepointTable(
+                schema=schema,
+                path=plan.table,
+                max_parallelism=plan.max_parallelism,
+                ranges=ranges,
+                files=folded.written,
+            )
+        )
+    interval = Interval(head, behind.reference, behind.base, behind.manifests, inherited)
+    sealed = storage_of(job).get(manifest_path(head.manifest.generation, head.manifest.epoch))
+    return replace(
+        draft,
+        sealed=msgspec.Raw(sealed),
+        tables=tuple(tables),
+        source_files=source_files(interval),
+        bytes=sum(file.length for table in tables for file in table.files),
+        rows=sum(file.rows for table in tables for file in table.files),
+    )
+
+
+def _without_expired(schema: StateSchema) -> StateSchema:
+    """Lets the fold drop what has expired, also where a checkpoint has to keep it: nobody could read it again.
+
+    What a state may return after its time stays, unless the state's own settings let it go.
+    """
+    if schema.ttl is None or schema.ttl.returns_expired:
+        return schema
+    return replace(schema, ttl=replace(schema.ttl, drops_expired=True))
+
+
+def _commit(delta: Tables, plan: StatePlan, files: list[TableFile], draft: CanonicalSavepoint) -> None:
+    delta.commit(
+        plan.table,
+        files,
+        schema=table_schema(plan.schema, ddl_to_arrow),
+        app_id=f"lakestate/{draft.job}/{draft.savepoint_id}",
+        version=1,
+        info={"lakestate.savepoint": draft.savepoint_id, "lakestate.epoch": str(draft.epoch)},
+    )
+    active = delta.active(plan.table)
+    if active is None or set(active.names) != {file.name for file in files}:
+        raise SavepointError(
+            f"The table {plan.table} of savepoint {draft.savepoint_id} does not hold what was written to it.",
+            action="Take the savepoint again, to a directory into which nobody else writes.",
+        )
+
+
+__all__ = ["remove_tables", "write_canonical"]

@@ -1,0 +1,95 @@
+"""Removing a savepoint: first what makes it visible, then its files. Safe to repeat, also after a crash."""
+
+from contextlib import suppress
+
+from state_engine.epoch import look
+from state_engine.errors import CorruptionError, NotFoundError, SavepointError
+from state_engine.log.lineage import first_own
+from state_engine.log.paths import METADATA, PIN, elsewhere_path, savepoint_folder
+from state_engine.log.savepoints import CanonicalSavepoint
+from state_engine.savepoint.adoption import users_of
+from state_engine.savepoint.catalogue import find_savepoint, location_of
+from state_engine.savepoint.source import open_location, read_canonical
+from state_engine.storage.folder import FolderStorage
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, check_name, open_root, open_storage
+
+
+def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = False) -> bool:
+    """Removes a savepoint. Its row in `_checkpoints` stays, as history; it is listed no more.
+
+    The files of a native savepoint are those of the job: they go with the next retention, if nothing else needs them.
+    Those of a canonical one are removed, wherever it was written to; a copy that somebody made elsewhere is theirs.
+
+    Args:
+        root: Of the storage.
+        job: The job that took it.
+        savepoint_id: Its id.
+        force: Also if a restore says that it is reading it; one that died may have left that behind.
+
+    Returns:
+        False if there was nothing (any more) to remove.
+
+    Raises:
+        SavepointError: It is in use; nothing was removed. The error says by whom.
+        StorageError: Not all of it could be removed; calling again goes on.
+    """
+    storage = open_storage(root, check_name("job name", job))
+    folder = savepoint_folder(check_name("savepoint id", savepoint_id))
+    if not storage.list(folder):
+        return False
+    own = FolderStorage(storage, folder)
+    found: CanonicalSavepoint | None = None
+    with suppress(CorruptionError):  # what cannot be read can still be removed
+        savepoint = find_savepoint(storage, savepoint_id)
+        found = savepoint if isinstance(savepoint, CanonicalSavepoint) else None
+    elsewhere = open_location(location_of(root, found)) if found is not None and found.directory is not None else None
+    if elsewhere is not None and not _is(elsewhere, savepoint_id):
+        elsewhere = None  # it was moved, or somebody removed it: it is not ours to look for
+    users = [] if force else [*users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
+    users += _forks_on(root, job, savepoint_id)
+    if users:
+        raise SavepointError(
+            f"Savepoint {savepoint_id} of job {job!r} is in use: {'; '.join(users)}.",
+            action="Wait until that is over. With force=True the note of a restore that died is not heeded.",
+        )
+    if elsewhere is not None:
+        _remove(elsewhere, METADATA)
+    storage.delete(elsewhere_path(savepoint_id))
+    _remove(own, METADATA, PIN)
+    return True
+
+
+def _remove(folder: CheckpointStorage, *visible: str) -> None:
+    for path in visible:
+        folder.delete(path)
+    for info in folder.list(""):
+        folder.delete(info.path)
+
+
+def _is(folder: CheckpointStorage, savepoint_id: str) -> bool:
+    try:
+        return read_canonical(folder).savepoint.savepoint_id == savepoint_id
+    except (NotFoundError, CorruptionError):
+        return False
+
+
+def _forks_on(root: str, job: str, savepoint_id: str) -> list[str]:
+    """Returns which jobs began with this native savepoint and have no checkpoint of their own yet."""
+    found = []
+    for other in open_root(root).folders(""):
+        if other == job or other.startswith(("_", ".")):
+            continue
+        log = ManifestLog(open_storage(root, other), other)
+        head = look.newest(log)
+        if head is None or head.manifest.base is not None:
+            continue
+        span = first_own(head.manifest.lineage)
+        with suppress(NotFoundError):
+            origin = log.read(span.generation, span.first).manifest.origin
+            if origin is not None and (origin.job, origin.savepoint_id) == (job, savepoint_id):
+                found.append(f"job {other!r} stands on its files until its first checkpoint")
+    return found
+
+
+__all__ = ["dispose_savepoint"]

@@ -1,0 +1,240 @@
+"""Taking a savepoint of either kind of a running, stopped or dead job, now or of an epoch in the past."""
+
+from typing import Literal, overload
+
+import msgspec
+from msgspec.structs import replace
+
+from state_engine.checkpoint.behind import Behind, behind_newest_base
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, StateRow
+from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.errors import JobDefinitionError
+from state_engine.log.documents import encode_reference
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import METADATA, pin_path
+from state_engine.log.records import Pin
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint, SavepointReference
+from state_engine.savepoint.canonical import write_canonical
+from state_engine.savepoint.native import (
+    check_independent,
+    draft_pin,
+    foreign_origin,
+    new_savepoint_id,
+    sealed_epoch,
+    write_pin,
+)
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_root, open_storage
+from state_engine.storage.roots import local_path
+from state_engine.storage.tables import open_tables
+
+_NOTE = (
+    "This is a native savepoint: its files are those of the job, under `root`. It cannot be moved or copied; take a "
+    "canonical savepoint for that."
+)
+SavepointKind = Literal["native", "canonical"]
+
+
+@overload
+def trigger_savepoint(
+    root: str,
+    job: str,
+    *,
+    kind: Literal["native"] = "native",
+    directory: str | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    epoch: int | None = None,
+    label: str = "",
+    note: str = "",
+    trigger: str = "user",
+) -> Pin: ...
+@overload
+def trigger_savepoint(
+    root: str,
+    job: str,
+    *,
+    kind: Literal["canonical"],
+    directory: str | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    epoch: int | None = None,
+    label: str = "",
+    note: str = "",
+    trigger: str = "user",
+) -> CanonicalSavepoint: ...
+@overload
+def trigger_savepoint(
+    root: str,
+    job: str,
+    *,
+    kind: SavepointKind,
+    directory: str | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    epoch: int | None = None,
+    label: str = "",
+    note: str = "",
+    trigger: str = "user",
+) -> Savepoint: ...
+def trigger_savepoint(
+    root: str,
+    job: str,
+    *,
+    kind: SavepointKind = "native",
+    directory: str | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    epoch: int | None = None,
+    label: str = "",
+    note: str = "",
+    trigger: str = "user",
+) -> Savepoint:
+    """Takes a savepoint of a running, stopped or dead job.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        kind: `native` pins the epoch's files, whatever their size; `canonical` writes the state out, as tables that can
+            be moved and copied.
+        directory: Where it goes: a path or address below which it gets a folder named by its id. Below the job's root
+            by default. For a native savepoint only a `_metadata` file is put there, which says where it really lies.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        epoch: A sealed epoch of the current lineage; the newest one by default.
+        label: A short name for people.
+        note: Anything worth knowing.
+        trigger: Who asked: `user`, or the name of a schedule or sensor.
+
+    Returns:
+        The savepoint, verified, and listed in `_checkpoints`.
+
+    Raises:
+        NothingToRestoreError: The job never sealed an epoch, or not this one.
+        CorruptionError: A file that a restore would need is gone or damaged; no savepoint was left behind.
+        StorageError: It could not be written; no savepoint was left behind.
+        SavepointError: A native one of a job that is a fork and has no checkpoint yet: its state lies in the other job,
+            whose retention does not ask this job's pins.
+    """
+    if kind not in ("native", "canonical"):
+        raise JobDefinitionError(f"There is no kind {kind!r} of savepoints.", action="Use native or canonical.")
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    storage = open_storage(root, job)
+    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    began = clock.now_ms()
+    head = sealed_epoch(log, job, epoch)
+    rows = CheckpointTable(storage, open_tables(storage))
+    behind = behind_newest_base(storage, log, rows, head)
+    draft = replace(draft_pin(storage, head, behind), created_at=began, trigger=trigger, label=label, note=note)
+    taken: Savepoint
+    if kind == "native":
+        check_independent(behind, head.manifest)
+        taken = _native(root, storage, ids, draft, directory)
+    else:
+        taken = _canonical(root, storage, ids, draft, head, behind, directory)
+    rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
+    return taken
+
+
+def _native(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, directory: str | None) -> Pin:
+    pin = write_pin(storage, ids, draft)
+    if directory is not None:
+        reference = SavepointReference(
+            savepoint_id=pin.savepoint_id,
+            job=pin.job,
+            root=local_path(root) or root,
+            manifest=pin.manifest,
+            relocatable=False,
+            note=_NOTE,
+        )
+        try:
+            open_root(_below(directory, pin.savepoint_id)).put_if_absent(METADATA, encode_reference(reference))
+        except Exception:
+            storage.delete(pin_path(pin.savepoint_id))
+            raise
+    return pin
+
+
+def _canonical(
+    root: str,
+    storage: CheckpointStorage,
+    ids: Ids,
+    draft: Pin,
+    head: StoredManifest,
+    behind: Behind,
+    directory: str | None,
+) -> CanonicalSavepoint:
+    pin: Pin | None = None
+    if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
+        pin = write_pin(storage, ids, draft)
+    name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
+    savepoint = CanonicalSavepoint(
+        savepoint_id=name,
+        job=draft.job,
+        generation=draft.generation,
+        epoch=draft.epoch,
+        manifest=draft.manifest,
+        sealed=msgspec.Raw(b"null"),
+        tables=(),
+        created_at=draft.created_at,
+        trigger=draft.trigger,
+        label=draft.label,
+        note=draft.note,
+        directory=_below(directory, name) if directory is not None else None,
+    )
+    try:
+        return write_canonical(root, savepoint, head, behind, ids)
+    finally:
+        if pin is not None:
+            storage.delete(pin_path(pin.savepoint_id))
+
+
+def _below(directory: str, savepoint_id: str) -> str:
+    """The folder of a savepoint in a directory; on local disks an absolute path, whoever reads it from wherever."""
+    return f"{(local_path(directory) or directory).rstrip('/')}/{savepoint_id}"
+
+
+def _row(taken: Savepoint, now_ms: int) -> CheckpointRow:
+    pin = taken if isinstance(taken, Pin) else None
+    return CheckpointRow(
+        id=taken.savepoint_id,
+        kind="savepoint",
+        status="completed",
+        type="PIN" if pin is not None else "CANONICAL",
+        generation=taken.generation,
+        epoch=taken.epoch,
+        manifest=taken.manifest,
+        base_path=pin.base.path if pin is not None and pin.base is not None else None,
+        base_checksum=pin.base.checksum if pin is not None and pin.base is not None else None,
+        triggered_at=taken.created_at,
+        completed_at=now_ms,
+        duration_ms=max(0, now_ms - taken.created_at),
+        bytes=0 if pin is not None else taken.bytes,
+        state_bytes=taken.bytes,
+        rows=None if pin is not None else taken.rows,
+        log_rows=taken.rows,
+        states=() if isinstance(taken, Pin) else _states(taken),
+        trigger=taken.trigger,
+        label=taken.label,
+        note=taken.note,
+    )
+
+
+def _states(savepoint: CanonicalSavepoint) -> tuple[StateRow, ...]:
+    return tuple(
+        StateRow(
+            uid=table.schema.uid,
+            state=table.schema.name,
+            table=table.path,
+            full=True,
+            files=len(table.files),
+            rows=sum(file.rows for file in table.files),
+            log_rows=sum(file.rows for file in table.files),
+            changed_rows=0,
+            bytes=sum(file.length for file in table.files),
+        )
+        for table in savepoint.tables
+    )
+
+
+__all__ = ["SavepointKind", "trigger_savepoint"]
