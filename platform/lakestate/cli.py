@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
+from lakestate.commands.cancel import cancel
 from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
+from lakestate.commands.rescale import rescale
 from lakestate.commands.run import run
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
 from lakestate.commands.status import status
+from lakestate.commands.stop import stop
 from lakestate.commands.top import top
 from lakestate.demo import demo
 from lakestate.explain import explain
@@ -34,13 +37,14 @@ def main(
 ) -> None:
     """Run, watch and operate streaming jobs whose state lives in Delta.
 
-    Verbs work on the storage: a job may be running, stopped or dead. --root, or LAKESTATE_ROOT, says where it is.
+    Verbs work on the storage, so a job may be running, stopped or dead; only stop, cancel and rescale ask its process.
+    --root, or LAKESTATE_ROOT, says where jobs are.
 
     Exit codes: 0 done; 1 failed, by a named error; 2 wrong use, or what was asked for is not there.
     """
 
 
-_LOOK, _KEEP, _TRY = "Looking at jobs", "Savepoints", "Jobs that are installed"
+_LOOK, _KEEP, _ASK, _TRY = "Looking at jobs", "Savepoints", "Running jobs", "Jobs that are installed"
 app.command("list", rich_help_panel=_LOOK)(list_all)
 app.command("status", rich_help_panel=_LOOK)(status)
 app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
@@ -49,6 +53,9 @@ app.command("inspect", rich_help_panel=_LOOK)(inspect)
 app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
+app.command("stop", rich_help_panel=_ASK)(stop)
+app.command("cancel", rich_help_panel=_ASK)(cancel)
+app.command("rescale", rich_help_panel=_ASK)(rescale)
 app.command("run", rich_help_panel=_TRY)(run)
 app.command("explain", rich_help_panel=_TRY)(explain)
 app.command("demo", rich_help_panel=_TRY)(demo)

@@ -5,7 +5,7 @@ Exit codes: 0 done; 1 it failed, by a named error; 2 wrong use, or what was aske
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from typing import Annotated, Any
 
@@ -22,7 +22,13 @@ from state_engine.errors import JobDefinitionError, LakestateError, NothingToRes
 
 ROOT_VARIABLE = "LAKESTATE_ROOT"
 _WIDE = 1_000
-_NOT_THERE = (JobDefinitionError, NothingToRestoreError, UnknownOperatorError)
+
+
+class JobNotRunningError(LakestateError):
+    """No process of this machine runs the job."""
+
+
+_NOT_THERE = (JobDefinitionError, NothingToRestoreError, UnknownOperatorError, JobNotRunningError)
 
 
 class ExitCode(IntEnum):
@@ -119,6 +125,14 @@ def progress_of(title: str) -> Iterator[Callable[[str, float], None]]:
         yield lambda what, share: bar.update(task, description=f"{title} {escape(what)}", completed=share)
 
 
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """Shows that a verb waits, where standard error is a terminal."""
+    console = Console(stderr=True)
+    with console.status(escape(title)) if console.is_terminal else nullcontext():
+        yield
+
+
 def text_of(value: Any) -> str:
     """Returns a value of a state as a cell: text as it is, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(plain(value)).decode()
@@ -155,6 +169,7 @@ __all__ = [
     "At",
     "ExitCode",
     "Job",
+    "JobNotRunningError",
     "Root",
     "add_row",
     "exit_code_of",
@@ -168,4 +183,5 @@ __all__ = [
     "print_title",
     "progress_of",
     "text_of",
+    "waiting",
 ]

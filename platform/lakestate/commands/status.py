@@ -13,6 +13,7 @@ from lakestate.commands.common import (
     make_console,
     make_table,
     named_errors,
+    plain,
     print_facts,
     print_json,
     print_title,
@@ -21,22 +22,25 @@ from lakestate.commands.formats import format_bytes, format_count, format_durati
 from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
+    from lakestate.commands.running import Process
     from state_engine.inspect import JobStatus, OperatorStatus
 
 
 def status(job: Job, root: Root, as_json: AsJson = False) -> None:
     """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
     with named_errors():
+        from lakestate.commands.running import process_of
         from state_engine.inspect import open_job, status_of
 
         found = status_of(open_job(root, job))
+        process = process_of(root, job)
         if as_json:
-            print_json(found)
+            print_json(plain(found) | {"process": plain(process)})
         else:
-            _print(make_console(), found, SystemClock().now_ms())
+            _print(make_console(), found, process, SystemClock().now_ms())
 
 
-def _print(console: Console, found: "JobStatus", now_ms: int) -> None:
+def _print(console: Console, found: "JobStatus", process: "Process | None", now_ms: int) -> None:
     console.print(Text(found.job, style="bold"))
     kind = "" if found.kind == "epoch" else f" ({found.kind})"
     print_facts(
@@ -45,6 +49,7 @@ def _print(console: Console, found: "JobStatus", now_ms: int) -> None:
             ("at", found.url),
             ("newest epoch", f"{found.generation}/{found.epoch}{kind}, {_when(found.sealed_at, now_ms)}"),
             ("incarnation", f"{found.incarnation_number}, {found.incarnation}"),
+            ("process", f"{process.pid}, {process.url}" if process is not None else "none of this machine"),
             ("checkpoint", _checkpoint(found, now_ms)),
             ("savepoints", _savepoints(found)),
         ],
