@@ -21,8 +21,8 @@ from lakestate.runner_process import RunnerProcess, runner_command
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".flink-cli"
 RELEASE = "2.3.0"
-# Beam of this release asks for pkg_resources.
-REQUIREMENTS = (f"apache-flink=={RELEASE}", "setuptools<81")
+# The scripts and the jars; what programs in Python need besides is left out, and so is the wait for it.
+PACKAGES = (f"apache-flink=={RELEASE}", f"apache-flink-libraries=={RELEASE}")
 JOB = "counting"
 JOB_ID = job_id(JOB)
 
@@ -32,7 +32,7 @@ def make_environment() -> Path:
     done = ENVIRONMENT / f".made-{RELEASE}"
     if not done.exists():
         venv.EnvBuilder(with_pip=True, clear=True).create(ENVIRONMENT)
-        subprocess.run([ENVIRONMENT / "bin" / "pip", "install", "--quiet", *REQUIREMENTS], check=True)
+        subprocess.run([ENVIRONMENT / "bin" / "pip", "install", "--quiet", "--no-deps", *PACKAGES], check=True)
         done.touch()
     return next(ENVIRONMENT.glob("lib/python*/site-packages/pyflink"))
 
