@@ -12,9 +12,10 @@ import pytest
 from lakestate.rest.client_control import ClientControl
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.ids import job_id
+from lakestate.rest.job_port import SavepointKind
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.errors import EpochError, SavepointError
-from state_engine.savepoint import list_savepoints
+from state_engine.savepoint import list_savepoints, resolve_restore
 from state_engine.spark.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
@@ -89,7 +90,7 @@ class Asking:
 
 
 def epochs_of(client: Client) -> dict[str, int]:
-    return {pin.label or "asked": pin.epoch for pin in list_savepoints(client.log.root, "flights")}
+    return {one.label or "asked": one.epoch for one in list_savepoints(client.log.root, "flights")}
 
 
 def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
@@ -114,9 +115,38 @@ def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path
     assert pin.trigger == "rest"
 
 
-def test_a_native_savepoint_elsewhere_is_refused(client: Client) -> None:
-    with pytest.raises(SavepointError, match="file:///elsewhere"):
-        control_of(client).trigger_savepoint("native", "file:///elsewhere")
+@pytest.mark.parametrize("kind", ["native", "canonical"])
+@pytest.mark.parametrize("spelt", ["{}", "file:{}", "file://{}", "{}/"])
+def test_a_savepoint_is_put_where_it_was_asked_to_be(
+    client: Client, tmp_path: Path, kind: SavepointKind, spelt: str
+) -> None:
+    control, directory = control_of(client), tmp_path / "elsewhere"
+    location = control.trigger_savepoint(kind, spelt.format(directory))
+    savepoint = list_savepoints(client.log.root, "flights")[0]
+    assert location == f"file://{directory}/{savepoint.savepoint_id}"
+    assert (directory / savepoint.savepoint_id / "_metadata").is_file()
+    restored = resolve_restore(client.log.root, "flights", location)
+    assert restored.stored.hash == client.head.hash
+
+
+@pytest.mark.parametrize("kind", ["native", "canonical"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_savepoint_is_disposed_of_by_its_location(
+    client: Client, tmp_path: Path, kind: SavepointKind, elsewhere: bool
+) -> None:
+    control, directory = control_of(client), tmp_path / "elsewhere"
+    kept = control.trigger_savepoint(kind, str(directory) if elsewhere else None)
+    gone = control.trigger_savepoint(kind, str(directory) if elsewhere else None)
+    copy = f"file://{tmp_path}/copy/{gone.rpartition('/')[2]}"
+    assert kind == "native" or not control.dispose(copy), "a copy is theirs who made it"
+    assert control.dispose(gone)
+    assert not control.dispose(gone)
+    assert [one.savepoint_id for one in list_savepoints(client.log.root, "flights")] == [kept.rpartition("/")[2]]
+
+
+def test_a_relative_directory_is_refused(client: Client) -> None:
+    with pytest.raises(SavepointError, match="relative"):
+        control_of(client).trigger_savepoint("canonical", "savepoints")
     assert epochs_of(client) == {}
 
 
@@ -143,7 +173,7 @@ def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
 @pytest.mark.parametrize("drain", [False, True])
 def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> None:
     control = control_of(client)
-    asking = Asking(lambda: control.stop("native", "file:///elsewhere", drain=drain))
+    asking = Asking(lambda: control.stop("native", "relative", drain=drain))
     assert not asking.served_by(control)
     assert isinstance(asking.error, SavepointError)
     assert client.stops == []
@@ -234,9 +264,9 @@ def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
     control = control_of(client)
     location = control.trigger_savepoint("native", None)
     path = location.removeprefix("file://")
-    for spelt in (location, path, f"file:{path}", f"{path}/"):
+    for spelt in (location, path, f"file:{path}", f"{path}/", path.rpartition("/")[2]):
         assert control._savepoints.find(spelt) == path.rpartition("/")[2]
-    for other in (path.rpartition("/")[2], f"{path}/../x", f"{path}x", ""):
+    for other in (f"{path}/../x", f"{path}x", ""):
         assert control._savepoints.find(other) is None
         assert not control.dispose(other)
 

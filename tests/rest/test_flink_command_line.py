@@ -12,13 +12,13 @@ from flink_command import JOB, JOB_ID, Flink, Running, Said, location_in, make_e
 from lakestate.control import fetch, find_endpoint
 from lakestate.rest.bodies import KeyGroupsRestore
 from lakestate.runner_events import Finished
-from state_engine.log.records import Pin
+from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint import list_savepoints
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 TOKEN = "of-at-least-sixteen-characters"
-NO_PATH = "/tmp/nobody-has-put-a-savepoint-here"
+NO_PATH = "file:///nobody-has-put-a-savepoint-here"
 
 
 KEY_GROUPS = KeyGroupsRestore(source="latest", key_groups=[(0, 127)])
@@ -34,11 +34,14 @@ def flink(home: Path, tmp_path: Path) -> Flink:
     return Flink(home, tmp_path / "flink-logs")
 
 
-def savepoint_at(folder: Path, location: str) -> Pin:
-    """The savepoint of a location that the command line printed."""
-    assert location.startswith(f"file://{folder}/{JOB}/_savepoints/")
-    found = {pin.savepoint_id: pin for pin in list_savepoints(str(folder), JOB)}
-    return found[location.rpartition("/")[2]]
+def savepoint_in(said: Said, folder: Path, directory: Path | None = None) -> Savepoint:
+    """The savepoint whose location a command has printed, which lies in the directory or below the job's root."""
+    assert said.code == 0, said.text
+    place, _, savepoint_id = location_in(said.text).rpartition("/")
+    assert place == f"file://{directory or folder / JOB / '_savepoints'}"
+    found = {one.savepoint_id: one for one in list_savepoints(str(folder), JOB)}
+    assert directory is None or (directory / savepoint_id / "_metadata").is_file()
+    return found[savepoint_id]
 
 
 def ended(job: Running, kind: str, request_id: str) -> Any:
@@ -56,27 +59,39 @@ def assert_failed(said: Said, *parts: str) -> None:
         assert part in said.text, said.text
 
 
-def assert_stopped_behind(job: Running, pin: Pin) -> None:
+def assert_stopped_behind(job: Running, savepoint: Savepoint) -> None:
     """The process has ended well, nobody is to be found, and no epoch came behind the savepoint."""
     told = job.end()
     last = told[-1]
     assert isinstance(last, Finished), told
     assert last.stopped
-    assert last.epoch == pin.epoch
+    assert last.epoch == savepoint.epoch
     assert find_endpoint(str(job.folder), JOB) is None
 
 
 def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
     with running_job(tmp_path) as job:
         listed = flink(job.endpoint, "list")
         assert listed.code == 0, listed.text
         assert re.search(rf"^\S+ \S+ : {JOB_ID} : {JOB} \(RUNNING\)$", listed.text, re.MULTILINE), listed.text
         assert "No scheduled jobs." in listed.text
 
-        taken = flink(job.endpoint, "savepoint", "-type", "native", JOB_ID)
-        assert taken.code == 0, taken.text
-        assert "Savepoint completed. Path: file://" in taken.text
-        assert savepoint_at(tmp_path, location_in(taken.text)).trigger == "rest"
+        for kind in ("native", "canonical"):
+            taken = flink(job.endpoint, "savepoint", "-type", kind, JOB_ID)
+            assert savepoint_in(taken, tmp_path).kind == kind
+            assert "Savepoint completed. Path: file://" in taken.text
+        native = flink(job.endpoint, "savepoint", "-type", "native", JOB_ID, f"file://{elsewhere}")
+        assert savepoint_in(native, tmp_path, elsewhere).kind == "native"
+        by_default = flink(job.endpoint, "savepoint", JOB_ID, f"file://{elsewhere}")
+        moved = savepoint_in(by_default, tmp_path, elsewhere)
+        assert (moved.kind, moved.trigger) == ("canonical", "rest")
+
+        disposed = flink(job.endpoint, "savepoint", "-dispose", location_in(by_default.text))
+        assert disposed.code == 0, disposed.text
+        assert f"Savepoint '{location_in(by_default.text)}' disposed." in disposed.text
+        assert moved.savepoint_id not in {one.savepoint_id for one in list_savepoints(str(tmp_path), JOB)}
+        assert not list((elsewhere / moved.savepoint_id).rglob("*.parquet"))
 
         detached = flink(job.endpoint, "savepoint", "-detached", "-type", "native", JOB_ID)
         assert detached.code == 0, detached.text
@@ -100,40 +115,37 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         vertices = json.loads(fetch(job.endpoint, f"/jobs/{JOB_ID}"))["vertices"]
         assert [vertex["parallelism"] for vertex in vertices] == [3], "rescaled in front of the checkpoints"
 
-        elsewhere = flink(job.endpoint, "savepoint", "-type", "native", JOB_ID, f"file://{NO_PATH}")
-        assert_failed(elsewhere, "SavepointError: A native savepoint", NO_PATH)
-        nothing = flink(job.endpoint, "savepoint", "-dispose", f"file://{NO_PATH}")
-        assert_failed(nothing, f"No job of this process has a savepoint file://{NO_PATH}")
-        unknown = flink(job.endpoint, "savepoint", "-type", "native", "0" * 32)
+        nothing = flink(job.endpoint, "savepoint", "-dispose", NO_PATH)
+        assert_failed(nothing, f"No job of this process has a savepoint {NO_PATH}")
+        unknown = flink(job.endpoint, "savepoint", "0" * 32)
         assert_failed(unknown, f"Could not find Flink job ({'0' * 32})")
 
-        failed = flink(job.endpoint, "stop", "--type", "native", "--savepointPath", f"file://{NO_PATH}", JOB_ID)
-        assert_failed(failed, "Could not stop with a savepoint", NO_PATH)
+        failed = flink(job.endpoint, "stop", "--savepointPath", "not/absolute", JOB_ID)
+        assert_failed(
+            failed, "Could not stop with a savepoint", "SavepointError: The directory 'not/absolute' is relative"
+        )
         assert b'"RUNNING"' in fetch(job.endpoint, f"/jobs/{JOB_ID}/status"), "it runs on without a savepoint"
 
-        stopped = flink(job.endpoint, "stop", "--type", "native", JOB_ID)
-        assert stopped.code == 0, stopped.text
-        assert f'Suspending job "{JOB_ID}" with a NATIVE savepoint.' in stopped.text
-        assert_stopped_behind(job, savepoint_at(tmp_path, location_in(stopped.text)))
+        stopped = flink(job.endpoint, "stop", "--savepointPath", f"file://{elsewhere}", JOB_ID)
+        assert_stopped_behind(job, savepoint_in(stopped, tmp_path, elsewhere))
+        assert f'Suspending job "{JOB_ID}" with a CANONICAL savepoint.' in stopped.text
 
 
 def test_stop_with_drain(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
         drained = flink(job.endpoint, "stop", "--drain", "--type", "native", JOB_ID)
-        assert drained.code == 0, drained.text
+        last = savepoint_in(drained, tmp_path)
         assert f'Draining job "{JOB_ID}" with a NATIVE savepoint.' in drained.text
-        pin = savepoint_at(tmp_path, location_in(drained.text))
-        assert_stopped_behind(job, pin)
+        assert_stopped_behind(job, last)
     before = next(one for one in list_savepoints(str(tmp_path), JOB) if one.label == "before drain")
-    assert before.epoch < pin.epoch
+    assert before.epoch < last.epoch
 
 
 def test_cancel_with_a_savepoint(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
-        cancelled = flink(job.endpoint, "cancel", "-type", "native", "-s", JOB_ID)
-        assert cancelled.code == 0, cancelled.text
+        cancelled = flink(job.endpoint, "cancel", "-s", f"file://{tmp_path}/elsewhere", JOB_ID)
+        assert_stopped_behind(job, savepoint_in(cancelled, tmp_path, tmp_path / "elsewhere"))
         assert f"Cancelled job {JOB_ID}. Savepoint stored in" in cancelled.text
-        assert_stopped_behind(job, savepoint_at(tmp_path, location_in(cancelled.text)))
 
 
 def test_cancel_of_a_job_that_wants_a_token(flink: Flink, tmp_path: Path) -> None:

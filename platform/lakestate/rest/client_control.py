@@ -16,7 +16,7 @@ from lakestate.rest.job_port import (
     SavepointKind,
 )
 from lakestate.rest.operators import OperatorCounts
-from lakestate.rest.savepoints import JobSavepoints
+from lakestate.rest.savepoints import JobSavepoints, checked_directory
 from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
@@ -201,10 +201,14 @@ class ClientControl:
             self._client.stop(before=take)
             return locations[0]
         # What is drained cannot be taken back, so that a savepoint in front of it tells whether one can be taken.
-        self._savepoints.check(kind, directory)
-        self._client.stop(drain=True, before=lambda: self._savepoints.pin(_BEFORE_DRAIN))
+        self._client.stop(drain=True, before=lambda: self._before_drain(directory))
         take()
         return locations[0]
+
+    def _before_drain(self, directory: str | None) -> None:
+        if directory is not None:
+            checked_directory(directory)
+        self._savepoints.trigger("native", None, _BEFORE_DRAIN)
 
     def ended(self, error: BaseException | None = None) -> None:
         """The job has ended by itself, or because its process was told to end it."""

@@ -3,8 +3,11 @@
 from lakestate.rest.job_port import SavepointKind
 from state_engine.errors import SavepointError
 from state_engine.log.paths import savepoint_folder
-from state_engine.savepoint import list_savepoints, trigger_savepoint
+from state_engine.log.records import Pin
+from state_engine.log.savepoints import Savepoint
+from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint
 from state_engine.storage.port import open_storage
+from state_engine.storage.roots import local_path
 
 TRIGGER = "rest"
 """Who asked, in `_checkpoints`."""
@@ -24,42 +27,19 @@ class JobSavepoints:
 
     def location_of(self, place: str) -> str:
         """Returns the address of a place below the job's root: `file:///…`, `s3://…`."""
-        url = open_storage(self._root, self._job).url.rstrip("/")
-        return f"file://{url}/{place}" if url.startswith("/") else f"{url}/{place}"
+        return address_of(f"{open_storage(self._root, self._job).url.rstrip('/')}/{place}")
 
-    def check(self, kind: SavepointKind, directory: str | None) -> None:
-        """Refuses what cannot be taken, whatever the job's state is.
-
-        Raises:
-            SavepointError: No savepoint of this kind can lie there.
-        """
-        if kind == "canonical":
-            raise SavepointError(
-                "Savepoints in the canonical format cannot be taken yet.", action="Give -type native (REST: NATIVE)."
-            )
-        if directory is not None:
-            raise SavepointError(
-                f"A native savepoint is a pin of files of job {self._job!r}, and cannot lie in {directory}.",
-                action="Leave the directory out.",
-            )
-
-    def trigger(self, kind: SavepointKind, directory: str | None) -> str:
+    def trigger(self, kind: SavepointKind, directory: str | None, label: str = "") -> str:
         """Takes a savepoint of the newest sealed epoch and returns its location.
 
         Raises:
             LakestateError: It came to nothing.
         """
-        self.check(kind, directory)
-        return self.pin()
-
-    def pin(self, label: str = "") -> str:
-        """Takes a native savepoint and returns its location.
-
-        Raises:
-            LakestateError: It came to nothing.
-        """
-        pin = trigger_savepoint(self._root, self._job, label=label, trigger=TRIGGER)
-        return self.location_of(savepoint_folder(pin.savepoint_id))
+        place = checked_directory(directory) if directory is not None else None
+        taken = trigger_savepoint(self._root, self._job, kind=kind, directory=place, label=label, trigger=TRIGGER)
+        if place is None:
+            return self.location_of(savepoint_folder(taken.savepoint_id))
+        return address_of(f"{place.rstrip('/')}/{taken.savepoint_id}")
 
     def dispose(self, location: str) -> bool:
         """Removes the savepoint of a location; returns whether it is one of this job's.
@@ -67,15 +47,40 @@ class JobSavepoints:
         Raises:
             LakestateError: It is, and cannot be removed.
         """
-        if self.find(location) is None:
-            return False
-        raise SavepointError("Savepoints cannot be disposed of yet.", action="Leave it where it is.")
+        savepoint_id = self.find(location)
+        return savepoint_id is not None and dispose_savepoint(self._root, self._job, savepoint_id)
 
     def find(self, location: str) -> str | None:
-        """Returns the id of the savepoint of a location; null if the job has none there."""
-        wanted = normal(location)
-        ids = [pin.savepoint_id for pin in list_savepoints(self._root, self._job)]
-        return next((one for one in ids if normal(self.location_of(savepoint_folder(one))) == wanted), None)
+        """Returns the id of the savepoint of a location, or of that id; null if the job has none there."""
+        known = list_savepoints(self._root, self._job)
+        return next((one.savepoint_id for one in known if self._is_at(one, normal(location))), None)
+
+    def _is_at(self, savepoint: Savepoint, wanted: str) -> bool:
+        if wanted == savepoint.savepoint_id:
+            return True
+        if wanted == normal(self.location_of(savepoint_folder(savepoint.savepoint_id))):
+            return isinstance(savepoint, Pin) or savepoint.directory is None
+        if isinstance(savepoint, Pin):  # in a directory that it was put into there is only its name
+            return wanted.rpartition("/")[2] == savepoint.savepoint_id
+        return savepoint.directory is not None and wanted == normal(savepoint.directory)
+
+
+def checked_directory(directory: str) -> str:
+    """Returns a directory as a local path or as an address.
+
+    Raises:
+        SavepointError: It is relative, and this process is somewhere else than whoever asked.
+    """
+    if directory.startswith("/") or "://" in directory or directory.startswith("file:/"):
+        return local_path(directory) or directory
+    raise SavepointError(
+        f"The directory {directory!r} is relative.", action="Give an absolute path or an address, such as file:///…."
+    )
+
+
+def address_of(location: str) -> str:
+    """Returns an address also for a path."""
+    return f"file://{location}" if location.startswith("/") else location
 
 
 def normal(location: str) -> str:
@@ -87,4 +92,4 @@ def normal(location: str) -> str:
     return location.rstrip("/")
 
 
-__all__ = ["TRIGGER", "JobSavepoints", "normal"]
+__all__ = ["TRIGGER", "JobSavepoints", "address_of", "checked_directory", "normal"]
