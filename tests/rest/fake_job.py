@@ -40,6 +40,7 @@ class FakeJob:
         self.error: Exception | None = None
         self.let_go = threading.Event()
         self.let_go.set()
+        self.disposed: set[str] = set()
         self.rows: list[CheckpointRow] = []
         self.problems: list[JobFailure] = []
 
@@ -81,6 +82,9 @@ class FakeJob:
 
     def location_of(self, place: str) -> str:
         return f"file:/root/{self.name}/{place}"
+
+    def savepoint_location(self, savepoint_id: str) -> str | None:
+        return None if savepoint_id in self.disposed else f"s3://kept/{savepoint_id}"
 
     def _operation(self, *asked: Any) -> Any:
         self.asked.append(asked)

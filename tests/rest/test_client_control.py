@@ -125,6 +125,8 @@ def test_a_savepoint_is_put_where_it_was_asked_to_be(
     savepoint = list_savepoints(client.log.root, "flights")[0]
     assert location == f"file://{directory}/{savepoint.savepoint_id}"
     assert (directory / savepoint.savepoint_id / "_metadata").is_file()
+    below_root = f"file://{tmp_path}/flights/_savepoints/{savepoint.savepoint_id}"
+    assert control.savepoint_location(savepoint.savepoint_id) == (location if kind == "canonical" else below_root)
     restored = resolve_restore(client.log.root, "flights", location)
     assert restored.stored.hash == client.head.hash
 
@@ -141,6 +143,7 @@ def test_a_savepoint_is_disposed_of_by_its_location(
     assert kind == "native" or not control.dispose(copy), "a copy is theirs who made it"
     assert control.dispose(gone)
     assert not control.dispose(gone)
+    assert control.savepoint_location(gone.rpartition("/")[2]) is None
     assert [one.savepoint_id for one in list_savepoints(client.log.root, "flights")] == [kept.rpartition("/")[2]]
 
 

@@ -156,9 +156,12 @@ def test_checkpoints_are_told_newest_first() -> None:
     assert (failed["className"], failed["failure_message"]) == ("failed", "No room.")
     assert "external_path" not in failed
     assert (savepoint["id"], savepoint["is_savepoint"]) == (20, True)
-    assert savepoint["external_path"] == "file:/root/orders/_savepoints/sp-2"
+    assert (savepoint["external_path"], savepoint["discarded"]) == ("s3://kept/sp-2", False)
     assert found["summary"]["state_size"]["avg"] == 110
     assert get(f"/jobs/{job.job_id}/checkpoints/details/3", job) == failed
+    job.disposed.add("sp-2")
+    savepoint = get(f"/jobs/{job.job_id}/checkpoints", job)["latest"]["savepoint"]
+    assert (savepoint.get("external_path"), savepoint["discarded"]) == (None, True)
 
 
 def test_the_settings_of_checkpoints_have_flinks_names() -> None:

@@ -5,7 +5,6 @@ from lakestate.rest.calls import Call, RefusedError
 from lakestate.rest.job_port import JobControl
 from state_engine.checkpoint import statistics as found
 from state_engine.checkpoint.table import CheckpointRow
-from state_engine.log.paths import savepoint_folder
 
 NEVER_MS = (1 << 63) - 1
 """The interval of a job without checkpoints, as Flink has it."""
@@ -72,6 +71,7 @@ def _spread(spread: found.Spread) -> bodies.Spread:
 
 def _checkpoint(row: CheckpointRow, job: JobControl) -> bodies.Checkpoint:
     completed = row.status == "completed"
+    place = _place(row, job) if completed else None
     subtasks = 1  # what is published is one epoch, whose subtasks have acknowledged before
     return bodies.Checkpoint(
         class_name="completed" if completed else "failed",
@@ -90,8 +90,8 @@ def _checkpoint(row: CheckpointRow, job: JobControl) -> bodies.Checkpoint:
         num_acknowledged_subtasks=subtasks if completed else 0,
         checkpoint_type="SAVEPOINT" if row.kind == "savepoint" else "CHECKPOINT",
         tasks={},
-        external_path=_place(row, job) if completed else None,
-        discarded=False if completed else None,
+        external_path=place,
+        discarded=place is None if completed else None,
         failure_timestamp=None if completed else row.completed_at,
         failure_message=None if completed else row.failure or row.status,
     )
@@ -99,5 +99,5 @@ def _checkpoint(row: CheckpointRow, job: JobControl) -> bodies.Checkpoint:
 
 def _place(row: CheckpointRow, job: JobControl) -> str | None:
     if row.kind == "savepoint":
-        return job.location_of(savepoint_folder(row.id))
+        return job.savepoint_location(row.id)
     return job.location_of(row.base_path) if row.base_path is not None else None

@@ -123,6 +123,9 @@ class ClientControl:
     def location_of(self, place: str) -> str:
         return self._savepoints.location_of(place)
 
+    def savepoint_location(self, savepoint_id: str) -> str | None:
+        return self._savepoints.location_of_savepoint(savepoint_id)
+
     # Operations ------------------------------------------------------------------------------------------------------
 
     def trigger_checkpoint(self, *, full: bool) -> int:

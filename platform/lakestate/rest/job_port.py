@@ -95,7 +95,11 @@ class JobControl(Protocol):
         ...
 
     def location_of(self, place: str) -> str:
-        """Returns the address of a folder or file of the job, such as a savepoint's."""
+        """Returns the address of a folder or file of the job."""
+        ...
+
+    def savepoint_location(self, savepoint_id: str) -> str | None:
+        """Returns the address of a savepoint; null if it was disposed of."""
         ...
 
     def trigger_checkpoint(self, *, full: bool) -> int:

@@ -6,6 +6,7 @@ from state_engine.log.paths import savepoint_folder
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint
+from state_engine.savepoint.catalogue import find_savepoint
 from state_engine.storage.port import open_storage
 from state_engine.storage.roots import local_path
 
@@ -28,6 +29,15 @@ class JobSavepoints:
     def location_of(self, place: str) -> str:
         """Returns the address of a place below the job's root: `file:///…`, `s3://…`."""
         return address_of(f"{open_storage(self._root, self._job).url.rstrip('/')}/{place}")
+
+    def location_of_savepoint(self, savepoint_id: str) -> str | None:
+        """Returns the address of a savepoint; null if there is none (any more)."""
+        found = find_savepoint(open_storage(self._root, self._job), savepoint_id)
+        if found is None:
+            return None
+        if isinstance(found, Pin) or found.directory is None:
+            return self.location_of(savepoint_folder(savepoint_id))
+        return address_of(found.directory)
 
     def trigger(self, kind: SavepointKind, directory: str | None, label: str = "") -> str:
         """Takes a savepoint of the newest sealed epoch and returns its location.
