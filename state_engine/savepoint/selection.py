@@ -1,6 +1,7 @@
 """Which part of a job's state a restore shall replace, and whether it may: asked before anything is written. Pure."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Number
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -179,12 +180,21 @@ def _typed(uid: str, key: Key, types: Sequence[str]) -> Key:
     try:
         if len(key) != len(types):
             raise ValueError(f"{len(key)} values for {len(types)} key columns")
-        return tuple(pa.array([value], ddl_to_arrow(ddl))[0].as_py() for value, ddl in zip(key, types, strict=True))
+        return tuple(_value(value, ddl_to_arrow(ddl)) for value, ddl in zip(key, types, strict=True))
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are among them
         raise RestoreError(
             f"{key!r} is no key of operator {uid!r}, which is keyed by ({', '.join(types)}): {error}.",
             action="Give the values of its key columns in their order, or name the operators that have such keys.",
         ) from error
+
+
+def _value(value: Any, column: pa.DataType) -> Any:
+    """Returns a value as its column gives it; text is read where the column has none, as for a date from JSON."""
+    given: Any = pa.array([value], pa.string() if isinstance(value, str) else column)
+    found = given.cast(column)[0].as_py()
+    if isinstance(value, Number) and found != value:
+        raise ValueError(f"{value!r} is no {column}")  # Arrow would cut it to an integer
+    return found
 
 
 def _range(groups: Groups) -> KeyGroupRange:

@@ -1,5 +1,6 @@
 """Restored key groups and keys where state is not plain: windows' namespaces, forks, lists with nulls, raw state."""
 
+import datetime
 import random
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from state_engine.backends.schemas import raw_keyed_schema
 from state_engine.epoch import carry
 from state_engine.epoch.look import newest
+from state_engine.errors import RestoreError
 from state_engine.inspect import read_state
 from state_engine.inspect.diff import diff_states
 from state_engine.log.ops import Op
@@ -100,6 +102,21 @@ def storage_rows(job: JobBuilder, values: dict[int, bytes]) -> None:
     """Seals an epoch in which operator and count have rows, the raw ones by key group."""
     job._group = lambda schema, change: change.group if change.group >= 0 else 0  # type: ignore[method-assign]
     job.epoch({("aircraft", "_raw_keyed_state"): [Change(Op.PUT, (), v, group=g) for g, v in values.items()]})
+
+
+def test_text_stands_for_values_of_other_types(root: str) -> None:
+    """Keys from JSON or a command line."""
+    day = state("days", "count", "day date, number int, at timestamp", "bigint")
+    at = datetime.datetime(2026, 7, 11, 8, tzinfo=datetime.UTC)
+    first, second = (datetime.date(2026, 7, 11), 5, at), (datetime.date(2026, 7, 12), 5, at)
+    job = JobBuilder(root, "days", (day,))
+    job.epoch({name(day): [put(first, 1), put(second, 1)]})
+    job.epoch({name(day): [put(first, 2), put(second, 2)]})
+    restore_key_groups(root, "days", "epoch:1/1", keys=[("2026-07-11", "5", "2026-07-11T08:00:00Z")])
+    assert states_of(root, "days", [day]) == {name(day): {(first, None, None): 1, (second, None, None): 2}}
+    for wrong in (("2026-07-32", 5, at), ("2026-07-11", "five", at), ("2026-07-11", 5.5, at)):
+        with pytest.raises(RestoreError, match="is no key of operator 'days'"):
+            restore_key_groups(root, "days", "epoch:1/1", keys=[wrong])
 
 
 def test_an_operator_that_never_had_state_takes_that_of_the_source(root: str) -> None:
