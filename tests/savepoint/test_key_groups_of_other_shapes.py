@@ -88,6 +88,21 @@ def test_a_fork_takes_groups_from_the_job_that_it_began_from_and_from_itself(roo
     assert states_of(root, "fork", [COUNT]) == {name(COUNT): wanted}
 
 
+def test_groups_come_from_a_canonical_savepoint_that_was_moved(tmp_path: Path) -> None:
+    root = str(tmp_path / "root")
+    job = job_with_history(root, random.Random(23))
+    savepoint = trigger_savepoint(root, "flights", kind="canonical", directory=str(tmp_path / "out"))
+    written = Path(str(savepoint.directory))  # type: ignore[union-attr]
+    moved = written.rename(tmp_path / "moved")
+    at_savepoint = states_of(root, "flights")
+    job.epoch({name(COUNT): [put(f"N{n}", 1000 + n) for n in range(12)]})
+    report = restore_key_groups(root, "flights", str(moved), [(0, 6)], uids=["aircraft"])
+    assert report.source.savepoint_id == savepoint.savepoint_id
+    wanted = {e: v for e, v in at_savepoint[name(COUNT)].items() if group_of(COUNT, e) <= 6}
+    wanted |= {e: v for e, v in job.model[name(COUNT)].items() if group_of(COUNT, e) > 6}
+    assert states_of(root, "flights", [COUNT]) == {name(COUNT): wanted}
+
+
 def test_raw_state_moves_with_its_key_groups(root: str) -> None:
     raw = raw_keyed_schema("aircraft")
     job = JobBuilder(root, "flights", (raw, COUNT))
