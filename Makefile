@@ -67,7 +67,7 @@ bench: $(JARS_STAMP) ## benchmarks (ARGS="--help" for the list)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## remove the environment, caches and built files
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .flink-cli
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV_STAMP): scripts/preflight.py
