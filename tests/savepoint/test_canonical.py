@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from canonical_jobs import checkpoint, model, running_job, start, state_of
+from canonical_jobs import NoSinks, checkpoint, model, request, running_job, start, state_of
 from deltalake import DeltaTable
+from group_jobs import job_with_history, models_at, states_of
 from msgspec.structs import replace
 
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.clock import RandomIds
+from state_engine.epoch.compatibility import merge_schemas
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.start import StartUp
 from state_engine.errors import (
     AlreadyExistsError,
     DamagedFileError,
@@ -30,6 +36,7 @@ from state_engine.log.paths import manifest_path, metadata_path, pin_path
 from state_engine.log.records import SinkTable, StateTtl
 from state_engine.log.savepoints import CanonicalSavepoint
 from state_engine.savepoint import (
+    adopt,
     adopt_for,
     list_savepoints,
     load_savepoint,
@@ -41,7 +48,7 @@ from state_engine.savepoint import (
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
-from state_engine.testing.changes import model_of, put
+from state_engine.testing.changes import append, model_of, put, state
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import COUNT, SCHEMAS, random_changes, sample_job
@@ -194,13 +201,6 @@ def test_a_start_that_died_behind_the_closing_manifest_is_finished_without_the_s
 ) -> None:
     job = running_job(root)
     savepoint = canonical(root, epoch=3)
-    from canonical_jobs import NoSinks, request
-
-    from state_engine.checkpoint.publish import CheckpointPublisher
-    from state_engine.clock import RandomIds
-    from state_engine.epoch.crash_points import CrashPoint
-    from state_engine.epoch.start import StartUp
-    from state_engine.savepoint import adopt
 
     class Die:
         def at(self, point: CrashPoint, epoch: int) -> None:
@@ -230,6 +230,39 @@ def test_random_jobs_go_on_as_if_nothing_had_been(root: str, tmp_path: Path, see
     start(str(tmp_path / "new"), "copy", there, parallelism=rng.randrange(1, 14))
     assert state_of(str(tmp_path / "new"), "copy") == model(job, last)
     assert validate_savepoint(root, "flights", there).ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_timers_are_states_like_any_other(root: str, tmp_path: Path, seed: int) -> None:
+    job = job_with_history(root, random.Random(seed))
+    assert job.head is not None
+    expected = models_at(job, job.head.manifest.epoch)
+    savepoint = canonical(root)
+    assert {table.schema.kind for table in savepoint.tables} == {"keyed", "timer"}
+    there = moved(root, savepoint, tmp_path / "away")
+    new = str(tmp_path / "new")
+    assert validate_savepoint(new, "flights", there).ok
+    start(new, "flights", there)
+    assert states_of(new, "flights") == expected
+
+
+def test_values_have_the_newest_type_and_change_on(root: str, tmp_path: Path) -> None:
+    old = state("aircraft", "legs", "tailnum string", "int", shape="list")
+    job = JobBuilder(root, "flights", [old])
+    job.epoch({("aircraft", "legs"): [append("N1", 1), append("N1", 2)]})
+    job.schemas = merge_schemas([old], [replace(old, schema_id="2", value="bigint")], 1)
+    job.epoch({("aircraft", "legs"): [append("N1", 1 << 40)]})
+    savepoint = canonical(root)
+    there = moved(root, savepoint, tmp_path / "away")
+    rows = DeltaTable(f"{there}/aircraft/legs").to_pyarrow_table()
+    assert str(rows.schema.field("value").type) == "int64"
+    new = str(tmp_path / "new")
+    target = resolve_restore(new, "copy", there)
+    log = ManifestLog(open_storage(new, "copy"), "copy")
+    wanted = replace(request(new, "copy", schemas=job.schemas), restore=target)
+    publisher = CheckpointPublisher(open_storage(new, "copy"), "copy")
+    StartUp(log, NoSinks(), publisher, ManualClock(), RandomIds()).run(adopt_for(wanted, log))
+    assert read_state(new, "copy", "aircraft", "legs").column("value").to_pylist() == [1, 2, 1 << 40]
 
 
 def test_another_directory(root: str, tmp_path: Path) -> None:
@@ -376,8 +409,6 @@ def test_what_does_not_exist_is_refused_by_name(root: str, tmp_path: Path) -> No
 
 
 def test_an_incompatible_job_is_refused_by_the_name_of_the_state(root: str, tmp_path: Path) -> None:
-    from canonical_jobs import request
-
     running_job(root)
     there = moved(root, canonical(root), tmp_path / "away")
     new, log = str(tmp_path / "new"), ManifestLog(open_storage(str(tmp_path / "new"), "copy"), "copy")

@@ -27,6 +27,7 @@ from state_engine.api import (
 )
 from state_engine.errors import UserFunctionError
 from state_engine.inspect import open_job, read_state, run_sql
+from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -119,6 +120,21 @@ def test_published_savepointed_and_restored_from_a_base(spark: Any, tmp_path: Pa
     assert held(root, name) != before
     run_all(buffer_job(source.stream(spark), root, name), restore=pin.savepoint_id, parallelism=3)
     everything(root, name, source)
+
+
+def test_written_out_moved_and_restored_at_another_parallelism(spark: Any, tmp_path: Path) -> None:
+    source, root, name = Input(tmp_path / "in"), tmp_path / "root", "moved-lists"
+    source.add_many(2, rows=30)
+    run_all(buffer_job(source.stream(spark), root, name), parallelism=2)
+    savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
+    there = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
+    root.rename(tmp_path / "gone")
+    new = tmp_path / "new"
+    assert validate_savepoint(str(new), name, str(there)).ok
+
+    source.add_many(1, rows=30, seed=9)
+    run_all(buffer_job(source.stream(spark), new, name), restore=str(there), parallelism=3)
+    everything(new, name, source)
 
 
 class Silent(ProcessFunction):
