@@ -10,6 +10,7 @@ import pytest
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
 from state_engine.storage.faults import FaultyStorage
+from state_engine.storage.folder import FolderStorage
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.object_store import ObjectStorage
@@ -25,6 +26,17 @@ class TestLocalStorage(StorageSuite):
             DirectoryBehind(tmp_path / "job"),
             lambda: open_storage(f"file://{tmp_path}", "job"),
         )
+
+
+class TestFolderOfAStorage(StorageSuite):
+    @pytest.fixture
+    def subject(self, tmp_path: Path) -> StorageSubject:
+        def opened() -> FolderStorage:
+            return FolderStorage(LocalStorage(tmp_path), "a/folder")
+
+        (tmp_path / "a" / "folder's neighbour").mkdir(parents=True)
+        (tmp_path / "a" / "folder's neighbour" / "x").touch()
+        return StorageSubject(opened(), DirectoryBehind(tmp_path / "a" / "folder"), opened)
 
 
 @dataclass
