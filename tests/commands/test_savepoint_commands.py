@@ -59,3 +59,42 @@ def test_an_id_that_is_not_there_is_wrong_use(job) -> None:
 
 def test_no_savepoints_are_no_error(job) -> None:
     assert job.run("savepoints", "list", "flights").out == f"Job flights has no savepoints under {job.root}.\n"
+
+
+def test_a_canonical_savepoint_is_written_out_and_can_lie_elsewhere(job, tmp_path: Path) -> None:
+    ended = job.run("savepoint", "flights", "--canonical", "--directory", str(tmp_path / "backup"))
+    assert ended.code == 0
+    savepoint_id = ended.out.split()[0]
+    assert "canonical, epoch 1/4" in ended.out
+    assert f"in {tmp_path}/backup/{savepoint_id}" in ended.out
+    [listed] = job.run("savepoints", "list", "flights", "--json").json
+    assert listed["savepoint_id"] == savepoint_id
+    folder = str(tmp_path / "backup" / savepoint_id)
+    for name in (savepoint_id, folder):
+        assert job.run("savepoints", "validate", "flights", name).out.startswith(f"{savepoint_id} is sound; ")
+    assert job.run("savepoint", "flights", "--canonical", "--json").json["kind"] == "canonical"
+
+
+def test_damage_is_found_and_named(job) -> None:
+    savepoint_id = job.run("savepoint", "flights").out.split()[0]
+    assert job.run("savepoints", "validate", "flights", savepoint_id, "--json").json["ok"] is True
+    [pin] = list_savepoints(job.root, "flights")
+    path = next(path for path, _ in pin.handles if path.endswith(".parquet"))
+    file = Path(job.root, "flights", path)
+    file.write_bytes(bytes(len(file.read_bytes())))
+    ended = job.run("savepoints", "validate", "flights", savepoint_id)
+    assert ended.code == 1
+    assert path in ended.out
+    assert "is damaged: 1 findings" in ended.out
+    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
+    assert (found.code, found.json["ok"], found.json["findings"][0]["path"]) == (1, False, path)
+
+
+def test_a_savepoint_that_is_disposed_of_is_gone(job) -> None:
+    savepoint_id = job.run("savepoint", "flights").out.split()[0]
+    assert job.run("savepoints", "dispose", "flights", savepoint_id).out == f"{savepoint_id} is disposed of\n"
+    assert job.run("savepoints", "list", "flights", "--json").json == []
+    again = job.run("savepoints", "dispose", "flights", savepoint_id)
+    assert (again.code, again.out) == (2, "")
+    assert "has no savepoint" in again.err
+    assert job.run("savepoints", "validate", "flights", savepoint_id).code == 2

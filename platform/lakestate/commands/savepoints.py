@@ -8,6 +8,7 @@ from rich.text import Text
 
 from lakestate.commands.common import (
     AsJson,
+    ExitCode,
     Job,
     Root,
     add_row,
@@ -20,6 +21,7 @@ from lakestate.commands.common import (
     print_title,
     progress_of,
     text_of,
+    waiting,
 )
 from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, shorten
 from state_engine.clock import SystemClock
@@ -32,8 +34,13 @@ if TYPE_CHECKING:
 
 EXAMPLES = 5
 
-savepoints = typer.Typer(no_args_is_help=True, help="Look at a job's savepoints.")
+savepoints = typer.Typer(no_args_is_help=True, help="List, show, validate, compare and dispose of a job's savepoints.")
 SavepointId = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its id.", show_default=False)]
+
+AnySavepoint = Annotated[
+    str,
+    typer.Argument(metavar="SAVEPOINT", help="Its id, or the absolute path or address of a canonical one's folder."),
+]
 
 
 @savepoints.command("list")
@@ -83,7 +90,7 @@ def show(
 
         pin = load_savepoint(root, job, savepoint_id)
         if as_json:
-            print_json(_facts(pin))
+            print_json(facts_of(pin))
             return
         console = make_console()
         held = pin.handles if isinstance(pin, Pin) else [(f.path, f.length) for t in pin.tables for f in t.files]
@@ -105,6 +112,53 @@ def show(
             for path, length in held:
                 add_row(table, path, format_bytes(length))
             console.print(table)
+
+
+@savepoints.command("validate")
+def validate(job: Job, savepoint: AnySavepoint, root: Root, as_json: AsJson = False) -> None:
+    """Read all of a savepoint and check it: files, checksums, key groups. Exit code 1 if anything is wrong."""
+    with named_errors():
+        from state_engine.savepoint import validate_savepoint
+
+        with waiting(f"read {savepoint}"):
+            report = validate_savepoint(root, job, savepoint)
+    if as_json:
+        print_json(plain(report) | {"ok": report.ok})
+    else:
+        console = make_console()
+        for finding in report.findings:
+            console.print(Text(str(finding), style="red"))
+        verdict = "is sound" if report.ok else f"is damaged: {len(report.findings)} findings"
+        read = f"{format_count(report.files)} files with {format_count(report.rows)} rows read"
+        console.print(Text(f"{report.savepoint_id or savepoint} {verdict}; {read}"))
+    if not report.ok:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@savepoints.command("dispose")
+def dispose(
+    job: Job,
+    savepoint_id: SavepointId,
+    root: Root,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if a restore says that it reads it; one that died may have said so.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a savepoint. The files of a native one belong to the job, and go with its next retention."""
+    with named_errors():
+        from state_engine.errors import NothingToRestoreError
+        from state_engine.savepoint import dispose_savepoint
+
+        if not dispose_savepoint(root, job, savepoint_id, force=force):
+            raise NothingToRestoreError(
+                f"Job {job!r} has no savepoint {savepoint_id!r}.",
+                action="`lakestate savepoints list` names those it has.",
+            )
+        if as_json:
+            print_json({"disposed": savepoint_id})
+        else:
+            make_console().print(Text(f"{savepoint_id} is disposed of"))
 
 
 @savepoints.command("diff")
@@ -164,7 +218,7 @@ def _stands_on(savepoint: "Savepoint") -> str:
     return f"{on}, and {len(savepoint.manifests)} manifests since"
 
 
-def _facts(savepoint: "Savepoint") -> dict[str, object]:
+def facts_of(savepoint: "Savepoint") -> dict[str, object]:
     """A savepoint for programs; of a canonical one without the manifest of its epoch, a document of its own."""
     facts = {name: value for name, value in plain(savepoint).items() if name != "sealed"}
     return {**facts, "kind": savepoint.kind}
@@ -173,7 +227,7 @@ def _facts(savepoint: "Savepoint") -> dict[str, object]:
 def _without_files(savepoint: "Savepoint") -> dict[str, object]:
     """A savepoint without the names of its files: there may be thousands in each of a list."""
     left_out = ("handles", "manifests", "tables", "source_files")
-    return {name: value for name, value in _facts(savepoint).items() if name not in left_out}
+    return {name: value for name, value in facts_of(savepoint).items() if name not in left_out}
 
 
-__all__ = ["savepoints"]
+__all__ = ["facts_of", "savepoints"]
