@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from state_engine.epoch.request import SavepointLocation
@@ -12,7 +13,7 @@ from state_engine.errors import CorruptionError, LakestateError, NotFoundError, 
 from state_engine.key_groups import SEED, hash_values
 from state_engine.log.change_file import checksum_of, verify_change_file
 from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
-from state_engine.log.ops import KEY_GROUP, table_schema
+from state_engine.log.ops import KEY_GROUP, OP, Op, table_schema
 from state_engine.log.paths import METADATA, elsewhere_path, metadata_path, pin_path
 from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
 from state_engine.log.savepoints import SavepointTable
@@ -200,10 +201,12 @@ def _problem_of(rows: pa.Table, schema: StateSchema, file: StateFile) -> str:
         return f"its key groups are {groups[0]} to {groups[-1]}, expected {file.first} to {file.last}"
     if schema.kind in ("keyed", "timer") and schema.key:
         belongs = _groups_of(rows, schema, file.max_parallelism)
-        wrong = int((belongs != groups).sum())
-        if wrong:
-            at = int(np.flatnonzero(belongs != groups)[0])
-            return f"{wrong} keys are not in their key group; row {at} is in {groups[at]}, not {belongs[at]}"
+        # What resets a key group has no key of its own.
+        astray = (belongs != groups) & pc.not_equal(rows.column(OP), pa.scalar(Op.RESET_GROUP.name.lower())).to_numpy()
+        if astray.any():
+            at = int(np.flatnonzero(astray)[0])
+            count = int(astray.sum())
+            return f"{count} keys are not in their key group; row {at} is in {groups[at]}, not {belongs[at]}"
     return ""
 
 

@@ -9,7 +9,7 @@ def test_a_savepoint_is_taken_and_listed(job) -> None:
     ended = job.run("savepoint", "flights", "--label", "[bold]first", "--note", "before the change")
     assert ended.code == 0
     [pin] = list_savepoints(job.root, "flights")
-    assert ended.out.split()[:3] == [pin.savepoint_id, "epoch", "1/4,"]
+    assert ended.out.split()[:4] == [pin.savepoint_id, "native,", "epoch", "1/4,"]
     assert (pin.label, pin.note, pin.trigger) == ("[bold]first", "before the change", "user")
     listed = job.run("savepoints", "list", "flights")
     assert pin.savepoint_id in listed.out

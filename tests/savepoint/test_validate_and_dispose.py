@@ -13,6 +13,7 @@ import pytest
 from canonical_jobs import model, running_job, start, state_of
 from msgspec.structs import replace
 
+from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.errors import (
     DamagedFileError,
     JobDefinitionError,
@@ -28,8 +29,9 @@ from state_engine.log.savepoints import CanonicalSavepoint
 from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint, validate_savepoint
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.port import open_storage
+from state_engine.testing.changes import put, reset_group
 from state_engine.testing.jobs import JobBuilder
-from state_engine.testing.sample_jobs import random_changes
+from state_engine.testing.sample_jobs import random_changes, sample_job
 
 
 @pytest.fixture
@@ -298,3 +300,15 @@ def test_an_interrupted_disposal_is_gone_on_with(job: JobBuilder, monkeypatch: p
     dispose_savepoint(job.root, job.job, savepoint.savepoint_id)
     assert open_storage(job.root, job.job).list(savepoint_folder(savepoint.savepoint_id)) == []
     job.epoch(random_changes(random.Random(1)))
+
+
+def test_a_row_that_resets_a_key_group_has_no_key_to_be_astray(tmp_path: Path) -> None:
+    job = sample_job(str(tmp_path))
+    publisher = CheckpointPublisher(job.storage, job.job)
+    publisher.begin(job.epoch({("aircraft", "count"): [put("N1", 1)]}, checkpoint_id=1))
+    job.adopt(publisher.completed())
+    resets = {("aircraft", name): [reset_group(group) for group in range(13)] for name in ("count", "legs")}
+    publisher.begin(job.epoch(resets, checkpoint_id=2))
+    job.adopt(publisher.completed())
+    pin = trigger_savepoint(job.root, job.job)
+    assert validate_savepoint(job.root, job.job, pin.savepoint_id).findings == ()
