@@ -89,6 +89,11 @@ def test_a_drain_and_programs(job, running: Job) -> None:
     assert running.asked == [("stop", "native", None, True, False)]
 
 
+def test_the_savepoint_of_a_stop_may_be_canonical_and_lie_elsewhere(job, running: Job) -> None:
+    assert job.run("stop", "flights", "--canonical", "--directory", "/backup").code == 0
+    assert running.asked == [("stop", "canonical", "/backup", False, False)]
+
+
 @pytest.mark.parametrize("verb", [("stop",), ("cancel", "-s")])
 def test_if_the_savepoint_fails_the_job_goes_on_and_it_is_said(job, running: Job, verb: tuple[str, ...]) -> None:
     running.error = SavepointError("The disk is full.", action="Make room.")

@@ -14,16 +14,22 @@ def stop(
     drain: Annotated[
         bool, typer.Option("--drain", help="End the input first: all event-time timers fire. Do not resume from that.")
     ] = False,
+    canonical: Annotated[
+        bool, typer.Option("--canonical", help="Write the state out, as tables that can be moved and copied.")
+    ] = False,
+    directory: Annotated[str | None, typer.Option(help="As that of `savepoint`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop a job that a process of this machine runs, with a savepoint. If that fails the job goes on."""
     with named_errors():
         from lakestate.commands.running import RunningJob
-        from lakestate.rest.bodies import StopWithSavepoint
+        from lakestate.rest.bodies import FormatType, StopWithSavepoint
 
         running = RunningJob(root, job)
         with waiting(f"{job} takes a savepoint and stops"):
-            location = running.operate("stop", body=StopWithSavepoint(drain=drain, format_type="NATIVE"))
+            kind: FormatType = "CANONICAL" if canonical else "NATIVE"
+            wish = StopWithSavepoint(drain=drain, format_type=kind, target_directory=directory)
+            location = running.operate("stop", body=wish)
             running.await_end()
         if as_json:
             print_json({"savepoint": location})
