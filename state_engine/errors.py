@@ -44,6 +44,7 @@ LakestateError
 ├── SinkError
 ├── CheckpointFailedError         one checkpoint that somebody waits for came to nothing
 ├── CheckpointFailuresError       too many checkpoints in a row came to nothing
+├── CondemnedError                what is to be kept is being removed
 └── SavepointError
 ```
 
@@ -257,6 +258,10 @@ class CheckpointFailuresError(LakestateError):
 
 class RescaleError(LakestateError):
     """A running job was not rescaled; it goes on as it was."""
+
+
+class CondemnedError(LakestateError):
+    """Files that a savepoint, a restore or a reader needs are being removed by retention."""
 
 
 class SavepointError(LakestateError):

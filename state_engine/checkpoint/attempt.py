@@ -107,7 +107,8 @@ def publish(
     written = world.clock.now_ms()
     phases = {"fold": folded - began, "tables": committed - folded, "base": written - committed}
     row = completed_row(interval.sealed, interval.manifests, states, new, mark, phases=phases, now_ms=written)
-    if not may_become_visible(mark.checkpoint_id):
+    freed = epoch <= world.log.floors().get(sealed.manifest.generation, 0)  # retention may have taken its files
+    if freed or not may_become_visible(mark.checkpoint_id):
         raise AbandonedError
     world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
     world.crash.at(CrashPoint.E9_VISIBLE, epoch)

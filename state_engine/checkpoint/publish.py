@@ -6,12 +6,13 @@ from typing import Literal, NamedTuple
 
 from state_engine.checkpoint.attempt import AbandonedError, World, app_id, publish
 from state_engine.checkpoint.failure_reasons import FailureReason
+from state_engine.checkpoint.floors import read_floors
 from state_engine.checkpoint.rows import TRIGGER, ended_row
 from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.crash_points import NoCrash
 from state_engine.epoch.ports import CheckpointEnd, Crash, Mark
-from state_engine.errors import LakestateError, StorageError
+from state_engine.errors import LakestateError, NotFoundError, StorageError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import BaseReference, Manifest
@@ -138,15 +139,19 @@ class CheckpointPublisher:
     def next_checkpoint_id(self) -> int:
         """Returns an id above those of all rows and of all sealed epochs of the job, abandoned ones included."""
         log = self._world.log
-        highest = self._world.rows.highest_id()
+        freed = (floor.checkpoint_id for floor in read_floors(self._world.storage))
+        highest = max(self._world.rows.highest_id(), *freed, 0)
         for generation in log.generations():
             newest = log.newest(generation)
             while newest is not None and newest.manifest.checkpoint_id is None:
                 # An id that is older than the adopted base has a row; those behind it are found by walking back.
                 base, before = newest.manifest.base, newest.manifest.epoch - 1
                 here = newest.manifest.lineage[-1].first <= before and (base is None or before > base.epoch)
-                newest = log.read(generation, before) if here else None
-            highest = max(highest, newest.manifest.checkpoint_id or 0 if newest is not None else 0)
+                try:
+                    newest = log.read(generation, before) if here else None
+                except NotFoundError:  # below the floor, which knows the ids of what is gone
+                    break
+            highest = max(highest, (newest.manifest.checkpoint_id or 0) if newest is not None else 0)
         return highest + 1
 
     def _owed(self, head: StoredManifest) -> list[StoredManifest]:

@@ -56,18 +56,21 @@ def carried(previous: StoredManifest, kind: ManifestKind, *, incarnation: str, n
     )
 
 
-def first(request: StartRequest, *, incarnation: str, now_ms: int) -> Manifest:
-    """Returns the very first manifest of a job: generation 1, epoch 1, no predecessor, no positions."""
+def first(request: StartRequest, *, generation: int = 1, incarnation: str, now_ms: int) -> Manifest:
+    """Returns the very first manifest of a job: epoch 1, no predecessor, no positions.
+
+    Its generation is 1, unless the job had epochs before that were all deleted.
+    """
     manifest = Manifest(
         job=request.job,
-        generation=1,
+        generation=generation,
         epoch=1,
         kind="claim",
         incarnation=incarnation,
         incarnation_number=1,
         predecessor="",
         processing_time=now_ms,
-        lineage=(Span(generation=1, first=1),),
+        lineage=(Span(generation=generation, first=1),),
     )
     return declared(manifest, request, planned(request))
 

@@ -381,7 +381,7 @@ class EpochDriver:
         self._crash.at(CrashPoint.E6_BEFORE_PUT, manifest.epoch)
         try:
             verdict = seal(self._log, manifest, self._put_attempts)
-        except StorageError as error:
+        except (FencedError, StorageError) as error:
             self._ended = error
             raise
         if not verdict.mine:

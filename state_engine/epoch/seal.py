@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from state_engine.epoch.ports import Log
-from state_engine.errors import NotFoundError, StorageError
+from state_engine.errors import FencedError, NotFoundError, StorageError
 from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.records import Manifest
 
@@ -22,12 +22,16 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     while it is free, the *same* bytes are put again. A put that is still in flight can then only repeat what is there:
     two puts of one incarnation at one number never differ.
 
+    A number may be free because retention deleted its manifest. It raises the generation's floor before it does, and
+    the floor is read behind each put, so that a driver which slept too long finds out, and takes its manifest back.
+
     Args:
         log: The chain of manifests.
         manifest: What to seal.
         attempts: How often to put before giving up.
 
     Raises:
+        FencedError: The number lies at or below the floor: it was sealed, and removed, long ago.
         StorageError: The outcome is unknown. The caller may never put another manifest under its incarnation: this one
             may still appear.
     """
@@ -35,18 +39,32 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     cause: StorageError | None = None
     for _ in range(attempts):
         try:
-            return Verdict(log.put(manifest), mine=True)
+            stored = log.put(manifest)
         except StorageError as error:
             cause = error
+            try:
+                stored = log.read(manifest.generation, manifest.epoch)
+            except NotFoundError:
+                continue
+            except StorageError as failed_read:
+                cause = failed_read
+                continue
+        mine = stored.hash == own and stored.manifest.incarnation == manifest.incarnation
+        if not mine:
+            return Verdict(stored, mine)
         try:
-            found = log.read(manifest.generation, manifest.epoch)
-        except NotFoundError:
-            continue
+            floor = log.floors().get(manifest.generation, 0)
         except StorageError as error:
             cause = error
             continue
-        mine = found.hash == own and found.manifest.incarnation == manifest.incarnation
-        return Verdict(found, mine)
+        if manifest.epoch > floor:
+            return Verdict(stored, mine)
+        log.withdraw(manifest)
+        raise FencedError(
+            f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was sealed and "
+            f"removed before: the generation's floor is {floor}.",
+            action="Nothing, if the job was started elsewhere; otherwise start it again.",
+        )
     raise StorageError(
         f"Nobody knows whether epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was "
         f"sealed: {attempts} tries to write or read it failed.",

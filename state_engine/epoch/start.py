@@ -15,7 +15,7 @@ from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
 from state_engine.epoch.sink_names import check_names
-from state_engine.errors import FencedError, RestoreError
+from state_engine.errors import FencedError, RestoreError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Successor
 
@@ -136,14 +136,24 @@ class StartUp:
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...],
     ) -> StoredManifest | None:
-        """Seals the first manifest of a job: from nothing, or as a fork of another job, where nothing is closed."""
+        """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted)."""
         now = self._clock.now_ms()
+        # Numbers of epochs that were deleted are never used again, and sinks ignore generations that they have left.
+        generation = max(self._log.floors(), default=0) + 1
         if wanted is None:
-            return self._put_claim(carry.first(request, incarnation=me.nonce, now_ms=now))
+            first = carry.first(request, generation=generation, incarnation=me.nonce, now_ms=now)
+            return self._put_claim(first)
+        target = wanted.stored.manifest
+        if generation > 1 and target.job == request.job and target.sinks and not request.keep_output:
+            raise SinkRewindError(
+                f"All epochs of job {request.job!r} behind epoch {target.epoch} were deleted, so nobody knows what "
+                "has to be taken back from its sinks.",
+                action="Take the sinks back by hand if they need it, and restore with keep_output=True.",
+            )
         fork = carry.restored(
             wanted.stored,
             carry.origin_of(wanted),
-            1,
+            generation,
             request.job,
             incarnation=me.nonce,
             number=me.number,

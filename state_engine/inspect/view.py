@@ -9,6 +9,7 @@ from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
 from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
+from state_engine.errors import NotFoundError
 from state_engine.inspect.read import History, known_states, last_group, segments_of
 from state_engine.inspect.scan import ReadKeyGroups, group_rows
 from state_engine.log.lineage import predecessor_of
@@ -77,13 +78,16 @@ class JobView:
         return look.newest(self._log)
 
     def epochs(self, limit: int = 20) -> list[StoredManifest]:
-        """Returns the newest epochs of the current lineage, newest first; abandoned ones are left out."""
+        """Returns the newest epochs of the current lineage, newest first; abandoned and removed ones are left out."""
         found: list[StoredManifest] = []
         head = self.newest()
         while head is not None and len(found) < limit:
             found.append(head)
             place = predecessor_of(head.manifest)
-            head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
+            try:
+                head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
+            except NotFoundError:  # retention has been here
+                break
         return found
 
     def checkpoints(self, limit: int | None = None) -> list[CheckpointRow]:

@@ -16,9 +16,16 @@ IN_USE = "_in_use"
 RESTORED = "_restored"
 SPARK = "_spark"
 OPERATOR = "_operator"
+FLOORS = f"{EPOCHS}/floors"
+RETENTION = "_retention"
+CONDEMNED = f"{RETENTION}/condemned"
+LEASES = f"{RETENTION}/leases"
 
 _GENERATION = re.compile(r"g(\d{6,})")
 _MANIFEST = re.compile(r"_epochs/g(\d{6,})/e(\d{10,})\.json")
+_FLOOR = re.compile(r"_epochs/floors/g(\d{6,})-e(\d{10,})\.json")
+_BESIDE = re.compile(r"_epochs/g(\d{6,})/(?:changes|bases)/e(\d{10,})-[^/]+")
+_STATE_FILE = re.compile(r"(?!_(?!operator/))(?:[^/]+/)+part-g(\d{6,})-e(\d{10,})-[^/]+\.parquet")
 
 
 def generation_folder(generation: int) -> str:
@@ -81,6 +88,21 @@ def restored_folder(savepoint_id: str, digest: str) -> str:
     return f"{RESTORED}/{savepoint_id}-{digest[:16]}"
 
 
+def floor_path(generation: int, epoch: int) -> str:
+    """Returns the path of a floor: no number of the generation up to this epoch may be sealed any more."""
+    return f"{FLOORS}/g{generation:06d}-e{epoch:010d}.json"
+
+
+def condemned_path(list_id: str) -> str:
+    """Returns the path of a list of files that retention is going to delete."""
+    return f"{CONDEMNED}/{list_id}.json"
+
+
+def lease_path(lease_id: str) -> str:
+    """Returns the path of a lease: what a restore or a reader needs for a while."""
+    return f"{LEASES}/{lease_id}.json"
+
+
 def table_path(uid: str, state: str) -> str:
     """Returns the Delta table of a keyed state or of timers."""
     return f"{uid}/{state}"
@@ -106,6 +128,24 @@ def parse_manifest_path(path: str) -> tuple[int, int] | None:
     return (generation, epoch) if manifest_path(generation, epoch) == path else None
 
 
+def parse_floor_path(path: str) -> tuple[int, int] | None:
+    """Returns (generation, epoch) of a floor's path, None for any other path."""
+    match = _FLOOR.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match is not None else None
+
+
+def parse_beside_manifest(path: str) -> tuple[int, int] | None:
+    """Returns (generation, epoch) of a change file, a staged output or a base, None for any other path."""
+    match = _BESIDE.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match is not None else None
+
+
+def parse_state_file(path: str) -> tuple[int, int] | None:
+    """Returns the (generation, epoch) whose publish wrote a file of a state table, None for any other path."""
+    match = _STATE_FILE.fullmatch(path)
+    return (int(match[1]), int(match[2])) if match is not None else None
+
+
 def parse_generation_folder(name: str) -> int | None:
     """Returns the generation of a folder's name such as `g000001`, None for any other name."""
     match = _GENERATION.fullmatch(name)
@@ -114,25 +154,35 @@ def parse_generation_folder(name: str) -> int | None:
 
 __all__ = [
     "CHECKPOINTS",
+    "CONDEMNED",
     "EPOCHS",
+    "FLOORS",
     "IN_USE",
+    "LEASES",
     "METADATA",
     "OPERATOR",
     "PIN",
     "RESTORED",
+    "RETENTION",
     "SAVEPOINTS",
     "SPARK",
     "base_path",
     "change_path",
     "changes_folder",
+    "condemned_path",
     "elsewhere_path",
+    "floor_path",
     "generation_folder",
+    "lease_path",
     "manifest_path",
     "metadata_path",
     "operator_table_path",
     "output_path",
+    "parse_beside_manifest",
+    "parse_floor_path",
     "parse_generation_folder",
     "parse_manifest_path",
+    "parse_state_file",
     "pin_path",
     "restored_folder",
     "savepoint_folder",

@@ -215,6 +215,9 @@ def _epoch(job: str, log: ManifestLog, place: str) -> StoredManifest:
     except NotFoundError as error:
         sealed = log.epochs(int(generation))
         there = f"its epochs {sealed[0]} to {sealed[-1]} are sealed" if sealed else "it has no sealed epochs"
+        floor = log.floors().get(int(generation), 0)
+        if int(epoch) <= floor:
+            there += f", and retention has removed what nobody keeps up to epoch {floor}"
         raise NothingToRestoreError(
             f"Generation {generation} of job {job!r} has no epoch {epoch}; {there}.",
             action=f"Name one of them; the job has the generations {log.generations()}.",

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from state_engine.checkpoint.behind import Behind
+from state_engine.checkpoint.leases import ensure_kept
 from state_engine.clock import Ids
 from state_engine.epoch.look import newest
 from state_engine.errors import (
     AlreadyExistsError,
+    CondemnedError,
     CorruptionError,
     NotFoundError,
     NothingToRestoreError,
@@ -55,6 +57,12 @@ def sealed_epoch(log: ManifestLog, job: str, epoch: int | None = None) -> Stored
     except NotFoundError:
         pass
     first = first_own(head.manifest.lineage).first
+    floor = max((log.floors().get(span.generation, 0) for span in head.manifest.lineage), default=0)
+    if generation is not None and epoch <= floor:
+        raise NothingToRestoreError(
+            f"Epoch {epoch} of job {job!r} was removed by retention, which has removed epochs up to {floor}.",
+            action=f"Name an epoch from {floor + 1} to {head.manifest.epoch}, or a savepoint that kept it.",
+        )
     raise NothingToRestoreError(
         f"Epoch {epoch} is not on the current lineage of job {job!r}, or its manifest was removed.",
         action=f"Name an epoch from {first} to {head.manifest.epoch}; abandoned ones are reached by their savepoints.",
@@ -105,17 +113,19 @@ def check_independent(behind: Behind, head: Manifest) -> None:
     )
 
 
-def write_pin(storage: CheckpointStorage, ids: Ids, draft: Pin) -> Pin:
+def write_pin(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest) -> Pin:
     """Puts a pin under a name that nobody had before, and verifies it afterwards; one that fails is taken away again.
 
     Raises:
         CorruptionError: A file that a restore would need is gone or damaged.
+        CondemnedError: Retention is removing one.
         SavepointError: No name was free.
     """
     pin = _put_pin(storage, ids, draft)
     try:
+        ensure_kept(root, head, f"Savepoint {pin.savepoint_id}")
         verify_handles(storage, pin)
-    except CorruptionError:
+    except (CondemnedError, CorruptionError):
         storage.delete(pin_path(pin.savepoint_id))
         raise
     return pin

@@ -112,6 +112,7 @@ def trigger_savepoint(
     Raises:
         NothingToRestoreError: The job never sealed an epoch, or not this one.
         CorruptionError: A file that a restore would need is gone or damaged; no savepoint was left behind.
+        CondemnedError: Retention is removing files of this epoch; no savepoint was left behind.
         StorageError: It could not be written; no savepoint was left behind.
         SavepointError: A native one of a job that is a fork and has no checkpoint yet: its state lies in the other job,
             whose retention does not ask this job's pins.
@@ -129,15 +130,17 @@ def trigger_savepoint(
     taken: Savepoint
     if kind == "native":
         check_independent(behind, head.manifest)
-        taken = _native(root, storage, ids, draft, directory)
+        taken = _native(root, storage, ids, draft, head, directory)
     else:
         taken = _canonical(root, storage, ids, draft, head, behind, directory)
     rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
     return taken
 
 
-def _native(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, directory: str | None) -> Pin:
-    pin = write_pin(storage, ids, draft)
+def _native(
+    root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest, directory: str | None
+) -> Pin:
+    pin = write_pin(root, storage, ids, draft, head)
     if directory is not None:
         reference = SavepointReference(
             savepoint_id=pin.savepoint_id,
@@ -166,7 +169,7 @@ def _canonical(
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
     if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
-        pin = write_pin(storage, ids, draft)
+        pin = write_pin(root, storage, ids, draft, head)
     name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
     savepoint = CanonicalSavepoint(
         savepoint_id=name,

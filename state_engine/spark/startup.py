@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_engine.api.checkpoint_config import CheckpointingMode
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
+from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
 from state_engine.epoch.crash_points import CrashPoint
@@ -13,6 +15,7 @@ from state_engine.epoch.look import newest
 from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
+from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
@@ -80,7 +83,8 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     _check_sources(request, open_job)
     sinks.check()
     request = adopt_for(request, log)
-    head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
+    with _kept(job.root, request.restore):
+        head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     coordinator.resume(
         next_id=publisher.next_checkpoint_id(),
         last_epoch=head.base.epoch if head.base else 0,
@@ -99,6 +103,11 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         fingerprints=request.fingerprints,
         directory=directory,
     )
+
+
+def _kept(root: str, restore: RestoreTarget | None) -> AbstractContextManager[object]:
+    """Keeps retention away from what is restored, until the log itself says that the job stands on it."""
+    return nullcontext() if restore is None or restore.imported else leased(root, restore.stored, "restore")
 
 
 def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
@@ -181,7 +190,12 @@ def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[Sourc
         for position in manifest.sources:
             yield from position.new_files
         place = predecessor_of(manifest)
-        current = log.read(place.generation, place.epoch) if place and place.job == job else None
+        try:
+            current = log.read(place.generation, place.epoch) if place and place.job == job else None
+        except NotFoundError:
+            if job == target.job:  # retention keeps the way to whatever can be restored
+                raise
+            return  # a fork that is started again: its older epochs are gone
 
 
 def _seed(job: "StreamJob", open_job: Callable[[str], CheckpointStorage], log: ManifestLog, head: Head) -> str:

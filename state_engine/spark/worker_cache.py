@@ -19,7 +19,7 @@ from state_engine.backends.choose import backend_maker
 from state_engine.backends.operator_state import Rows
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.errors import DamagedManifestError
+from state_engine.errors import DamagedManifestError, NotFoundError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.evolution import evolve, types_of
 from state_engine.log.lineage import predecessor_of
@@ -286,7 +286,10 @@ def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
         place = predecessor_of(current.manifest)
         if place is None or place.job != plan.job:
             return None
-        found = log.read(place.generation, place.epoch)
+        try:
+            found = log.read(place.generation, place.epoch)
+        except NotFoundError:  # retention removed it: the cache is too old
+            return None
         if found.hash != current.manifest.predecessor:
             return None
         steps.append(found)

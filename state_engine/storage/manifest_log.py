@@ -8,8 +8,10 @@ from state_engine.log.lineage import Place, contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
 from state_engine.log.paths import (
     EPOCHS,
+    FLOORS,
     generation_folder,
     manifest_path,
+    parse_floor_path,
     parse_generation_folder,
     parse_manifest_path,
 )
@@ -60,13 +62,32 @@ class ManifestLog:
         return sorted(place[1] for place in places if place is not None)
 
     def newest(self, generation: int) -> StoredManifest | None:
-        """Returns the manifest with the highest epoch of the generation: one listing and one read.
+        """Returns the manifest with the highest epoch of the generation: two listings and one read.
+
+        None if that epoch lies at or below the generation's floor: what is left there are manifests that a savepoint
+        keeps, and nothing goes on behind them.
 
         Raises:
             CorruptionError: that manifest is damaged. An older one is never returned in its place.
         """
         epochs = self.epochs(generation)
-        return self.read(generation, epochs[-1]) if epochs else None
+        if not epochs or epochs[-1] <= self.floors().get(generation, 0):
+            return None
+        return self.read(generation, epochs[-1])
+
+    def floors(self) -> dict[int, int]:
+        """Returns the floor of each generation that has one: no epoch up to it may be sealed any more; one listing."""
+        found: dict[int, int] = {}
+        for info in self._storage.list(FLOORS, recursive=False):
+            if (place := parse_floor_path(info.path)) is not None:
+                found[place[0]] = max(found.get(place[0], 0), place[1])
+        return found
+
+    def withdraw(self, manifest: Manifest) -> None:
+        """Removes a manifest that was put at a number which retention had freed (`epoch/seal.py`)."""
+        path = manifest_path(manifest.generation, manifest.epoch)
+        self._cache.pop(path, None)
+        self._storage.delete(path)
 
     def read(self, generation: int, epoch: int) -> StoredManifest:
         """Returns one manifest, its own checksum verified, but not its place in the chain.
@@ -102,7 +123,7 @@ class ManifestLog:
         return decode_manifest(self._storage.get(path), path=path)
 
     def put(self, manifest: Manifest) -> StoredManifest:
-        """Seals an epoch, if its number is free. This is the commit (E6).
+        """Puts a manifest, if its number is free. Together with the look at the floor behind it, the commit (E6).
 
         Raises:
             AlreadyExistsError: the number is taken.

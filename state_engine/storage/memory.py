@@ -47,6 +47,13 @@ class MemoryStorage:
         return cls(objects, url=f"memory://{name}", clock=clock)
 
     @classmethod
+    def names(cls, prefix: str) -> list[str]:
+        """Returns the sorted last parts of the names `<prefix>/<part>` that were opened so far."""
+        with cls._lock:
+            opened = [name.rpartition("/") for name in cls._registry]
+        return sorted(part for before, _, part in opened if before == prefix)
+
+    @classmethod
     def forget(cls, name: str) -> None:
         """Drops the storage of this name. Those who have it open keep their objects."""
         with cls._lock:

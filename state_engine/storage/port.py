@@ -122,6 +122,15 @@ def open_storage(root: str, job: str) -> CheckpointStorage:
     return open_root(f"{root.rstrip('/') if root.strip('/') else root}/{check_name('job name', job)}")
 
 
+def job_names(root: str) -> Sequence[str]:
+    """Returns the sorted names of the folders below a root that may be jobs."""
+    from state_engine.storage.memory import MemoryStorage
+
+    scheme, _, rest = root.partition("://")
+    found = MemoryStorage.names(rest.strip("/")) if scheme == "memory" else open_root(root).folders("")
+    return [name for name in found if _NAME.fullmatch(name)]
+
+
 def open_root(url: str) -> CheckpointStorage:
     """Opens any address as a storage: that of a job, or of a sink's table.
 
@@ -164,6 +173,7 @@ __all__ = [
     "check_name",
     "check_path",
     "check_prefix",
+    "job_names",
     "open_root",
     "open_storage",
 ]

@@ -213,6 +213,12 @@ class FaultyLog:
             raise StorageError("simulated: the answer was lost")
         return stored
 
+    def floors(self) -> dict[int, int]:
+        return self.world.log.floors()
+
+    def withdraw(self, manifest: Manifest) -> None:
+        self.world.log.withdraw(manifest)
+
 
 __all__ = [
     "Entry",

@@ -33,6 +33,9 @@ NO_PYTHON_NAMES = {
     "lakestate.base",
     "lakestate.pin",
     "lakestate.savepoint",
+    "lakestate.floor",
+    "lakestate.condemned",
+    "lakestate.lease",
     "lakestate.jobs",  # an entry point group
     "lakestate.assets.x",  # an example of any module
 }

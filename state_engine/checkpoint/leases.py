@@ -1,0 +1,137 @@
+"""Leases: what a restore that begins, or a reader, needs for a while; and the answer to condemned files.
+
+The order is that of a pin: write what you need, then look at what is condemned, then whether it is there. Retention
+condemns, then reads pins and leases, then deletes. Whoever wrote before retention read is spared; whoever wrote later
+finds the files condemned, or gone, and gives up.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from state_engine.checkpoint.retention_needs import History, files_of_epoch
+from state_engine.checkpoint.table import CheckpointTable, newest_base
+from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import CONDEMNED, LEASES, lease_path
+from state_engine.log.retention_records import Condemned, Lease, decode_condemned, decode_lease, encode_lease
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.tables import open_tables
+
+LEASE_MS = 3_600_000
+"""How long a lease holds by default: an hour."""
+
+
+def read_leases(storage: CheckpointStorage, now_ms: int) -> list[Lease]:
+    """Returns the leases that have not expired.
+
+    Raises:
+        DamagedFileError: One is not what was written.
+    """
+    return [lease for lease in _all_leases(storage) if lease.expires_at > now_ms]
+
+
+def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
+    """Returns all lists of condemned files.
+
+    Raises:
+        DamagedFileError: One is not what was written.
+    """
+    found = []
+    for info in storage.list(CONDEMNED, recursive=False):
+        with suppress(NotFoundError):  # all its files have just gone
+            found.append(decode_condemned(storage.get(info.path), path=info.path))
+    return found
+
+
+def ensure_kept(root: str, stored: StoredManifest, what: str) -> None:
+    """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
+
+    First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
+    condemned files goes when they are gone.
+
+    Args:
+        root: Of the storage.
+        stored: The sealed epoch.
+        what: What relies on it, for messages.
+
+    Raises:
+        CondemnedError: Retention is removing some of it.
+        MissingFileError: Something is gone.
+    """
+    job = stored.manifest.job
+    storage = open_storage(root, job)
+    rows = CheckpointTable(storage, open_tables(storage)).newest_first()
+    newest = next((row for row in rows if newest_base([row], stored.manifest) is not None), None)
+    history = History(storage, ManifestLog(storage, job), (newest,) if newest is not None else ())
+    needed = files_of_epoch(history, stored)
+    for condemned in read_condemned(storage):
+        for file in condemned.files:
+            if file.path in needed:
+                raise CondemnedError(
+                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
+                    action="Choose a newer epoch, checkpoint or savepoint; or let retention end and try again.",
+                )
+    ManifestLog(storage, job, open_job=lambda other: open_storage(root, other)).chain(stored)
+    folders = {path.rpartition("/")[0] for path in needed}
+    there = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
+    if gone := sorted(needed - there):
+        raise MissingFileError(
+            f"{what} needs {gone[0]}, which is gone.",
+            action="Choose another epoch, checkpoint or savepoint; retention may have removed this one.",
+        )
+
+
+@contextmanager
+def leased(
+    root: str,
+    stored: StoredManifest,
+    purpose: str,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    for_ms: int = LEASE_MS,
+) -> Iterator[Lease]:
+    """Keeps retention away from all that an epoch needs, until the block ends or the lease expires.
+
+    Args:
+        root: Of the storage.
+        stored: The sealed epoch.
+        purpose: What for, in words.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        for_ms: When it expires, should the process die.
+
+    Raises:
+        CondemnedError: Retention is removing some of it.
+        MissingFileError: Some of it is gone.
+    """
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    job, now = stored.manifest.job, clock.now_ms()
+    storage = open_storage(root, job)
+    lease = Lease(
+        lease_id=ids.new_id(),
+        job=job,
+        generation=stored.manifest.generation,
+        epoch=stored.manifest.epoch,
+        manifest=stored.hash,
+        purpose=purpose,
+        created_at=now,
+        expires_at=now + for_ms,
+    )
+    storage.put_if_absent(lease_path(lease.lease_id), encode_lease(lease))
+    try:
+        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}")
+        yield lease
+    finally:
+        storage.delete(lease_path(lease.lease_id))
+
+
+def _all_leases(storage: CheckpointStorage) -> Iterator[Lease]:
+    for info in storage.list(LEASES, recursive=False):
+        with suppress(NotFoundError):  # it has just been given back
+            yield decode_lease(storage.get(info.path), path=info.path)
+
+
+__all__ = ["LEASE_MS", "ensure_kept", "leased", "read_condemned", "read_leases"]

@@ -1,0 +1,261 @@
+"""Retention: deletes what no policy, savepoint, restore, reader or fork needs, and nothing that one might.
+
+```
+plan ─► condemn (durable list) ─► grace time ─► look again ─► raise the floor ─► delete ─► remove the list
+```
+
+The list is what makes it safe: whoever protects an epoch (a savepoint, a lease) writes that down first and then looks
+at the lists (`leases.ensure_kept`). Retention looks again *behind* its list, so one of the two sees the other. Any step
+may be the last one of a process; the next run goes on from the lists that it finds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from state_engine.checkpoint.floors import raise_floor
+from state_engine.checkpoint.leases import read_condemned
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.retention_decision import Removal, decide
+from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention_snapshot import Found, look_around
+from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.log.paths import condemned_path, parse_manifest_path
+from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, encode_condemned
+from state_engine.storage.port import CheckpointStorage, open_storage
+
+FILES_PER_LIST = 10_000
+DELETING_MS = 3_600_000
+"""How long behind its grace time a list may be acted upon. Another such time later it is removed, whatever is left: a
+process that slept in between finds that its time is over."""
+
+BEYOND = 1_000_000
+"""How far above the newest epoch the floor is raised when all goes: a driver that was starting meanwhile is fenced."""
+
+_ORDER = {"savepoint": 0, "manifest": 1}
+
+
+class RetentionPlan(NamedTuple):
+    """What retention would remove; a dry run.
+
+    Attributes:
+        root: Of the storage.
+        job: Name of the job.
+        policy: What it was made for; None removes everything that no savepoint needs.
+        planned_at: When, in ms.
+        removals: The files, sorted by path.
+        savepoints: Ids of the savepoints among them; only ones that a policy made.
+        checkpoints: Ids of the checkpoints that stay, oldest first.
+        oldest_epoch: (generation, epoch) from which on every epoch stays; None when nothing can go yet.
+        head: Hash of the newest sealed manifest.
+    """
+
+    root: str
+    job: str
+    policy: RetentionPolicy | None
+    planned_at: int
+    removals: tuple[Removal, ...]
+    savepoints: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    oldest_epoch: tuple[int, int] | None
+    head: str | None
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the files have."""
+        return sum(removal.bytes for removal in self.removals)
+
+
+@dataclass
+class RetentionReport:
+    """What one run did.
+
+    Attributes:
+        condemned: Files that were condemned now.
+        removed: Files that were deleted now.
+        bytes: Their bytes.
+        spared: Condemned files that somebody needs after all.
+        waiting: Condemned files whose grace time is not over.
+    """
+
+    condemned: int = 0
+    removed: list[str] = field(default_factory=list)
+    bytes: int = 0
+    spared: list[str] = field(default_factory=list)
+    waiting: int = 0
+
+
+def plan_retention(root: str, job: str, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
+    """Says what would go; changes nothing.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job; it may be running.
+        policy: What to keep.
+        now_ms: The present.
+
+    Raises:
+        CorruptionError: Something is damaged, so nobody knows what it needs; nothing can be removed until it is mended.
+        StorageError: The storage does not answer.
+    """
+    found = look_around(root, job, policy, now_ms)
+    if found.facts.head is None:  # a job without epochs: it never ran, or its state is being deleted
+        return _plan(root, job, policy, now_ms, found, [])
+    return _plan(root, job, policy, now_ms, found, decide(found.facts))
+
+
+def plan_discard(root: str, job: str, now_ms: int) -> RetentionPlan:
+    """Says what would go if everything of a job went that no savepoint, lease or fork needs; changes nothing.
+
+    Only for a job that has ended. What is left says that it ran: a later start begins a generation of its own, from
+    nothing or from a savepoint.
+
+    Raises:
+        CorruptionError, StorageError: As `plan_retention`.
+    """
+    found = look_around(root, job, None, now_ms)
+    return _plan(root, job, None, now_ms, found, decide(found.facts))
+
+
+def apply_retention(plan: RetentionPlan, *, clock: Clock | None = None, ids: Ids | None = None) -> RetentionReport:
+    """Condemns the files of a plan, and deletes condemned ones whose grace time is over; it never waits.
+
+    So with a grace time the same call has to come again. Calls may overlap, die anywhere, and be repeated.
+
+    Args:
+        plan: Of `plan_retention` or `plan_discard`.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+
+    Raises:
+        CorruptionError: Something is damaged; nothing was deleted.
+        StorageError: The storage does not answer; going on later is safe.
+    """
+    report = RetentionReport()
+    for _ in retention_steps(plan, report, clock=clock, ids=ids):
+        pass
+    return report
+
+
+def retention_steps(
+    plan: RetentionPlan, report: RetentionReport, *, clock: Clock | None = None, ids: Ids | None = None
+) -> Iterator[str]:
+    """Does what `apply_retention` says, and yields the name of each change in front of it, for tests."""
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    storage = open_storage(plan.root, plan.job)
+    yield from _condemn(storage, plan, report, clock, ids)
+    now = clock.now_ms()
+    due = []
+    for condemned in read_condemned(storage):
+        begins = condemned.condemned_at + condemned.grace_ms
+        if now < begins:
+            report.waiting += len(condemned.files)
+        elif now <= begins + DELETING_MS:
+            due.append(condemned)
+        elif now > begins + 2 * DELETING_MS:
+            yield "remove_list"
+            storage.delete(condemned_path(condemned.list_id))
+    if due:
+        yield "look_again"
+        yield from _delete(storage, plan, due, report, clock)
+
+
+def _condemn(
+    storage: CheckpointStorage, plan: RetentionPlan, report: RetentionReport, clock: Clock, ids: Ids
+) -> Iterator[str]:
+    known = {file.path for condemned in read_condemned(storage) for file in condemned.files}
+    new = [CondemnedFile(path=r.path, bytes=r.bytes, reason=r.reason) for r in plan.removals if r.path not in known]
+    for first in range(0, len(new), FILES_PER_LIST):
+        files = tuple(new[first : first + FILES_PER_LIST])
+        yield "condemn"
+        condemned = Condemned(
+            list_id=ids.new_id(),
+            job=plan.job,
+            condemned_at=clock.now_ms(),
+            grace_ms=plan.policy.grace_ms if plan.policy is not None else 0,
+            files=files,
+        )
+        storage.put_if_absent(condemned_path(condemned.list_id), encode_condemned(condemned))
+        report.condemned += len(files)
+
+
+def _delete(
+    storage: CheckpointStorage, plan: RetentionPlan, due: Sequence[Condemned], report: RetentionReport, clock: Clock
+) -> Iterator[str]:
+    """Deletes what is condemned and, in a look behind the lists, still not needed."""
+    found = look_around(plan.root, plan.job, plan.policy, clock.now_ms())
+    again = {removal.path: removal for removal in decide(found.facts)}
+    if plan.policy is not None and found.facts.head is None:
+        return  # somebody is deleting all, and nothing has begun anew
+    if plan.policy is None and found.head not in (plan.head, None):
+        return  # the job runs again
+    condemned = {file.path for one in due for file in one.files}
+    going = sorted((again[path] for path in condemned if path in again), key=lambda r: (_ORDER.get(r.kind, 2), r.path))
+    report.spared = sorted(path for path in condemned if path in found.facts.objects and path not in again)
+    for floor in _floors(storage, plan, found, going, clock.now_ms()):
+        yield "raise_floor"
+        raise_floor(storage, floor)
+    ends = min(one.condemned_at + one.grace_ms for one in due) + DELETING_MS
+    gone = set()
+    for removal in going:
+        yield f"delete {removal.kind}"
+        if clock.now_ms() > ends:
+            return  # this process slept; what it saw may be out of date
+        storage.delete(removal.path)
+        gone.add(removal.path)
+        report.removed.append(removal.path)
+        report.bytes += removal.bytes
+    for one in due:
+        if not any(file.path in found.facts.objects and file.path not in gone for file in one.files):
+            yield "remove_list"
+            storage.delete(condemned_path(one.list_id))
+
+
+def _floors(
+    storage: CheckpointStorage, plan: RetentionPlan, found: Found, going: Sequence[Removal], now_ms: int
+) -> list[Floor]:
+    """The floors under which manifests are about to go. When all goes, pinned manifests lie below them too."""
+    highest: dict[int, int] = {}
+    above = BEYOND if plan.policy is None else 0
+    paths = [removal.path for removal in going] if plan.policy is not None else list(found.facts.objects)
+    for path in paths:
+        if (place := parse_manifest_path(path)) is not None:
+            highest[place[0]] = max(highest.get(place[0], 0), place[1])
+    if not highest:
+        return []
+    last_id = CheckpointPublisher(storage, plan.job).next_checkpoint_id() - 1
+    return [
+        Floor(job=plan.job, generation=generation, epoch=epoch + above, checkpoint_id=last_id, raised_at=now_ms)
+        for generation, epoch in sorted(highest.items())
+    ]
+
+
+def _plan(
+    root: str, job: str, policy: RetentionPolicy | None, now_ms: int, found: Found, removals: Sequence[Removal]
+) -> RetentionPlan:
+    retained = found.retained
+    kept = (*retained.others, *retained.recent)
+    return RetentionPlan(
+        root=root,
+        job=job,
+        policy=policy,
+        planned_at=now_ms,
+        removals=tuple(sorted(removals)),
+        savepoints=tuple(sorted(found.facts.savepoints)),
+        checkpoints=tuple(row.id for row in sorted(kept, key=lambda row: row.checkpoint_id or 0)),
+        oldest_epoch=found.facts.start,
+        head=found.head,
+    )
+
+
+__all__ = [
+    "DELETING_MS",
+    "Keep",
+    "RetentionPlan",
+    "RetentionPolicy",
+    "RetentionReport",
+    "apply_retention",
+    "plan_discard",
+    "plan_retention",
+    "retention_steps",
+]

@@ -1,0 +1,214 @@
+"""What retention finds: one look at a job's storage, and at the jobs that were forked from it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from state_engine.checkpoint.leases import read_leases
+from state_engine.checkpoint.retention_decision import Facts
+from state_engine.checkpoint.retention_needs import (
+    History,
+    files_of_base,
+    files_of_epoch,
+    files_owed,
+    way_back,
+)
+from state_engine.checkpoint.retention_policy import (
+    Retained,
+    RetentionPolicy,
+    expendable_savepoints,
+    made_by_policy,
+    retained_checkpoints,
+)
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
+from state_engine.epoch import look
+from state_engine.errors import NotFoundError, StorageError
+from state_engine.log.documents import decode_pin
+from state_engine.log.lineage import first_own
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import SAVEPOINTS, manifest_path, parse_state_file, pin_path
+from state_engine.log.records import Pin, Span
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, job_names, open_storage
+from state_engine.storage.tables import Tables, open_tables
+
+
+class Found(NamedTuple):
+    """What one look found.
+
+    Attributes:
+        facts: For the decision.
+        retained: The checkpoints that stay.
+        head: Hash of the newest sealed manifest.
+    """
+
+    facts: Facts
+    retained: Retained
+    head: str | None
+
+
+def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
+    """Reads what the decision needs, in an order in which nothing is missed that changes meanwhile.
+
+    Objects are listed first: what is made later is not among them, and stays. Protection moves from leases to the head
+    and from savepoints to forks, and is read in this order.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        policy: What is wanted; None for a job that has ended and whose state is to go.
+        now_ms: The present.
+
+    Raises:
+        CorruptionError: A manifest, base, pin or lease is damaged, so nobody knows what it needs.
+        StorageError: The storage does not answer.
+    """
+    storage = open_storage(root, job)
+    objects = {info.path: info.size for info in storage.list("")}
+    log, tables = ManifestLog(storage, job), open_tables(storage)
+    # Leases before the head: a restore gives its lease back when the log says what it stands on, never earlier.
+    leases = read_leases(storage, now_ms)
+    head = look.newest(log)
+    rows = CheckpointTable(storage, tables).rows()
+    history = History(storage, log, _newest_first(rows))
+    completed = [row for row in rows if row.kind == "checkpoint" and row.status == "completed"]
+    there = [row for row in completed if manifest_path(row.generation, row.epoch) in objects]
+    going = _going(policy, rows, storage, now_ms)
+    if policy is None or head is None:
+        retained = Retained(None, (), ())
+    else:
+        retained = retained_checkpoints(policy, there, head.manifest, now_ms)
+    needed, targets = _pinned(history, going)
+    kept = (retained.start, *retained.others) if retained.start is not None else ()
+    places = [(row.generation, row.epoch) for row in kept]
+    places += [(lease.generation, lease.epoch) for lease in leases]
+    places += _forked(root, job)
+    if head is not None and head.manifest.successor is not None:
+        origin = head.manifest.successor.origin
+        places.append((origin.generation, origin.epoch))
+    targets += [stored for place in places if (stored := _read(log, *place)) is not None]
+    for target in targets:
+        needed |= files_of_epoch(history, target)
+    left: list[Span] = []
+    entered: list[Span] = []
+    if head is not None and policy is not None:
+        needed |= files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)
+        needed |= _active(tables, objects)
+        root_span = first_own(head.manifest.lineage)
+        needed.add(manifest_path(root_span.generation, root_span.first))  # tells from which job this one was forked
+        for target in targets:
+            way = way_back(head.manifest, target.manifest)
+            left += (*way.left, *way.entered)
+            entered += way.entered
+    facts = Facts(
+        objects=objects,
+        head=head.manifest if head is not None and policy is not None else None,
+        start=(retained.start.generation, retained.start.epoch) if retained.start else None,
+        needed=frozenset(needed),
+        way_back=tuple(dict.fromkeys(left)),
+        entered=tuple(dict.fromkeys(entered)),
+        savepoints=frozenset(going),
+    )
+    return Found(facts, retained, head.hash if head is not None else None)
+
+
+def _newest_first(rows: Iterable[CheckpointRow]) -> tuple[CheckpointRow, ...]:
+    return tuple(sorted((r for r in rows if r.checkpoint_id is not None), key=lambda r: -(r.checkpoint_id or 0)))
+
+
+def _going(
+    policy: RetentionPolicy | None, rows: Iterable[CheckpointRow], storage: CheckpointStorage, now_ms: int
+) -> set[str]:
+    """Savepoints that the policy lets go: native ones, by their rows and their pins alike."""
+    if policy is None or policy.savepoints is None:
+        return set()
+    folders = set(storage.folders(SAVEPOINTS))
+    there = [r for r in rows if r.kind == "savepoint" and r.status == "completed" and r.id in folders]
+    going = expendable_savepoints(policy, there, now_ms)
+    return {name for name in going if (pin := _pin(storage, name)) is not None and made_by_policy(pin.trigger)}
+
+
+def _pin(storage: CheckpointStorage, savepoint_id: str) -> Pin | None:
+    path = pin_path(savepoint_id)
+    try:
+        return decode_pin(storage.get(path), path=path).pin
+    except NotFoundError:
+        return None
+
+
+def _pinned(history: History, going: set[str]) -> tuple[set[str], list[StoredManifest]]:
+    """Files that pins list, and the epochs that they are of. A pin counts before its savepoint has a row."""
+    needed: set[str] = set()
+    targets = []
+    for name in history.storage.folders(SAVEPOINTS):
+        pin = _pin(history.storage, name) if name not in going else None
+        if pin is None:
+            continue
+        needed |= {path for path, _ in (*pin.manifests, *pin.handles)}
+        if pin.base is not None:
+            needed |= files_of_base(history, pin.base)
+        if (stored := _read(history.log, pin.generation, pin.epoch)) is not None:
+            targets.append(stored)
+    return needed, targets
+
+
+def _forked(root: str, job: str) -> list[tuple[int, int]]:
+    """Epochs of this job that other jobs of the root began with: these may still read its files."""
+    found = []
+    for other in job_names(root):
+        if other == job:
+            continue
+        log = ManifestLog(open_storage(root, other), other)
+        head = look.newest(log)
+        if head is None:
+            continue
+        first = first_own(head.manifest.lineage)
+        begun = _read(log, first.generation, first.first)
+        origin = begun.manifest.origin if begun is not None else None
+        if origin is not None and origin.job == job:
+            found.append((origin.generation, origin.epoch))
+    return found
+
+
+def _of_window(history: History, retained: Retained) -> set[str]:
+    """Bases, with their files, that any of the epochs may name of which every one stays.
+
+    An epoch names a base some time after it became visible: the oldest one that is named is that of the oldest epoch.
+    """
+    start = retained.start
+    oldest = _read(history.log, start.generation, start.epoch) if start is not None else None
+    if start is None or oldest is None:
+        return set()
+    named = oldest.manifest.base
+    first = named.epoch if named is not None else 0
+    needed: set[str] = set()
+    for row in history.checkpoints:
+        if row.base is not None and row.status == "completed" and row.epoch >= first:
+            needed |= files_of_base(history, row.base)
+    return needed
+
+
+def _active(tables: Tables, objects: Iterable[str]) -> set[str]:
+    """Files of the newest version of each state table; all files of a table that cannot be loaded."""
+    by_table: dict[str, set[str]] = {}
+    for path in objects:
+        if parse_state_file(path) is not None:
+            by_table.setdefault(path.rpartition("/")[0], set()).add(path)
+    needed: set[str] = set()
+    for table, files in by_table.items():
+        try:
+            active = tables.active(table)
+        except StorageError:
+            needed |= files
+        else:
+            needed |= {f"{table}/{name}" for name in active.names} if active is not None else set()
+    return needed
+
+
+def _read(log: ManifestLog, generation: int, epoch: int) -> StoredManifest | None:
+    try:
+        return log.read(generation, epoch)
+    except NotFoundError:
+        return None
+
+
+__all__ = ["Found", "look_around"]

@@ -1,0 +1,103 @@
+"""What retention writes down: floors, lists of condemned files, leases; and their bytes, in the envelope of a manifest.
+
+`docs/formats/retention.md` explains every field.
+"""
+
+from state_engine.errors import DamagedFileError
+from state_engine.log.envelope import seal, unseal
+from state_engine.serialization.column import Record
+
+FLOOR_FORMAT = "lakestate.floor"
+CONDEMNED_FORMAT = "lakestate.condemned"
+LEASE_FORMAT = "lakestate.lease"
+
+
+class Floor(Record, frozen=True, kw_only=True):
+    """Numbers of a generation up to `epoch` are not to be sealed any more: their manifests may be deleted.
+
+    `checkpoint_id` is the highest id that a checkpoint of the job may have had so far; later ones lie above it.
+    """
+
+    job: str
+    generation: int
+    epoch: int
+    checkpoint_id: int
+    raised_at: int
+
+
+class CondemnedFile(Record, frozen=True, kw_only=True):
+    """A file that is going to be deleted: its path relative to the job's root, its length, and why."""
+
+    path: str
+    bytes: int
+    reason: str
+
+
+class Condemned(Record, frozen=True, kw_only=True):
+    """Files that are going to be deleted, no earlier than `grace_ms` behind `condemned_at` (ms)."""
+
+    list_id: str
+    job: str
+    condemned_at: int
+    grace_ms: int
+    files: tuple[CondemnedFile, ...]
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """Somebody needs a sealed epoch until `expires_at` (ms): a restore that begins, or a reader."""
+
+    lease_id: str
+    job: str
+    generation: int
+    epoch: int
+    manifest: str
+    purpose: str
+    created_at: int
+    expires_at: int
+
+
+def encode_floor(floor: Floor) -> bytes:
+    """Returns the document."""
+    return seal(FLOOR_FORMAT, floor)[0]
+
+
+def decode_floor(data: bytes, *, path: str = "") -> Floor:
+    """Decodes and verifies a floor; `DamagedFileError` or `UnsupportedVersionError` when it cannot."""
+    return unseal(FLOOR_FORMAT, Floor, data, DamagedFileError, path=path)[0]
+
+
+def encode_condemned(condemned: Condemned) -> bytes:
+    """Returns the document."""
+    return seal(CONDEMNED_FORMAT, condemned)[0]
+
+
+def decode_condemned(data: bytes, *, path: str = "") -> Condemned:
+    """Decodes and verifies a list; `DamagedFileError` or `UnsupportedVersionError` when it cannot."""
+    return unseal(CONDEMNED_FORMAT, Condemned, data, DamagedFileError, path=path)[0]
+
+
+def encode_lease(lease: Lease) -> bytes:
+    """Returns the document."""
+    return seal(LEASE_FORMAT, lease)[0]
+
+
+def decode_lease(data: bytes, *, path: str = "") -> Lease:
+    """Decodes and verifies a lease; `DamagedFileError` or `UnsupportedVersionError` when it cannot."""
+    return unseal(LEASE_FORMAT, Lease, data, DamagedFileError, path=path)[0]
+
+
+__all__ = [
+    "CONDEMNED_FORMAT",
+    "FLOOR_FORMAT",
+    "LEASE_FORMAT",
+    "Condemned",
+    "CondemnedFile",
+    "Floor",
+    "Lease",
+    "decode_condemned",
+    "decode_floor",
+    "decode_lease",
+    "encode_condemned",
+    "encode_floor",
+    "encode_lease",
+]
