@@ -51,14 +51,18 @@ def files_of_base(history: History, reference: BaseReference) -> set[str]:
 
 
 def files_owed(log: ManifestLog, head: StoredManifest) -> set[str]:
-    """Returns the manifests that a start asks whether output is owed (`epoch/debts.py`), and that output."""
+    """Returns the manifests that a start asks whether output is owed (`epoch/debts.py`), and that output.
+
+    The walk goes on to the batch in front of the one that may owe: sinks that get output before the seal are told of it.
+    """
     found: set[str] = set()
+    batches = 0
     current: StoredManifest | None = head
-    while current is not None:
+    while current is not None and batches < 2:
         manifest = current.manifest
         found.add(manifest_path(manifest.generation, manifest.epoch))
-        if manifest.kind not in ("claim", "closing"):
-            return found | outputs_of(manifest)
+        found |= outputs_of(manifest)
+        batches += manifest.kind in ("epoch", "idle")
         current = _before(log, manifest)
     return found
 

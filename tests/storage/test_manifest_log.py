@@ -91,7 +91,7 @@ def test_newest_reads_one_manifest_however_long_the_log(log: ManifestLog, storag
     newest = ManifestLog(storage, "job").newest(1)
     assert newest is not None
     assert newest.manifest.epoch == 30
-    assert [operation for operation, _ in storage.calls] == ["list", "get"]
+    assert [operation for operation, _ in storage.calls] == ["list", "list", "get"], "epochs, floors, one manifest"
 
 
 def test_generations_are_numbers_in_order(log: ManifestLog, storage: FaultyStorage) -> None:
