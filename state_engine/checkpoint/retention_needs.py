@@ -53,7 +53,7 @@ def files_of_base(history: History, reference: BaseReference) -> set[str]:
 def files_owed(log: ManifestLog, head: StoredManifest) -> set[str]:
     """Returns the manifests that a start asks whether output is owed (`epoch/debts.py`), and that output.
 
-    The walk goes on to the batch in front of the one that may owe: sinks that get output before the seal are told of it.
+    The walk goes on to the batch in front of the one that may owe: sinks that get output early are told of it.
     """
     found: set[str] = set()
     batches = 0
