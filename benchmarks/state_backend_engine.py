@@ -80,11 +80,13 @@ def run(case: Case) -> Outcome:
         backend.settle()
         backend.commit(str(epoch + 1))
         ends.append(time.time())
-    totals: list[int] = []
+    totals = [0] * case.keys
     if timers:
         totals = fired(state, case.keys)
     else:
-        in_batches(np.arange(case.keys), backend, context, lambda _: totals.append(total(shape, state)))
+        in_batches(
+            by_key_group(codec, case.keys), backend, context, lambda key: totals.__setitem__(key, total(shape, state))
+        )
     backend.close()
     return outcome(case, ends, totals)
 
@@ -180,13 +182,12 @@ def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.T
     """Yields one log row for each key, by key group, as a base fold of the log would."""
     columns = log_schema(schema, ddl_to_arrow)
     op = Op.APPEND if schema.shape == "list" else Op.PUT
-    groups = np.concatenate([_key_groups(codec, np.arange(n, min(keys, n + _PIECE))) for n in range(0, keys, _PIECE)])
-    by_group = np.argsort(groups, kind="stable")
+    sorted_keys = by_key_group(codec, keys)
     for start in range(0, keys, _PIECE):
-        numbers = by_group[start : start + _PIECE]
+        numbers = sorted_keys[start : start + _PIECE]
         count = len(numbers)
         values: dict[str, Any] = {
-            "key_group": groups[numbers],
+            "key_group": _key_groups(codec, numbers),
             "k": numbers,
             "user_key": np.full(count, FAR - 1 if schema.kind == "timer" else 0),
             "value": np.ones(count, bool if schema.kind == "timer" else np.int64),
@@ -195,6 +196,12 @@ def first_rows(schema: StateSchema, codec: KeyCodec, keys: int) -> Iterator[pa.T
             "seq": np.arange(start, start + count),
         }
         yield pa.table({f.name: _column(values, f, count) for f in columns}, schema=columns)
+
+
+def by_key_group(codec: KeyCodec, keys: int) -> Any:
+    """Returns the keys as state tables, and databases, have them."""
+    groups = np.concatenate([_key_groups(codec, np.arange(n, min(keys, n + _PIECE))) for n in range(0, keys, _PIECE)])
+    return np.argsort(groups, kind="stable")
 
 
 def _key_groups(codec: KeyCodec, numbers: Any) -> Any:
