@@ -247,7 +247,7 @@ def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) ->
         assert rows == plain.epoch(parts), f"epoch {epoch} at parallelism {parallelism}"
         cluster.seal(acks)
     instances = [cached for worker in cluster.workers for cached in worker._entries.values()]
-    assert len(instances) > 3
+    assert len(instances) > 1  # those of another parallelism are gone
 
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
