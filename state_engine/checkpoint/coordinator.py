@@ -59,7 +59,7 @@ class CheckpointCoordinator:
         self._log_bytes = 0
         self._next_id = next_id
         self._marked: tuple[int, Mark] | None = None
-        self._last_epoch = self._newest_epoch = last_epoch
+        self._last_epoch = self._newest_epoch = self._completed_epoch = last_epoch
         self._last_mark_ms: int | None = None
         self._last_end_ms: int | None = None
         self._inbox: deque[CheckpointRequest] = deque()  # filled by any thread
@@ -83,7 +83,7 @@ class CheckpointCoordinator:
     def resume(self, *, next_id: int, last_epoch: int, log_bytes: int = 0) -> None:
         """Begins at the id after the highest durable one; what was under way belongs to a dead driver."""
         self._next_id = max(self._next_id, next_id)
-        self._last_epoch = self._newest_epoch = last_epoch
+        self._last_epoch = self._newest_epoch = self._completed_epoch = last_epoch
         self._log_bytes = log_bytes
         self._pending.clear()
 
@@ -124,7 +124,8 @@ class CheckpointCoordinator:
         """
         if len(self._pending) >= self._decider.max_concurrent:
             return False
-        uncovered = self._newest_epoch > self._last_epoch and self._interval_is_over(now_ms)
+        covered = max((one.epoch for one in tuple(self._pending.values())), default=self._completed_epoch)
+        uncovered = self._newest_epoch > covered and self._interval_is_over(now_ms)
         return bool(self._inbox) or self._decider.may_begin(uncovered, self._last_end_ms, now_ms)
 
     def _interval_is_over(self, now_ms: int) -> bool:
@@ -157,6 +158,7 @@ class CheckpointCoordinator:
         answer = self._finish(checkpoint_id, End(now_ms))
         if answer is Answer.SUCCESS:
             self._failures.completed()
+            self._completed_epoch = self._ended[checkpoint_id].epoch
             for earlier in [number for number in self._pending if number < checkpoint_id]:
                 self._finish(earlier, End(now_ms, FailureReason.CHECKPOINT_SUBSUMED))
         return answer

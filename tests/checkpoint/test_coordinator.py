@@ -184,6 +184,21 @@ def test_an_idle_job_seals_an_epoch_for_those_that_no_checkpoint_covers() -> Non
     assert found.wants_epoch(350)
 
 
+def test_an_idle_job_tries_again_what_came_to_nothing() -> None:
+    found = coordinator(100)
+    found.checkpoint_at(1, 0)
+    found.sealed(1, 0)
+    assert id_at(found, 2, 100) == 1
+    found.sealed(2, 0)
+    assert not found.wants_epoch(250), "one is under way"
+    found.failed(1, 250, FAILED)
+    assert found.wants_epoch(250)
+    assert id_at(found, 3, 250) == 2
+    found.sealed(3, 0)
+    found.completed(2, 300)
+    assert not found.wants_epoch(9999)
+
+
 def test_ids_never_go_back() -> None:
     found = coordinator(next_id=5)
     found.resume(next_id=3, last_epoch=0)

@@ -310,13 +310,10 @@ def test_a_notification_that_raises_fails_the_job_and_the_checkpoint_stays(
 def test_without_a_listener_no_epoch_is_made_for_a_checkpoint(spark: Any, tmp_path: Path, started: Any) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "nobody-listens"
     source.add(records(20))
-    client = started(
-        buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=10).start(trigger_interval_ms=50)
-    )
-    client.trigger_checkpoint()
-    client.run_idle_epoch()
-    wait_for(lambda: open_job(str(root), name).checkpoints(), "a checkpoint")
-    count = len(with_epochs(client, 2).epochs)
+    client = started(buffer_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
+    with_epochs(client, 1, of_input=True)
+    client.trigger_checkpoint().result(60)
+    count = len(client.epochs)
     time.sleep(0.6)  # three beats of the heart
     assert len(client.epochs) == count
 

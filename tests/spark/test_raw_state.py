@@ -160,7 +160,7 @@ class Silent(KeyedProcessFunction):
 def test_published_savepointed_restored_and_gone_with_the_code_that_wrote_it(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "raw-published"
     source.add_many(3, rows=30)
-    client = run_all(counts_job(source.stream(spark), root, name, checkpoint_interval_ms=1))
+    client = run_all(counts_job(source.stream(spark), root, name, checkpoint_interval_ms=10))
     [*_, checkpoint] = [row for row in open_job(str(root), name).checkpoints() if row.status == "completed"]
     assert (root / name / UID / KEYED).is_dir()
     assert (root / name / "_operator" / UID / PARTITIONS).is_dir()
@@ -172,7 +172,7 @@ def test_published_savepointed_restored_and_gone_with_the_code_that_wrote_it(spa
     everything(root, name, source)
 
     source.add_many(1, rows=10, seed=9)
-    run_all(counts_job(source.stream(spark), root, name, Silent(), checkpoint_interval_ms=1), parallelism=3)
+    run_all(counts_job(source.stream(spark), root, name, Silent(), checkpoint_interval_ms=10), parallelism=3)
     assert (raw_keyed(root, name), partitions(root, name)) == ({}, [])
     run_all(counts_job(source.stream(spark), root, name), restore=pin.savepoint_id, parallelism=3)
     everything(root, name, source)

@@ -152,7 +152,7 @@ def test_the_next_release_goes_on_from_the_state_of_the_first(
     assert live["total"].to_pylist() == [len(job.source.all)]
 
     back = job.run(Visits(), restore=pin.savepoint_id)
-    assert [epoch.records for epoch in back.epochs] == [40, 40]
+    assert [epoch.records for epoch in back.epochs if epoch.kind == "epoch"] == [40, 40]
     job.check_output()
     assert job.state() == {k: {"times": times, "last": last} for k, (times, last, _) in now.items()}
     job.run(WithHighest(), restore=pin.savepoint_id)
