@@ -1,6 +1,7 @@
 """The streams that take raw state in a snapshot."""
 
 import io
+from abc import abstractmethod
 from operator import index
 
 from state_engine.api.raw_state import KeyedStateCheckpointOutputStream, OperatorStateCheckpointOutputStream
@@ -66,8 +67,9 @@ class _RawOutput(io.BufferedIOBase):
         self._size += view.nbytes
         return view.nbytes
 
+    @abstractmethod
     def _part(self) -> io.BytesIO:
-        raise NotImplementedError
+        """Returns the part that is written."""
 
     def _check_open(self) -> None:
         if self._ended:

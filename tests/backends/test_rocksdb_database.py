@@ -1,6 +1,7 @@
 """Who has a database: one owner, who hands it over; the dead lose it; the damaged is replaced."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,16 @@ def test_it_stays_open_for_its_owner(own: Any) -> None:
     database.release()
     assert not database.acquire(), "nobody else had it"
     assert database.store is store
+
+
+def test_one_whose_folder_is_gone_is_replaced(own: Any, disk: Path) -> None:
+    database = own()
+    write(database, "a")
+    database.release()
+    shutil.rmtree(disk / "range")
+    assert database.acquire()
+    assert database.store.meta.token is None
+    assert list((disk / "range").iterdir())
 
 
 def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, disk: Path) -> None:

@@ -36,7 +36,7 @@ class FakeJob:
         self.name = name
         self.state: JobStatus = "RUNNING"
         self.asked: list[tuple[Any, ...]] = []
-        self.answer: Any = "file:/root/orders/_savepoints/sp-1"
+        self.answer: Any = "file:/state/orders/_savepoints/sp-1"
         self.error: Exception | None = None
         self.let_go = threading.Event()
         self.let_go.set()
@@ -81,7 +81,7 @@ class FakeJob:
         return self.problems
 
     def location_of(self, place: str) -> str:
-        return f"file:/root/{self.name}/{place}"
+        return f"file:/state/{self.name}/{place}"
 
     def savepoint_location(self, savepoint_id: str) -> str | None:
         return None if savepoint_id in self.disposed else f"s3://kept/{savepoint_id}"

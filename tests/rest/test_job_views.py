@@ -151,7 +151,7 @@ def test_checkpoints_are_told_newest_first() -> None:
         (1, "COMPLETED"),
     ]
     completed, failed, savepoint = (found["latest"][kind] for kind in ("completed", "failed", "savepoint"))
-    assert completed["external_path"] == "file:/root/orders/_epochs/g000001/bases/b.json"
+    assert completed["external_path"] == "file:/state/orders/_epochs/g000001/bases/b.json"
     assert (completed["checkpointed_size"], completed["state_size"], completed["end_to_end_duration"]) == (30, 120, 5)
     assert (failed["className"], failed["failure_message"]) == ("failed", "No room.")
     assert "external_path" not in failed

@@ -115,6 +115,8 @@ class Cluster:
         self.workers = [WorkerCache() for _ in range(workers)]
         self.payload, self.digest = pack(TaskSpec(spec))
         self.attempts = 0
+        self.served: list[tuple[int, set[int]]] = [(0, set()) for _ in range(workers)]
+        """Of each worker the parallelism that it served last, and the subtasks that it served at that."""
         self.head = self.log.put(self._manifest(1, "claim", 1, ()))
 
     def _manifest(self, epoch: int, kind: Any, parallelism: int, acks: tuple[Ack, ...]) -> Manifest:
@@ -170,6 +172,8 @@ class Cluster:
             processing_time=1000 * (manifest.epoch + 1),
             operators=(OperatorPlan(uid="tell", parallelism=parallelism, max_parallelism=MAX),),
         )
+        size, subtasks = self.served[worker]
+        self.served[worker] = (parallelism, (subtasks if size == parallelism else set()) | {subtask})
         cached = self.workers[worker].acquire(self.payload, self.digest, plan, subtask, 1 << 30)
         operator = cached.operator
         operator.begin(plan.processing_time, None, 0)
@@ -247,7 +251,8 @@ def test_rotation_retries_and_rescales_do_not_show(tmp_path: Path, seed: int) ->
         assert rows == plain.epoch(parts), f"epoch {epoch} at parallelism {parallelism}"
         cluster.seal(acks)
     instances = [cached for worker in cluster.workers for cached in worker._entries.values()]
-    assert len(instances) > 1  # those of another parallelism are gone
+    assert len(instances) == sum(len(subtasks) for _, subtasks in cluster.served)
+    assert len(instances) >= len(cluster.workers), "every worker is warm"
 
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())

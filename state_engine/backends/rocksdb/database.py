@@ -61,15 +61,17 @@ class LocalDatabase:
     def acquire(self) -> bool:
         """Takes the database; True if others may have had it since the last time.
 
-        One that cannot be opened is replaced by an empty one.
+        One that cannot be opened, or whose folder is gone, is replaced by an empty one.
 
         Raises:
             LocalStateError: There can be none: the folder cannot be written.
         """
         with self._guard:
             self._busy = True
-            if self._store is not None:
-                return False
+            if self._slot is not None and self._store is not None:
+                if self._slot.folder.exists():
+                    return False
+                self._close()  # somebody emptied the disk: what is open are files without names
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._slot = take_slot(self.folder, self._wait_s)
