@@ -4,12 +4,12 @@ Operators that share a task, or read one operator's outputs, share one paralleli
 be as many as all the others who do.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from state_engine.epoch.inbox import Inbox
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.errors import RescaleError
 from state_engine.log.manifest import StoredManifest
@@ -39,9 +39,9 @@ class Rescales:
     def __init__(self, operators: Sequence[OperatorPlan], declared: Mapping[str, int] | None = None) -> None:
         self._operators = self._planned = tuple(operators)
         self._declared = {operator.uid: operator.parallelism for operator in operators} | dict(declared or {})
-        self._inbox: deque[RescaleRequest] = deque()
+        self._why = ""  # there is no further epoch
+        self._inbox = Inbox[RescaleRequest](lambda request: request.tell(None, self._why))
         self._taken: list[RescaleRequest] = []
-        self._over = ""
 
     @property
     def operators(self) -> tuple[OperatorPlan, ...]:
@@ -60,14 +60,11 @@ class Rescales:
             RescaleError: The operators cannot have this parallelism; nothing changes.
         """
         rescaled(self._operators, request.parallelism, self._declared)
-        self._inbox.append(request)
-        if self._over:
-            self._refuse_waiting()
+        self._inbox.put(request)
 
     def plan(self) -> tuple[OperatorPlan, ...]:
         """E1: the operators of the next epoch. All its attempts have them; if it is not sealed, so has the next one."""
-        while self._inbox:
-            self._taken.append(self._inbox.popleft())
+        self._taken.extend(self._inbox.take())
         planned = self._operators
         for request in self._taken:
             planned = rescaled(planned, request.parallelism, self._declared)
@@ -86,14 +83,11 @@ class Rescales:
 
     def end(self, why: str) -> None:
         """No further epoch comes: what waits comes to nothing."""
-        self._over = why
-        self._inbox.extend(self._taken)
-        self._taken = []
-        self._refuse_waiting()
-
-    def _refuse_waiting(self) -> None:
-        while self._inbox:
-            self._inbox.popleft().tell(None, self._over)
+        self._why = why
+        taken, self._taken = self._taken, []
+        for request in taken:
+            request.tell(None, why)
+        self._inbox.close()
 
 
 def rescaled(
