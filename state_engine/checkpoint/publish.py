@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from state_engine.checkpoint.attempt import AbandonedError, World, app_id, publish
@@ -12,7 +13,7 @@ from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.crash_points import NoCrash
 from state_engine.epoch.ports import CheckpointEnd, Crash, Mark
-from state_engine.errors import LakestateError, NotFoundError, StorageError
+from state_engine.errors import LakestateError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import BaseReference, Manifest
@@ -87,8 +88,10 @@ class CheckpointPublisher:
         self._on_end = on_end
         self._ended: deque[PublishEvent] = deque()  # filled in the background, emptied by the driver
         self._waiting: deque[Work] = deque()  # filled by the driver, emptied in the background
-        # Whoever sets an id first decides: the driver that it is given up, or the background that it becomes visible.
-        self._decided: dict[int, Literal["abandoned", "visible"]] = {}
+        self._open: set[int] = set()  # the driver's: begun, and it knows of no end
+        # Whoever sets an id first decides: the driver that it is given up, or the background how it ends. The other one
+        # removes it, once it has learnt that.
+        self._decided: dict[int, Literal["abandoned", "visible", "ended"]] = {}
         self._visible: BaseReference | None = None  # written where folding runs, and by `finish` while nothing runs
         self._completed: BaseReference | None = None
         self._untold: list[CheckpointEnd] = []
@@ -96,18 +99,24 @@ class CheckpointPublisher:
 
     def begin(self, sealed: StoredManifest, mark: Mark | None = None) -> None:
         if sealed.manifest.checkpoint_id is not None:
-            self._waiting.append(Work(sealed, mark or _owed_mark(sealed)))
+            work = Work(sealed, mark or _owed_mark(sealed))
+            self._open.add(work.mark.checkpoint_id)
+            self._waiting.append(work)
             self._background.submit(self._publish_newest)
 
     def abandon(self, checkpoint_id: int) -> bool:
-        if self._decided.setdefault(checkpoint_id, "abandoned") == "visible":
+        if checkpoint_id not in self._open or self._decided.setdefault(checkpoint_id, "abandoned") != "abandoned":
             return False
+        self._open.remove(checkpoint_id)
         self._ended.append(PublishEvent(checkpoint_id, None, FailureReason.CHECKPOINT_EXPIRED))
         return True
 
     def completed(self) -> BaseReference | None:
         while self._ended:
             event = self._ended.popleft()
+            self._open.discard(event.checkpoint_id)
+            if self._decided.get(event.checkpoint_id) != "abandoned":
+                self._decided.pop(event.checkpoint_id, None)
             self._completed = event.base or self._completed
             self.failures += event.base is None
             self._untold.append(CheckpointEnd(event.checkpoint_id, completed=event.base is not None))
@@ -174,9 +183,7 @@ class CheckpointPublisher:
     def _publish_newest(self) -> None:
         work = [self._waiting.popleft() for _ in range(len(self._waiting))]
         going = [one for one in work if self._decided.get(one.mark.checkpoint_id) != "abandoned"]
-        for one in work:
-            if one not in going:
-                self._record(one, FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
+        self._fail([one for one in work if one not in going], FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
         if going:
             self._run(going[-1], going[:-1], FailureReason.CHECKPOINT_SUBSUMED)
 
@@ -194,15 +201,30 @@ class CheckpointPublisher:
         try:
             base = publish(self._world, work.sealed, self._newest_base(head), mark, rows, self._may_become_visible)
         except AbandonedError:
-            self._fail([work], FailureReason.CHECKPOINT_EXPIRED, "")
-            self._fail(joined, why, covered)
+            return self._fail([*joined, work], FailureReason.CHECKPOINT_EXPIRED, "")
         except Exception as error:
-            message = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
-            self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
-        else:
-            self._visible = base
-            self._ended.extend(PublishEvent(one.mark.checkpoint_id, None, why, covered) for one in joined)
-            self._ended.append(PublishEvent(checkpoint_id, base))
+            found = self._visible_after_all(checkpoint_id)
+            if found is None:
+                message = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
+                return self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+            base = found
+        self._visible = base
+        for one in joined:
+            self._tell(PublishEvent(one.mark.checkpoint_id, None, why, covered))
+        self._tell(PublishEvent(checkpoint_id, base))
+
+    def _visible_after_all(self, checkpoint_id: int) -> BaseReference | None:
+        """Looks whether the row is there, where appending it gave no answer."""
+        if self._decided.get(checkpoint_id) != "visible":
+            return None
+        try:
+            rows = self._world.rows.newest_first()
+            for row in takewhile(lambda row: (row.checkpoint_id or 0) >= checkpoint_id, rows):
+                if (row.checkpoint_id, row.status) == (checkpoint_id, "completed"):
+                    return row.base
+        except LakestateError:
+            pass
+        return None
 
     def _may_become_visible(self, checkpoint_id: int) -> bool:
         return self._decided.setdefault(checkpoint_id, "visible") == "visible"
@@ -210,8 +232,14 @@ class CheckpointPublisher:
     def _fail(self, work: Sequence[Work], reason: FailureReason, message: str) -> None:
         for one in work:
             self._record(one, reason, message)
-            if self._decided.get(one.mark.checkpoint_id) != "abandoned":
-                self._ended.append(PublishEvent(one.mark.checkpoint_id, None, reason, message))
+            self._tell(PublishEvent(one.mark.checkpoint_id, None, reason, message))
+
+    def _tell(self, event: PublishEvent) -> None:
+        """Tells the driver of an end, unless that has given the checkpoint up and knows: each end is told once."""
+        if self._decided.setdefault(event.checkpoint_id, "ended") == "abandoned":
+            del self._decided[event.checkpoint_id]
+        else:
+            self._ended.append(event)
 
     def _newest_base(self, manifest: Manifest) -> BaseReference | None:
         """The base that the manifest names, or a newer one that became visible since, if it is on the same lineage."""
@@ -225,7 +253,7 @@ class CheckpointPublisher:
         row = ended_row(work.sealed, work.mark, reason, self._world.clock.now_ms(), message)
         try:
             self._world.rows.append([row], app_id=f"{app_id(manifest)}/failed", version=manifest.epoch)
-        except StorageError:
+        except LakestateError:
             # The storage is what failed; the driver counts the failure, and `finish` sees a checkpoint without a row.
             return
 

@@ -233,7 +233,7 @@ class Publisher(Protocol):
         """Gives up a checkpoint that takes too long; it then never becomes visible, and has ended.
 
         Returns:
-            False if it has ended already, or is just becoming visible.
+            False if it has ended already, is just becoming visible, or was never begun.
         """
         ...
 

@@ -3,14 +3,16 @@
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
-from state_engine.checkpoint.table import CheckpointRow
+from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
+from state_engine.errors import StorageError
 from state_engine.inspect import read_state
 from state_engine.storage.background import OneThread
 from state_engine.testing.changes import model_of
@@ -20,16 +22,23 @@ from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
 
 
 class Gate:
-    """Holds publishing up at one place of one epoch, until it is opened."""
+    """Holds publishing up at one place of one epoch, until it is opened; it can be moved behind that."""
 
     def __init__(self, point: CrashPoint, epoch: int) -> None:
+        self.move(point, epoch)
+
+    def move(self, point: CrashPoint, epoch: int) -> threading.Event:
+        """Waits at another place from now on; returns what opens it where it was."""
+        was = getattr(self, "open", threading.Event())
         self._place = (point, epoch)
         self.reached, self.open = threading.Event(), threading.Event()
+        return was
 
     def at(self, point: CrashPoint, epoch: int) -> None:
         if (point, epoch) == self._place:
-            self.reached.set()
-            assert self.open.wait(30)
+            reached, opened = self.reached, self.open
+            reached.set()
+            assert opened.wait(30)
 
 
 class Publishing:
@@ -59,6 +68,10 @@ class Publishing:
         assert self.publisher.wait(30)
         self.publisher.completed()
         return [(event.checkpoint_id, event.reason) for event in self.events]
+
+    def told(self) -> list[tuple[int, bool]]:
+        """What functions will be told."""
+        return [(end.checkpoint_id, end.completed) for end in self.publisher.ended()]
 
     def rows(self) -> list[CheckpointRow]:
         return self.publisher._world.rows.rows()
@@ -137,3 +150,89 @@ def test_full_folds_a_new_base_and_says_so(root: str) -> None:
     assert {state.reason for state in rows[2].states} == {"it was asked for"}
     assert rows[2].bytes == rows[2].state_bytes
     assert rows[3].bytes < rows[3].state_bytes
+
+
+def test_what_was_given_up_or_has_ended_cannot_be_given_up_again(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    assert running.publisher.abandon(1)
+    assert not running.publisher.abandon(1)
+    assert not running.publisher.abandon(99), "there never was one"
+    running.end()
+    running.begin(2)
+    assert running.end() == [(1, EXPIRED), (2, None)]
+    assert not running.publisher.abandon(2)
+    assert running.told() == [(1, False), (2, True)]
+
+
+def test_one_that_failed_unheard_is_not_given_up_too(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    for info in running.job.storage.list("_epochs"):
+        if "changes" in info.path:
+            running.job.storage.delete(info.path)
+    running.gate.open.set()
+    assert running.publisher.wait(30)
+    assert not running.publisher.abandon(1), "the driver has not asked for ends since"
+    assert running.end() == [(1, FailureReason.FINALIZE_CHECKPOINT_FAILURE)]
+    assert running.told() == [(1, False)]
+
+
+def test_one_that_is_given_up_while_another_covers_it_is_told_once(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    running.begin(2)
+    running.begin(3)
+    running.gate.move(CrashPoint.E9_FILES_WRITTEN, 3).set()
+    assert running.gate.reached.wait(30)
+    assert running.publisher.abandon(2)
+    assert running.end() == [(1, None), (2, EXPIRED), (3, None)]
+    assert running.told() == [(1, True), (2, False), (3, True)]
+
+
+def test_what_would_have_covered_others_and_was_given_up_covers_none(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    running.begin(2)
+    running.begin(3)
+    running.gate.move(CrashPoint.E9_FILES_WRITTEN, 3).set()
+    assert running.gate.reached.wait(30)
+    assert running.publisher.abandon(3)
+    assert running.end() == [(1, None), (3, EXPIRED), (2, EXPIRED)]
+    assert [(row.id, row.status) for row in running.rows()] == [
+        ("1", "completed"),
+        ("2", "expired"),
+        ("3", "expired"),
+    ]
+
+
+def test_a_row_that_is_there_although_nobody_said_so_counts(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN, epoch=0)
+    append = CheckpointTable.append
+
+    def lost_answer(self: CheckpointTable, *args: Any, **kwargs: Any) -> None:
+        append(self, *args, **kwargs)
+        raise StorageError("simulated: the answer was lost")
+
+    monkeypatch.setattr(CheckpointTable, "append", lost_answer)
+    running.begin(1)
+    assert running.end() == [(1, None)]
+    assert [(row.id, row.status) for row in running.rows()] == [("1", "completed")]
+
+
+def test_nothing_is_remembered_of_what_has_ended(root: str) -> None:
+    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    running.begin(2)
+    running.begin(3)
+    assert running.publisher.abandon(1)
+    assert running.publisher.abandon(2)
+    running.end()
+    running.begin(4)
+    running.end()
+    assert (running.publisher._decided, running.publisher._open) == ({}, set())
