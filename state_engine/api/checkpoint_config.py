@@ -6,6 +6,7 @@ to the state tables, how long that may take, and what it means when it fails.
 
 import warnings
 from enum import Enum
+from typing import TypeVar
 
 from state_engine.api.durations import Duration
 from state_engine.errors import JobDefinitionError
@@ -13,6 +14,7 @@ from state_engine.errors import JobDefinitionError
 DISABLED = -1
 """The interval of a job that takes no checkpoints by itself."""
 
+_Choice = TypeVar("_Choice", bound=Enum)
 _UNLIMITED = (1 << 31) - 1
 _ALIGNMENT = (
     "Unaligned checkpoints have no effect here: an epoch ends for all operators behind the same record, so that no "
@@ -121,8 +123,11 @@ class CheckpointConfig:
 
         State and Delta sinks are exactly once in both modes. With `AT_LEAST_ONCE` functions (`ForeachEpochSink`) get an
         epoch's rows before it is sealed, and get them again, with the same `EpochId.behind`, if it is not.
+
+        Raises:
+            JobDefinitionError: There is no such mode.
         """
-        self._mode = CheckpointingMode(checkpointing_mode)
+        self._mode = _one_of(CheckpointingMode, checkpointing_mode)
         return self
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
@@ -178,8 +183,12 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> "CheckpointConfig":
-        """Says what becomes of checkpoints when the job ends."""
-        self._retention = ExternalizedCheckpointRetention(retention_mode)
+        """Says what becomes of checkpoints when the job ends.
+
+        Raises:
+            JobDefinitionError: There is no such choice.
+        """
+        self._retention = _one_of(ExternalizedCheckpointRetention, retention_mode)
         return self
 
     # Without effect -------------------------------------------------------------------------------------------------
@@ -191,7 +200,7 @@ class CheckpointConfig:
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> "CheckpointConfig":
         """Has no effect, and warns of it once."""
         self._unaligned = enabled
-        return self._without_effect()
+        return self._without_effect() if enabled else self
 
     def disable_unaligned_checkpoints(self) -> "CheckpointConfig":
         """Undoes `enable_unaligned_checkpoints`."""
@@ -217,13 +226,21 @@ class CheckpointConfig:
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> "CheckpointConfig":
         """Has no effect, and warns of it once."""
         self._forced = force_unaligned_checkpoints
-        return self._without_effect()
+        return self._without_effect() if force_unaligned_checkpoints else self
 
     def _without_effect(self) -> "CheckpointConfig":
         if not self._warned:
             self._warned = True
             warnings.warn(_ALIGNMENT, stacklevel=3)
         return self
+
+
+def _one_of(choices: type[_Choice], given: object) -> _Choice:
+    try:
+        return choices(given)
+    except ValueError as error:
+        names = ", ".join(f"{choices.__name__}.{name}" for name in choices.__members__)
+        raise JobDefinitionError(f"{given!r} is no {choices.__name__}.", action=f"Give one of {names}.") from error
 
 
 def _at_least(what: str, given: int, least: int) -> int:

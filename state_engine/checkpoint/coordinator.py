@@ -4,13 +4,13 @@ The barrier is a mark on an epoch (E1), the acknowledgement its seal (E6). Publi
 (E9); how it ended is told here on the driver's thread.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.checkpoint.failure_reasons import FailureManager, FailureReason
 from state_engine.checkpoint.pending import Answer, End, PendingCheckpoint
 from state_engine.checkpoint.requests import LOG_LENGTH, PERIODIC, CheckpointRequest, RequestDecider
+from state_engine.epoch.inbox import Inbox
 from state_engine.epoch.ports import Mark
 from state_engine.errors import CheckpointFailuresError
 
@@ -62,8 +62,7 @@ class CheckpointCoordinator:
         self._last_epoch = self._newest_epoch = self._completed_epoch = last_epoch
         self._last_mark_ms: int | None = None
         self._last_end_ms: int | None = None
-        self._inbox: deque[CheckpointRequest] = deque()  # filled by any thread
-        self._over = False
+        self._inbox = Inbox[CheckpointRequest](lambda request: request.tell(None))
         self._pending: dict[int, PendingCheckpoint] = {}
         self._ended: dict[int, PendingCheckpoint] = {}
 
@@ -75,22 +74,32 @@ class CheckpointCoordinator:
         The interval and the minimum pause do not matter. One that finds the queue full, or the driver at its end, comes
         to nothing, and is told.
         """
-        request = request or CheckpointRequest()
-        self._inbox.append(request)
-        if self._over:
-            self._refuse_waiting()
+        self._inbox.put(request or CheckpointRequest())
 
-    def resume(self, *, next_id: int, last_epoch: int, log_bytes: int = 0) -> None:
-        """Begins at the id after the highest durable one; what was under way belongs to a dead driver."""
+    def resume(
+        self, *, next_id: int, last_epoch: int, log_bytes: int = 0, newest_epoch: int = 0, now_ms: int = 0
+    ) -> None:
+        """Begins at the id after the highest durable one; what was under way belongs to a dead driver.
+
+        Args:
+            next_id: The id after the highest durable one.
+            last_epoch: Epoch of the newest base.
+            log_bytes: Bytes of changes behind it.
+            newest_epoch: The newest epoch that has anything to fold. If no checkpoint covers it, the first interval
+                begins now.
+            now_ms: The present.
+        """
         self._next_id = max(self._next_id, next_id)
-        self._last_epoch = self._newest_epoch = self._completed_epoch = last_epoch
+        self._last_epoch = self._completed_epoch = last_epoch
+        self._newest_epoch = max(newest_epoch, last_epoch)
         self._log_bytes = log_bytes
+        self._last_mark_ms = now_ms if newest_epoch > last_epoch else None
         self._pending.clear()
 
     def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
         """Returns the checkpoint to take with this epoch, or None.
 
-        The first call begins the first interval, as a job that has just started has nothing new to fold.
+        The first call begins the first interval, unless the start did: what has just started has nothing new to fold.
         """
         if self._marked is not None and self._marked[0] == epoch:
             return self._marked[1]
@@ -108,8 +117,8 @@ class CheckpointCoordinator:
         return mark
 
     def _queue(self, epoch: int, now_ms: int) -> None:
-        while self._inbox:
-            refused = self._decider.add(self._inbox.popleft())
+        for request in self._inbox.take():
+            refused = self._decider.add(request)
             if refused is not None:
                 refused.tell(None)
         if self._interval_is_over(now_ms):
@@ -187,14 +196,9 @@ class CheckpointCoordinator:
         """The driver ends: what is under way is the next one's affair, what waits comes to nothing."""
         for number in list(self._pending):
             self._finish(number, End(now_ms, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN))
-        self._over = True
-        self._refuse_waiting()
+        self._inbox.close()
         for request in self._decider.clear():
             request.tell(None)
-
-    def _refuse_waiting(self) -> None:
-        while self._inbox:
-            self._inbox.popleft().tell(None)
 
     @property
     def error(self) -> CheckpointFailuresError | None:

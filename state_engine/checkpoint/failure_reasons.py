@@ -15,7 +15,7 @@ class FailureReason(Enum):
     FINALIZE_CHECKPOINT_FAILURE = "failed"
     """Publishing raised: storage, a damaged log."""
     CHECKPOINT_DECLINED = "declined"
-    """The epoch that carried the barrier was not sealed."""
+    """The epoch that carried the barrier was not sealed. It has no row, as nothing durable knows of it."""
     CHECKPOINT_EXPIRED = "expired"
     """It took longer than the timeout."""
     CHECKPOINT_SUBSUMED = "subsumed"

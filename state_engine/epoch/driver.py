@@ -239,7 +239,7 @@ class EpochDriver:
                 manifest = self._manifest(kind, plan, sources, acks, mark)
                 self._sinks.deliver(manifest)
                 self._seal(manifest)
-            self._note_seal(acks, mark)
+            self._note_seal(acks, mark, only_tells=not barrier)
             try:
                 self._commit(mark)
             except Exception as error:
@@ -318,18 +318,22 @@ class EpochDriver:
 
     @contextmanager
     def _declining(self, mark: Mark | None) -> Iterator[None]:
-        """A checkpoint whose epoch is not sealed was declined."""
+        """A checkpoint whose epoch is not sealed was declined, unless the job is stopping: that is nobody's failure."""
         try:
             yield
+        except StopRequestedError:
+            raise
         except Exception as error:
             if mark is not None:
                 self._barriers.declined(mark.checkpoint_id, self._clock.now_ms(), str(error))
+                self._notices.append(CheckpointEnd(mark.checkpoint_id, completed=False))
             raise
 
-    def _note_seal(self, acks: Acks, mark: Mark | None) -> None:
+    def _note_seal(self, acks: Acks, mark: Mark | None, *, only_tells: bool = False) -> None:
         changes = [ack.changes for of_operator in acks.values() for ack in of_operator]
         grown = sum(handle.length for handle in changes if handle is not None)
-        self._barriers.sealed(self._head.manifest.epoch, grown)
+        if grown or not only_tells:  # else it is no reason for a checkpoint, of whose end the next one would tell
+            self._barriers.sealed(self._head.manifest.epoch, grown)
         if mark is not None:
             self._barriers.acknowledged(mark.checkpoint_id, self._clock.now_ms())
 

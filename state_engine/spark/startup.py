@@ -85,11 +85,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     request = adopt_for(request, log)
     with _kept(job.root, request.restore):
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
-    coordinator.resume(
-        next_id=publisher.next_checkpoint_id(),
-        last_epoch=head.base.epoch if head.base else 0,
-        log_bytes=_log_bytes(log, head.stored),
-    )
+    _resume(coordinator, publisher.next_checkpoint_id(), log, head)
     directory = _seed(job, open_job, log, head)
     crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
     return Started(
@@ -118,10 +114,23 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
         coordinator.failed(event.checkpoint_id, now, event.reason, event.message)
 
 
-def _log_bytes(log: ManifestLog, head: StoredManifest) -> int:
-    """Returns the bytes of changes behind the newest base."""
-    acks = (ack for stored in log.chain(head) for op in stored.manifest.operators.values() for ack in op.acks)
-    return sum(ack.changes.length for ack in acks if ack.changes is not None)
+def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, head: Head) -> None:
+    """Tells the coordinator what stands behind the newest base."""
+    base = head.base.epoch if head.base else 0
+    log_bytes, newest_epoch = 0, base
+    for stored in log.chain(head.stored):
+        epoch, acks = stored.manifest.epoch, [ack for op in stored.manifest.operators.values() for ack in op.acks]
+        grown = sum(ack.changes.length for ack in acks if ack.changes is not None)
+        if epoch > base:
+            log_bytes += grown
+            newest_epoch = max(newest_epoch, epoch) if grown or stored.manifest.kind == "epoch" else newest_epoch
+    coordinator.resume(
+        next_id=next_id,
+        last_epoch=base,
+        log_bytes=log_bytes,
+        newest_epoch=newest_epoch,
+        now_ms=SystemClock().now_ms(),
+    )
 
 
 def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: SinkCommits) -> StartRequest:

@@ -55,6 +55,12 @@ def test_setters_can_be_chained_and_are_read_back(setter: str, getter: str, valu
     assert getattr(config, getter)() == value
 
 
+def test_the_mode_has_two_names() -> None:
+    config = CheckpointConfig().set_checkpointing_consistency_mode(CheckpointingMode.AT_LEAST_ONCE)
+    assert config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    assert config.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
 def test_without_externalized_checkpoints_none_outlives_the_job() -> None:
     config = CheckpointConfig()
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
@@ -73,3 +79,9 @@ def test_settings_of_unaligned_checkpoints_are_kept_and_warned_of_once() -> None
     assert config.is_force_unaligned_checkpoints()
     assert config.get_alignment_timeout() == config.get_aligned_checkpoint_timeout() == Duration.of_seconds(2)
     assert not config.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
+
+
+def test_to_leave_unaligned_checkpoints_off_is_no_reason_to_warn() -> None:
+    config = CheckpointConfig().enable_unaligned_checkpoints(False).set_force_unaligned_checkpoints(False)
+    assert not config.is_unaligned_checkpoints_enabled()
+    assert not config.is_force_unaligned_checkpoints()

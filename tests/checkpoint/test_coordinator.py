@@ -7,9 +7,9 @@ import pytest
 from state_engine.api import CheckpointConfig
 from state_engine.checkpoint.coordinator import REMEMBERED, CheckpointCoordinator
 from state_engine.checkpoint.failure_reasons import FailureReason
-from state_engine.checkpoint.pending import Answer, PendingCheckpoint
-from state_engine.checkpoint.requests import CheckpointRequest
-from state_engine.errors import CheckpointFailuresError
+from state_engine.checkpoint.pending import Answer, End, PendingCheckpoint
+from state_engine.checkpoint.requests import MAX_QUEUED, CheckpointRequest
+from state_engine.errors import CheckpointFailuresError, JobDefinitionError
 
 FAILED = FailureReason.FINALIZE_CHECKPOINT_FAILURE
 
@@ -156,6 +156,31 @@ def test_an_end_of_the_driver_tells_all_who_wait() -> None:
     assert found.error is None
 
 
+def test_who_asks_too_late_or_finds_too_many_is_told() -> None:
+    told: list[PendingCheckpoint | None] = []
+    found = coordinator()
+    for _ in range(MAX_QUEUED):
+        found.request()
+    found.request(CheckpointRequest(tell=told.append))
+    assert id_at(found, 1, 0) == 1
+    assert told == [None], "the queue is full"
+    found.shut_down(0)
+    found.request(CheckpointRequest(tell=told.append))
+    assert told == [None, None], "the driver has ended"
+
+
+def test_who_waits_for_one_that_is_covered_is_told_so() -> None:
+    told: list[PendingCheckpoint | None] = []
+    found = CheckpointCoordinator(CheckpointConfig().set_max_concurrent_checkpoints(2))
+    found.request(CheckpointRequest(tell=told.append))
+    found.request()
+    assert [id_at(found, epoch, 0) for epoch in (1, 2)] == [1, 2]
+    found.completed(2, 5)
+    [checkpoint] = told
+    assert checkpoint is not None
+    assert checkpoint.end == End(5, FailureReason.CHECKPOINT_SUBSUMED)
+
+
 def test_an_idle_job_seals_an_epoch_for_whoever_asks() -> None:
     found = CheckpointCoordinator(CheckpointConfig().set_min_pause_between_checkpoints(10_000))
     assert not found.wants_epoch(0)
@@ -199,6 +224,34 @@ def test_an_idle_job_tries_again_what_came_to_nothing() -> None:
     assert not found.wants_epoch(9999)
 
 
+def test_an_idle_job_that_was_started_again_covers_what_its_predecessor_sealed() -> None:
+    found = CheckpointCoordinator(config(100))
+    found.resume(next_id=4, last_epoch=3, newest_epoch=7, now_ms=1000)
+    assert not found.wants_epoch(1099), "the interval begins with the start"
+    assert found.wants_epoch(1100)
+    assert id_at(found, 9, 1100) == 4
+    found.sealed(9, 0)
+    found.completed(4, 1200)
+    assert not found.wants_epoch(9999)
+
+
+def test_an_idle_job_that_was_started_again_leaves_what_is_covered() -> None:
+    found = CheckpointCoordinator(config(100))
+    found.resume(next_id=4, last_epoch=3, newest_epoch=3, now_ms=1000)
+    assert not found.wants_epoch(9999)
+    assert id_at(found, 5, 9999) is None, "the interval begins with the first epoch"
+
+
+def test_a_long_log_waits_for_the_pause_and_for_its_turn() -> None:
+    settings = CheckpointConfig().set_min_pause_between_checkpoints(1000)
+    found = CheckpointCoordinator(settings, fold_after_epochs=1)
+    assert id_at(found, 1, 0) == 1
+    assert id_at(found, 2, 0) is None, "one is under way"
+    found.completed(1, 10)
+    assert id_at(found, 3, 1009) is None
+    assert id_at(found, 4, 1010) == 2
+
+
 def test_ids_never_go_back() -> None:
     found = coordinator(next_id=5)
     found.resume(next_id=3, last_epoch=0)
@@ -227,6 +280,7 @@ def test_news_twice_late_or_of_nothing_known_are_answers() -> None:
     assert found.completed(1, 3) is Answer.SUCCESS
     assert found.completed(1, 4) is Answer.DUPLICATE
     assert found.failed(1, 5, FAILED) is Answer.DISCARDED
+    assert found.error is None, "a failure behind the end is none"
     assert found.acknowledged(1, 6) is Answer.DISCARDED
     assert found.pending == ()
 
@@ -254,6 +308,9 @@ def test_a_later_completion_subsumes_an_earlier_pending_one() -> None:
 def test_an_epoch_that_is_not_sealed_declines_its_checkpoint() -> None:
     found = under_way()
     assert found.declined(1, 5, "it broke") is Answer.SUCCESS
+    assert found.declined(1, 6, "again") is Answer.DUPLICATE
+    assert found.error is not None
+    assert "it broke" in found.error.message
     assert id_at(found, 2, 2010) == 2, "the epoch runs again under another id"
 
 
@@ -293,6 +350,16 @@ def test_beyond_the_tolerable_failures_the_job_fails(reason: FailureReason, tole
     assert isinstance(found.error, CheckpointFailuresError)
     assert f"{tolerable + 1} checkpoints in a row" in found.error.message
     assert "disk full" in found.error.message
+
+
+def test_one_failure_that_is_told_twice_counts_once() -> None:
+    found = CheckpointCoordinator(config(10).set_tolerable_checkpoint_failure_number(1))
+    found.checkpoint_at(1, 0)
+    fail(found, FAILED, 1)
+    assert found.failed(1, 9, FAILED) is Answer.DUPLICATE
+    assert found.failed(1, 9, FailureReason.CHECKPOINT_EXPIRED) is Answer.DISCARDED
+    assert found.failed(77, 9, FAILED) is Answer.UNKNOWN
+    assert found.error is None
 
 
 @pytest.mark.parametrize("reason", NOBODYS)
@@ -349,8 +416,10 @@ def test_to_fail_on_errors_means_to_tolerate_none() -> None:
         (CheckpointConfig.set_tolerable_checkpoint_failure_number, -1),
         (CheckpointConfig.set_checkpoint_interval, 10.5),
         (CheckpointConfig.set_checkpoint_timeout, True),
+        (CheckpointConfig.set_checkpointing_mode, "exactly_once"),
+        (CheckpointConfig.set_externalized_checkpoint_retention, 7),
     ],
 )
 def test_refuses_senseless_settings(setter: Callable[..., object], wrong: object) -> None:
-    with pytest.raises(Exception, match="Give a whole number of at least"):
+    with pytest.raises(JobDefinitionError, match=r"Give (a whole number of at least|one of) \w+"):
         setter(CheckpointConfig(), wrong)
