@@ -105,7 +105,8 @@ def publish(
     new = _write_base(world, interval, states)
     world.crash.at(CrashPoint.E9_BASE_WRITTEN, epoch)
     written = world.clock.now_ms()
-    phases = {"fold": folded - began, "tables": committed - folded, "base": written - committed}
+    waited = max(0, began - sealed.manifest.processing_time)
+    phases = {"epoch": waited, "fold": folded - began, "tables": committed - folded, "base": written - committed}
     row = completed_row(interval.sealed, interval.manifests, states, new, mark, phases=phases, now_ms=written)
     freed = epoch <= world.log.floors().get(sealed.manifest.generation, 0)  # retention may have taken its files
     if freed or not may_become_visible(mark.checkpoint_id):

@@ -81,13 +81,15 @@ def statistics_of(
     completed = [row for row in checkpoints if row.status == "completed"]
     failed = [row for row in checkpoints if row.status != "completed"]
     savepoints = [row for row in rows if row.kind == "savepoint" and row.status == "completed"]
-    shown = checkpoints[-history:]
+    ended = {row.checkpoint_id for row in checkpoints}  # the driver learns of an end a little later than the table
+    under_way = tuple(one.checkpoint_id for one in pending if one.checkpoint_id not in ended)
+    shown = checkpoints[-history:] if history else []
     return CheckpointStatistics(
-        counts=Counts(completed=len(completed), failed=len(failed), in_progress=len(pending)),
+        counts=Counts(completed=len(completed), failed=len(failed), in_progress=len(under_way)),
         latest=Latest(_last(completed), _last(failed), _last(savepoints)),
         history=tuple(reversed(shown)),
         summary=_summary([row for row in shown if row.status == "completed"]),
-        in_progress=tuple(one.checkpoint_id for one in pending),
+        in_progress=under_way,
     )
 
 

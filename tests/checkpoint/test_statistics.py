@@ -3,13 +3,17 @@
 import random
 from pathlib import Path
 
+from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.checkpoint.statistics import statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointStatus
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.ports import CheckpointEnd
 from state_engine.inspect import open_job
 from state_engine.savepoint import trigger_savepoint
+from state_engine.storage.port import open_storage
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
 
@@ -46,6 +50,18 @@ def test_counts_and_the_newest_of_each_kind() -> None:
     assert [one.id for one in found.history] == ["5", "4", "3", "2", "1"]
 
 
+def test_what_has_ended_is_not_in_progress_although_the_driver_does_not_know_yet() -> None:
+    pending = [PendingCheckpoint(number, number, CheckpointRequest(), 0) for number in (1, 2)]
+    found = statistics_of([row(1)], pending)
+    assert (found.counts.total, found.in_progress) == (2, (2,))
+
+
+def test_a_history_of_nothing_has_counts() -> None:
+    found = statistics_of([row(1), row(2)], history=0)
+    assert (found.counts.completed, found.history, found.summary) == (2, (), None)
+    assert found.latest.completed is not None
+
+
 def test_the_summary_is_of_the_completed_ones_of_the_history() -> None:
     rows = [row(n, duration_ms=n * 10, bytes=n, state_bytes=100) for n in range(1, 12)]
     rows.append(row(12, "failed", duration_ms=9999))
@@ -58,6 +74,60 @@ def test_the_summary_is_of_the_completed_ones_of_the_history() -> None:
     assert durations.quantiles == tuple(sorted(durations.quantiles))
     assert found.summary.bytes.average == 10  # 9.5, rounded to even
     assert found.summary.state_bytes.minimum == found.summary.state_bytes.maximum == 100
+
+
+def test_a_new_driver_knows_from_the_store_alone(tmp_path: Path) -> None:
+    """Ids, the newest base, what is owed, and the history; nothing of the old driver is at hand."""
+    rng = random.Random(5)
+    old = sample_job(str(tmp_path))
+    publisher = CheckpointPublisher(old.storage, old.job, clock=ManualClock())
+    publisher.begin(old.epoch(random_changes(rng), checkpoint_id=1))
+    lost = old.epoch(random_changes(rng), checkpoint_id=2)
+    handle = next(ack.changes for op in lost.manifest.operators.values() for ack in op.acks if ack.changes)
+    data = old.storage.get(handle.path)
+    old.storage.delete(handle.path)
+    publisher.begin(lost)
+    old.storage.put_if_absent(handle.path, data)
+    old.epoch(random_changes(rng), checkpoint_id=3)  # and dies
+    owed = old.epoch(random_changes(rng), kind="claim")
+
+    storage = open_storage(str(tmp_path), old.job)
+    new = CheckpointPublisher(storage, old.job, clock=ManualClock())
+    assert new.next_checkpoint_id() == 4
+    base = new.finish(owed)
+    assert base is not None
+    assert (base.checkpoint_id, base.epoch) == (3, 3)
+    assert new.ended() == [CheckpointEnd(3, completed=True)]
+    found = open_job(str(tmp_path), old.job).checkpoint_statistics()
+    assert [(one.id, one.status) for one in found.history] == [("3", "completed"), ("2", "failed"), ("1", "completed")]
+    assert handle.path in found.history[1].failure
+    assert (found.counts.completed, found.counts.failed) == (2, 1)
+    coordinator = CheckpointCoordinator()
+    coordinator.resume(next_id=new.next_checkpoint_id(), last_epoch=base.epoch)
+    assert coordinator.next_id() == 4
+    assert coordinator.pending == ()
+
+
+def test_the_phases_of_a_checkpoint_add_up(tmp_path: Path) -> None:
+    clock = ManualClock()
+
+    class Slow:
+        def at(self, point: CrashPoint, epoch: int) -> None:
+            took = {CrashPoint.E9_FILES_WRITTEN: 20, CrashPoint.E9_TABLE_COMMITTED: 3, CrashPoint.E9_BASE_WRITTEN: 500}
+            clock.advance(took.get(point, 0))
+
+    job = sample_job(f"memory://{tmp_path}")
+    job.now_ms = clock.now_ms() - 7
+    publisher = CheckpointPublisher(job.storage, job.job, clock=clock, crash=Slow())
+    publisher.begin(job.epoch(random_changes(random.Random(5)), checkpoint_id=1))
+    [row] = open_job(job.root, job.job).checkpoints()
+    began = clock.now_ms() - sum(row.phases_ms.values()) + row.phases_ms["epoch"]
+    assert list(row.phases_ms) == ["epoch", "fold", "tables", "base"]
+    assert row.phases_ms["fold"] == 20
+    assert row.phases_ms["tables"] == 3 * len(row.states)
+    assert row.phases_ms["base"] == 500
+    assert began > row.triggered_at
+    assert row.duration_ms == sum(row.phases_ms.values())
 
 
 def test_the_store_alone_gives_them_with_the_skew_of_key_groups(tmp_path: Path) -> None:
