@@ -65,11 +65,13 @@ def write_canonical(
         savepoint = _write_tables(root, draft, head, behind, target, stem)
         data, _hash = encode_savepoint(replace(savepoint, directory=None))
         target.put_if_absent(METADATA, data)
+        if savepoint.directory is not None:
+            storage.put_if_absent(elsewhere_path(savepoint.savepoint_id), encode_savepoint(savepoint)[0])
     except Exception:
+        target.delete(METADATA)  # first: a put that gave no answer may have made it visible
+        storage.delete(elsewhere_path(draft.savepoint_id))
         remove_tables(target, [state_table_path(schema) for schema in states_of([head.manifest])], stem)
         raise
-    if savepoint.directory is not None:
-        storage.put_if_absent(elsewhere_path(savepoint.savepoint_id), encode_savepoint(savepoint)[0])
     return savepoint
 
 

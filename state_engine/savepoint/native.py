@@ -4,6 +4,7 @@ A pin is written first and verified afterwards: retention reads the pins again b
 pin, or the verification sees that a file is gone.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
@@ -14,11 +15,10 @@ from state_engine.clock import Ids
 from state_engine.epoch.look import newest
 from state_engine.errors import (
     AlreadyExistsError,
-    CondemnedError,
-    CorruptionError,
     NotFoundError,
     NothingToRestoreError,
     SavepointError,
+    StorageError,
 )
 from state_engine.log.documents import encode_pin
 from state_engine.log.lineage import IMPORTED, first_own, generation_of
@@ -120,13 +120,14 @@ def write_pin(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head:
         CorruptionError: A file that a restore would need is gone or damaged.
         CondemnedError: Retention is removing one.
         SavepointError: No name was free.
+        StorageError: It could not be written, or verified.
     """
     pin = _put_pin(storage, ids, draft)
     try:
         ensure_kept(root, head, f"Savepoint {pin.savepoint_id}")
         verify_handles(storage, pin)
-    except (CondemnedError, CorruptionError):
-        storage.delete(pin_path(pin.savepoint_id))
+    except Exception:
+        _take_away(storage, pin)
         raise
     return pin
 
@@ -135,6 +136,11 @@ def new_savepoint_id(ids: Ids, created_at: int) -> str:
     """Returns a name that sorts by time, such as `sp-20231114T221320-1f0c33aa`."""
     stamp = (_START + timedelta(milliseconds=created_at)).strftime("%Y%m%dT%H%M%S")
     return f"sp-{stamp}-{ids.new_id()[:8]}"
+
+
+def _take_away(storage: CheckpointStorage, pin: Pin) -> None:
+    with suppress(StorageError):  # what went wrong before says more
+        storage.delete(pin_path(pin.savepoint_id))
 
 
 def _put_pin(storage: CheckpointStorage, ids: Ids, draft: Pin) -> Pin:
@@ -147,6 +153,9 @@ def _put_pin(storage: CheckpointStorage, ids: Ids, draft: Pin) -> Pin:
             storage.put_if_absent(pin_path(pin.savepoint_id), data)
         except AlreadyExistsError:
             continue
+        except StorageError:
+            _take_away(storage, pin)  # it may be there although the put gave no answer
+            raise
         return pin
     raise SavepointError(f"{ATTEMPTS} names for a savepoint were taken.", action="Try again.")
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from state_engine.checkpoint.behind import Behind, behind_newest_base
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, StateRow
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
-from state_engine.errors import JobDefinitionError
+from state_engine.errors import JobDefinitionError, SavepointError, StorageError
 from state_engine.log.documents import encode_reference
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import METADATA, pin_path
@@ -115,7 +115,7 @@ def trigger_savepoint(
         CondemnedError: Retention is removing files of this epoch; no savepoint was left behind.
         StorageError: It could not be written; no savepoint was left behind.
         SavepointError: A native one of a job that is a fork and has no checkpoint yet: its state lies in the other job,
-            whose retention does not ask this job's pins.
+            whose retention does not ask this job's pins. Or it is complete, but nobody knows whether it is listed.
     """
     if kind not in ("native", "canonical"):
         raise JobDefinitionError(f"There is no kind {kind!r} of savepoints.", action="Use native or canonical.")
@@ -133,7 +133,13 @@ def trigger_savepoint(
         taken = _native(root, storage, ids, draft, head, directory)
     else:
         taken = _canonical(root, storage, ids, draft, head, behind, directory)
-    rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
+    try:
+        rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
+    except StorageError as error:
+        raise SavepointError(
+            f"Savepoint {taken.savepoint_id} of job {job!r} is complete, but it may not be listed: {error.message}",
+            action="Restore or dispose of it by its id, whether it is listed or not; or take another one.",
+        ) from error
     return taken
 
 

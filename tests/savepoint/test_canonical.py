@@ -355,27 +355,52 @@ class _Fails(LocalStorage):
         super().put_if_absent(path, data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("written", range(6))
+@pytest.mark.parametrize("written", range(7))
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_an_interrupted_one_is_not_there(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int, elsewhere: bool
 ) -> None:
     job = running_job(root)
-    _Fails.left = written
+    _Fails.left, needed = written, 6 if elsewhere else 5
     directory = str(tmp_path / "backup") if elsewhere else None
     with monkeypatch.context() as patch:
         patch.setattr("state_engine.storage.local.LocalStorage", _Fails)
-        if written < 5:
+        if written < needed:
             with pytest.raises(StorageError):
                 canonical(root, directory=directory)
         else:
-            canonical(root, directory=directory) if not elsewhere else None
-    if written < 5:
+            canonical(root, directory=directory)
+    if written < needed:
         assert list_savepoints(root, "flights") == []
         assert list(tmp_path.rglob("_metadata")) == []
         left = [p for p in tmp_path.rglob("*.parquet") if "_savepoints" in p.parts or "backup" in p.parts]
         assert left == []
     assert state_of(root, "flights") == model(job, 4)
+
+
+class _LosesAnswers(LocalStorage):
+    """A disk that writes the last file of a savepoint, or its pin, and says that it could not."""
+
+    file = "_metadata"
+
+    def put_if_absent(self, path: str, data: object) -> None:  # type: ignore[override]
+        super().put_if_absent(path, data)  # type: ignore[arg-type]
+        if path.endswith(self.file):
+            raise StorageError("There is no answer.")
+
+
+@pytest.mark.parametrize("kind", ["canonical", "native"])
+def test_one_whose_last_put_gave_no_answer_is_not_there(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    running_job(root)
+    monkeypatch.setattr(_LosesAnswers, "file", "_metadata" if kind == "canonical" else "pin.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("state_engine.storage.local.LocalStorage", _LosesAnswers)
+        with pytest.raises(StorageError, match="no answer"):
+            trigger_savepoint(root, "flights", kind=kind)  # type: ignore[call-overload]
+    left = [path for path in Path(root, "flights", "_savepoints").rglob("*") if path.is_file()]
+    assert left == []
 
 
 def test_a_crash_before_the_metadata_leaves_nothing_that_can_be_restored(

@@ -12,10 +12,18 @@ from state_engine.errors import (
     MissingFileError,
     NothingToRestoreError,
     SavepointError,
+    StorageError,
 )
 from state_engine.inspect import open_job, read_state
 from state_engine.log.paths import manifest_path, pin_path
-from state_engine.savepoint import list_savepoints, load_savepoint, read_pinned, resolve_restore, trigger_savepoint
+from state_engine.savepoint import (
+    dispose_savepoint,
+    list_savepoints,
+    load_savepoint,
+    read_pinned,
+    resolve_restore,
+    trigger_savepoint,
+)
 from state_engine.storage.port import open_storage
 from state_engine.storage.state_reader import load_groups
 from state_engine.testing.changes import model_of
@@ -105,6 +113,34 @@ def test_a_pin_that_cannot_be_restored_is_not_left_behind(root: str) -> None:
         trigger_savepoint(root, job.job)
     assert job.storage.list("_savepoints") == []
     assert list_savepoints(root, job.job) == []
+
+
+def test_a_pin_that_cannot_be_verified_is_not_left_behind(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, _ = running_job(root)
+
+    def no_answer(*_: object) -> None:
+        raise StorageError("simulated: no answer")
+
+    monkeypatch.setattr("state_engine.savepoint.native.verify_handles", no_answer)
+    with pytest.raises(StorageError, match="no answer"):
+        trigger_savepoint(root, job.job)
+    assert job.storage.list("_savepoints") == []
+
+
+def test_one_that_may_not_be_listed_is_named(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, _ = running_job(root)
+
+    def no_answer(*_: object, **__: object) -> None:
+        raise StorageError("simulated: no answer")
+
+    monkeypatch.setattr("state_engine.savepoint.trigger.CheckpointTable.append", no_answer)
+    with pytest.raises(SavepointError, match="is complete, but it may not be listed: simulated: no answer") as caught:
+        trigger_savepoint(root, job.job)
+    assert list_savepoints(root, job.job) == []
+    [savepoint_id] = job.storage.folders("_savepoints")
+    assert savepoint_id in caught.value.message
+    assert_pinned(job, savepoint_id)
+    assert dispose_savepoint(root, job.job, savepoint_id)
 
 
 def test_what_became_of_the_files_is_seen_when_it_is_loaded(tmp_path: Path) -> None:
