@@ -108,16 +108,23 @@ class JobClient:
     def _beat(self) -> None:
         self._look_after_checkpoints()
         if self._wants_epoch():
-            with self._lock:  # an epoch that was at hand may have brought what it was wanted for
+            with self._lock:  # an epoch that was at hand may have brought what it was wanted for, or the end
                 if self._wants_epoch():
                     self.run_idle_epoch()
-        elif self._listens and self._driver.has_notices():
-            tasks = self._idle_tasks()
-            self._record(lambda: self._driver.run_idle(tasks, barrier=False))
+        elif self._wants_to_tell():
+            with self._lock:
+                if self._wants_to_tell():
+                    tasks = self._idle_tasks()
+                    self._record(lambda: self._driver.run_idle(tasks, barrier=False))
 
     def _wants_epoch(self) -> bool:
+        if self._stopping:
+            return False
         now = SystemClock().now_ms()
         return self._driver.wants_rescale or self._driver.is_due(now) or self._started.coordinator.wants_epoch(now)
+
+    def _wants_to_tell(self) -> bool:
+        return self._listens and not self._stopping and self._driver.has_notices()
 
     def _look_after_checkpoints(self) -> None:
         if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself
@@ -130,7 +137,7 @@ class JobClient:
         """The query ended by itself: a bounded input has come to its end."""
         if self._job.sources.bounded and self._error is None and self._query.exception() is None and not self._stopping:
             self._end_input()
-        self._driver.end_rescales()
+        self._end_checkpoints()
 
     def _end_input(self) -> None:
         begun = time.perf_counter()
@@ -141,26 +148,30 @@ class JobClient:
     def _failed_between_batches(self, error: BaseException) -> None:
         if self._error is None:
             self._error = error
-        self._driver.end_rescales()
         with contextlib.suppress(Exception):  # it may be Spark itself that is gone
             self._query.stop()
+        self._end_checkpoints()
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
         self._in_batch = True
         try:
-            if self._stopping:
-                raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
-            sources = self._offsets.read(batch_id)
-            tasks = SparkTasks(self._planner, batch, self._started.crash_property)
-            self._record(lambda: self._driver.run_epoch(tasks, sources))
-            self._offsets.advance(sources)
+            with self._lock:  # a stop waits for it, and what comes behind sees the stop
+                self._run_batch(batch, batch_id)
         except BaseException as error:
             if self._error is None:
                 self._error = error
             raise
         finally:
             self._in_batch = False
+
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        if self._stopping:
+            raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
+        sources = self._offsets.read(batch_id)
+        tasks = SparkTasks(self._planner, batch, self._started.crash_property)
+        self._record(lambda: self._driver.run_epoch(tasks, sources))
+        self._offsets.advance(sources)
 
     def _record(self, run: Any) -> StoredManifest:
         begun = time.perf_counter()
@@ -195,6 +206,8 @@ class JobClient:
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         """Stops after the epoch at hand; the job goes on from there when it is started again.
 
+        A job that has ended by itself stays what it is, failed or finished.
+
         Args:
             drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A job
                 that was drained is over; the epoch in front of the drain is the one to go on from.
@@ -218,18 +231,20 @@ class JobClient:
         try:
             if drain:
                 self._end_input()
+        except Exception as error:
+            self._error = error
+            raise
         finally:
             self._driver.request_stop()
-            self._started.publisher.wait()
             self._end_checkpoints()
 
     def _refuse_epochs(self, drain: bool) -> bool:
         """Refuses every later epoch but those of a drain; returns whether there is one."""
-        drain = drain and self.state == "RUNNING"
-        self._stopping = True
-        if not drain:
+        running = self.state == "RUNNING" and self._error is None
+        self._stopping = self._stopping or running
+        if not (drain and running):
             self._driver.request_stop()
-        return drain
+        return drain and running
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Waits for the end of the job.
@@ -243,6 +258,11 @@ class JobClient:
         Raises:
             LakestateError: What it failed with.
         """
+        deadline = time.monotonic() + timeout_s if timeout_s is not None else None
+
+        def left() -> float | None:
+            return max(0.0, deadline - time.monotonic()) if deadline is not None else None
+
         try:
             if timeout_s is None:
                 self._query.awaitTermination()
@@ -251,9 +271,10 @@ class JobClient:
         except PySparkException as error:
             if self._error is None:
                 self._error = error
-        if self._heartbeat is not None and not self._heartbeat.wait(timeout_s):
+        if self._heartbeat is not None and not self._heartbeat.wait(left()):
             return False
-        self._started.publisher.wait()
+        if not self._started.publisher.wait(left()):
+            return False
         self._end_checkpoints()
         failure = self.exception
         if failure is not None:
@@ -415,10 +436,12 @@ class JobClient:
         return replace(report, sealed=(sealed.generation, sealed.epoch))
 
     def _end_checkpoints(self) -> None:
-        """Tells those who wait for checkpoints, or for another parallelism, how it ended."""
+        """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended."""
         self._driver.end_rescales()
-        self._started.publisher.completed()
-        self._started.coordinator.shut_down(SystemClock().now_ms())
+        self._started.publisher.wait()
+        with self._lock:
+            self._started.publisher.completed()
+            self._started.coordinator.shut_down(SystemClock().now_ms())
 
     @overload
     def trigger_savepoint(

@@ -80,6 +80,25 @@ def test_a_checkpoint_of_an_idle_job(spark, tmp_path: Path, started) -> None:
     assert {state.reason for state in rows[1].states} == {"it was asked for"}
 
 
+def test_an_idle_job_that_was_started_again_takes_the_checkpoint_that_its_predecessor_did_not(
+    spark, tmp_path: Path, started
+) -> None:
+    root, name, source = tmp_path / "root", "started-again", Input(tmp_path / "in").add_many(2)
+    run_all(count_job(source.stream(spark), root, name))
+    sealed = newest(root, name).epoch
+    client = started(count_job(source.stream(spark), root, name, checkpoint_interval_ms=200).start())
+    wait_for(lambda: completed(root, name), "a checkpoint without input")
+    [row] = completed(root, name)
+    assert row.epoch > sealed
+    client.stop()
+    expected = {k: times for _, k, times in counted(source.all)}
+    assert state_of(root, name, "count", "count", at=f"checkpoint:{row.id}") == expected
+    client = started(count_job(source.stream(spark), root, name, checkpoint_interval_ms=100).start())
+    with pytest.raises(AssertionError, match="another one"):
+        wait_for(lambda: completed(root, name)[1:], "another one", 1.0)
+    client.stop()
+
+
 def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Path, started) -> None:
     root, name, source = tmp_path / "root", "no-checkpoints", Input(tmp_path / "in").add_many(1)
     config = CheckpointConfig().set_checkpoint_interval(10).set_tolerable_checkpoint_failure_number(1)
@@ -88,6 +107,10 @@ def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Pa
     (root / name / "count").write_text("a file where the folder of the state's table should be")
     source.add_many(1)
     wait_for(lambda: client.state == "FAILED", "the failure")
+    with pytest.raises(CheckpointFailedError, match="No checkpoint of job 'no-checkpoints' was begun"):
+        client.trigger_checkpoint().result(60)  # although nobody has waited for the end of the job, or stopped it
+    client.stop()
+    assert client.state == "FAILED", "what has failed by itself stays so"
     with pytest.raises(CheckpointFailuresError, match=r"2 checkpoints in a row .* tolerates 1"):
         client.await_termination()
     (root / name / "count").unlink()
