@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from pyspark.sql import DataFrame
 
 from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
-from state_engine.api.output_tag import OutputTag, columns_type
+from state_engine.api.output_tag import columns_type
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
-from state_engine.runtime.outputs import MAIN, side_output_columns
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.between import check_condition, selected
@@ -25,13 +24,11 @@ from state_engine.spark.connected_streams import ConnectedStreams
 from state_engine.spark.dry import DrySession, selected_columns
 from state_engine.spark.edges import check_distinct, with_step
 from state_engine.spark.graph import (
-    ChainingStrategy,
     ComputeStep,
     Edge,
     MapStep,
     OperatorNode,
     SelectStep,
-    SinkNode,
     SourceNode,
     Step,
     TimeStep,
@@ -39,31 +36,18 @@ from state_engine.spark.graph import (
 )
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.names import quote_always
+from state_engine.spark.operator_output import OperatorOutput
 from state_engine.spark.schemas import ddl_of, struct_of
-from state_engine.spark.sinks import DiscardingSink, Sink
 from state_engine.spark.timing import check_gives_time, timing_columns
 
-if TYPE_CHECKING:
-    from state_engine.spark.job import StreamJob
 
-
-class DataStream:
+class DataStream(OperatorOutput):
     """Records on their way to an operator, or behind the last one.
 
     In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
     itself; between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take
     Spark SQL; `map`, `flat_map`, `filter` and `process` take functions that run in Python.
     """
-
-    def __init__(
-        self,
-        job: "StreamJob",
-        edges: tuple[Edge, ...],
-        columns: StructType,
-    ) -> None:
-        self._job = job
-        self._edges = edges
-        self._columns = columns
 
     @property
     def columns(self) -> StructType:
@@ -92,17 +76,6 @@ class DataStream:
     def _is_between(self) -> bool:
         """Whether barriers travel among the records."""
         return any(isinstance(edge.origin, OperatorNode) for edge in self._edges)
-
-    @property
-    def _operator(self) -> OperatorNode | None:
-        """The operator that this stream is an output of, None if it is anything else."""
-        [edge, *others] = self._edges
-        return edge.origin if isinstance(edge.origin, OperatorNode) and not edge.steps and not others else None
-
-    @property
-    def _output(self) -> str:
-        """Which output of that operator it is."""
-        return self._edges[0].output
 
     def select(self, *expressions: str) -> "DataStream":
         """Keeps the columns that the Spark SQL expressions give, one record for each.
@@ -381,102 +354,6 @@ class DataStream:
     def claim_uid(self, uid: str | None, kind: str) -> str:
         """Takes the uid of an operator behind this stream."""
         return self._job.claim_uid(uid, kind)
-
-    def get_side_output(self, tag: OutputTag) -> "DataStream":
-        """Returns a side output of the operator that this stream is the main output of.
-
-        Raises:
-            JobDefinitionError: The tag has no columns, or this is not an operator's main output.
-        """
-        operator = self._operator
-        if operator is None or self._output != MAIN:
-            raise JobDefinitionError(
-                "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
-            )
-        columns = side_output_columns(tag)
-        known = operator.side_outputs.setdefault(tag.tag_id, columns)
-        if known != columns:
-            raise JobDefinitionError(
-                f"The side output {tag.tag_id!r} was declared as {known} and as {columns}.", action="Choose one."
-            )
-        return DataStream(self._job, (Edge(operator, tag.tag_id),), columns)
-
-    def start_new_chain(self) -> "DataStream":
-        """Begins a new task at the operator that this stream is the output of; later ones may be chained behind it.
-
-        Raises:
-            UnsupportedTopologyError: The stream is not an output of an operator.
-        """
-        return self._chain("head", "start_new_chain")
-
-    def disable_chaining(self) -> "DataStream":
-        """Gives the operator that this stream is the output of a task of its own.
-
-        Raises:
-            UnsupportedTopologyError: The stream is not an output of an operator.
-        """
-        return self._chain("never", "disable_chaining")
-
-    def _chain(self, strategy: ChainingStrategy, verb: str) -> "DataStream":
-        self._operator_of(verb).chaining = strategy
-        return self
-
-    def enable_object_reuse(self) -> "DataStream":
-        """Hands the rows of the operator that this stream is the output of to the next one as they are.
-
-        Where the next one is chained behind it, its function gets the very objects that this one's gave: nothing is
-        copied, nor compared with `output_type`. Give what the next function expects, and change neither afterwards.
-
-        Raises:
-            UnsupportedTopologyError: The stream is not an output of an operator.
-        """
-        self._operator_of("enable_object_reuse").object_reuse = True
-        return self
-
-    def disable_object_reuse(self) -> "DataStream":
-        """Makes rows of the declared types for the next operator; so it is by default.
-
-        Raises:
-            UnsupportedTopologyError: The stream is not an output of an operator.
-        """
-        self._operator_of("disable_object_reuse").object_reuse = False
-        return self
-
-    def _operator_of(self, verb: str) -> OperatorNode:
-        operator = self._operator
-        if operator is None or self._output != MAIN:
-            raise UnsupportedTopologyError(
-                f"{verb}() belongs right behind an operator.", action="Call it on what map(), process(), … returned."
-            )
-        return operator
-
-    def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
-        """Sends the records to a sink; several sinks may take one output.
-
-        Args:
-            sink: Where to.
-            uid: Stable name of the sink: its commits carry it, and a restore finds its output under it. Without one a
-                name is made from the sink's place, with a warning.
-
-        Raises:
-            UnsupportedTopologyError: The stream is not an output of an operator.
-            DuplicateUidError: Another sink has this uid.
-            JobDefinitionError: This is no sink, or it has no uid and the job is strict.
-        """
-        operator = self._operator
-        if operator is None:
-            raise UnsupportedTopologyError(
-                "A sink belongs right behind an operator or get_side_output(): who makes an output stages it.",
-                action="Do the last transformation inside the function; map(..., uid=...) is an operator too.",
-            )
-        if not isinstance(sink, Sink):
-            raise JobDefinitionError(f"{sink!r} is no sink.", action="Give a DeltaSink, or another of our sinks.")
-        place = f"{operator.uid}.{self._output}.{len(operator.sinks)}"
-        if uid is None and isinstance(sink, DiscardingSink):
-            uid = place  # nothing is ever looked for under its name
-        name = self._job.claim_sink_uid(uid, place)
-        operator.sinks.append(SinkNode(name, self._output, sink))
-        return self
 
 
 __all__ = ["DataStream"]
