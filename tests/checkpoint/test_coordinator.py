@@ -86,6 +86,8 @@ def test_a_long_log_is_folded_without_an_interval() -> None:
     found = coordinator(last_epoch=7, fold_after_epochs=3)
     marks = [found.checkpoint_at(epoch, 0) for epoch in (8, 9, 10)]
     assert [mark and (mark.checkpoint_id, mark.trigger) for mark in marks] == [None, None, (1, "log length")]
+    found.completed(1, 0)
+    assert [id_at(found, epoch, 0) for epoch in (11, 12, 13)] == [None, None, 2], "counted anew"
 
 
 def test_a_log_of_many_bytes_is_folded_without_an_interval() -> None:

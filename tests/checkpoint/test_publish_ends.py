@@ -82,15 +82,31 @@ def root(tmp_path: Path) -> str:
     return f"memory://{tmp_path}"
 
 
+def held_up(root: str, point: CrashPoint) -> Publishing:
+    """A job whose first checkpoint is being published, and waits at a place."""
+    running = Publishing(root, point)
+    running.begin(1)
+    assert running.gate.reached.wait(30)
+    return running
+
+
+def covering(root: str) -> Publishing:
+    """A job whose third checkpoint is being published, for the second too, and waits; the first has completed."""
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(2)
+    running.begin(3)
+    running.gate.move(CrashPoint.E9_FILES_WRITTEN, 3).set()
+    assert running.gate.reached.wait(30)
+    return running
+
+
 EXPIRED = FailureReason.CHECKPOINT_EXPIRED
 SUBSUMED = FailureReason.CHECKPOINT_SUBSUMED
 
 
 @pytest.mark.parametrize("point", [CrashPoint.E9_PUBLISH_BEGUN, CrashPoint.E9_BASE_WRITTEN])
 def test_what_was_given_up_never_becomes_visible_and_the_next_covers_it(root: str, point: CrashPoint) -> None:
-    running = Publishing(root, point)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, point)
     assert running.publisher.abandon(1)
     assert running.publisher.completed() is None
     assert [(event.checkpoint_id, event.reason) for event in running.events] == [(1, EXPIRED)], "told at once"
@@ -106,17 +122,13 @@ def test_what_was_given_up_never_becomes_visible_and_the_next_covers_it(root: st
 
 
 def test_what_is_visible_cannot_be_given_up(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_VISIBLE)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_VISIBLE)
     assert not running.publisher.abandon(1)
     assert running.end() == [(1, None)]
 
 
 def test_what_waits_too_long_is_given_up_unbegun(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     running.begin(2)
     assert running.publisher.abandon(2)
     assert running.end() == [(2, EXPIRED), (1, None)]
@@ -124,9 +136,7 @@ def test_what_waits_too_long_is_given_up_unbegun(root: str) -> None:
 
 
 def test_of_those_that_wait_the_newest_covers_the_others(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     for checkpoint_id in (2, 3, 4):
         running.begin(checkpoint_id, full=checkpoint_id == 3)
     assert running.end() == [(1, None), (2, SUBSUMED), (3, SUBSUMED), (4, None)]
@@ -153,9 +163,7 @@ def test_full_folds_a_new_base_and_says_so(root: str) -> None:
 
 
 def test_what_was_given_up_or_has_ended_cannot_be_given_up_again(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     assert running.publisher.abandon(1)
     assert not running.publisher.abandon(1)
     assert not running.publisher.abandon(99), "there never was one"
@@ -167,9 +175,7 @@ def test_what_was_given_up_or_has_ended_cannot_be_given_up_again(root: str) -> N
 
 
 def test_one_that_failed_unheard_is_not_given_up_too(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     for info in running.job.storage.list("_epochs"):
         if "changes" in info.path:
             running.job.storage.delete(info.path)
@@ -181,26 +187,14 @@ def test_one_that_failed_unheard_is_not_given_up_too(root: str) -> None:
 
 
 def test_one_that_is_given_up_while_another_covers_it_is_told_once(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
-    running.begin(2)
-    running.begin(3)
-    running.gate.move(CrashPoint.E9_FILES_WRITTEN, 3).set()
-    assert running.gate.reached.wait(30)
+    running = covering(root)
     assert running.publisher.abandon(2)
     assert running.end() == [(1, None), (2, EXPIRED), (3, None)]
     assert running.told() == [(1, True), (2, False), (3, True)]
 
 
 def test_what_would_have_covered_others_and_was_given_up_covers_none(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
-    running.begin(2)
-    running.begin(3)
-    running.gate.move(CrashPoint.E9_FILES_WRITTEN, 3).set()
-    assert running.gate.reached.wait(30)
+    running = covering(root)
     assert running.publisher.abandon(3)
     assert running.end() == [(1, None), (3, EXPIRED), (2, EXPIRED)]
     assert [(row.id, row.status) for row in running.rows()] == [
@@ -225,9 +219,7 @@ def test_a_row_that_is_there_although_nobody_said_so_counts(root: str, monkeypat
 
 
 def test_nothing_is_remembered_of_what_has_ended(root: str) -> None:
-    running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN)
-    running.begin(1)
-    assert running.gate.reached.wait(30)
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     running.begin(2)
     running.begin(3)
     assert running.publisher.abandon(1)

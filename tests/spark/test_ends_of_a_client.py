@@ -1,0 +1,137 @@
+"""How a client ends a job, without Spark: what stands in for query, driver and publisher does as it is told."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from state_engine.checkpoint.coordinator import CheckpointCoordinator
+from state_engine.errors import SinkError, StopRequestedError
+from state_engine.spark.client import JobClient
+from state_engine.spark.startup import StartOptions
+
+
+class Query:
+    isActive = True
+
+    def stop(self) -> None:
+        self.isActive = False
+
+    def exception(self) -> None:
+        return None
+
+    def awaitTermination(self, timeout_s: float | None = None) -> bool:
+        return not self.isActive
+
+
+class Driver:
+    """Runs no epochs, and counts those that are begun."""
+
+    wants_rescale = False
+    begun = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        return False
+
+    def has_notices(self) -> bool:
+        return True
+
+    def run_epoch(self, *_: Any) -> None:
+        self.begun += 1
+
+    run_idle = run_epoch
+
+    def run_end_of_input(self, *_: Any) -> Any:
+        raise SinkError("the sink is away")
+
+    def look_after_checkpoints(self) -> None:
+        pass
+
+    def end_rescales(self) -> None:
+        pass
+
+    def request_stop(self) -> None:
+        pass
+
+
+class Publisher:
+    """Publishes until `ended` is set."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.ended.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return self.ended.wait(timeout_s)
+
+    def completed(self) -> None:
+        pass
+
+
+@pytest.fixture
+def client() -> Any:
+    found: Any = JobClient(SimpleNamespace(name="flights"), StartOptions())  # type: ignore[arg-type]
+    found._query, found._driver, found._listens = Query(), Driver(), True
+    found._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
+    found._idle_tasks = lambda: None
+    return found
+
+
+def test_a_batch_that_is_offered_while_a_stop_begins_does_not_begin(client: Any) -> None:
+    raised: list[BaseException] = []
+
+    def offer() -> None:
+        try:
+            client._on_batch(None, 0)
+        except StopRequestedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=offer)
+
+    def before() -> None:
+        thread.start()
+        while not client._in_batch:
+            thread.join(0.001)
+
+    client.stop(before=before)
+    thread.join(10)
+    assert len(raised) == 1
+    assert client._driver.begun == 0
+    assert client.state == "CANCELED"
+    assert client.exception is None
+
+
+def test_no_epoch_without_input_begins_behind_a_stop(client: Any) -> None:
+    client._started.coordinator.request()
+    client._stopping = True
+    client._beat()
+    assert client._driver.begun == 0
+
+
+def test_waiting_keeps_to_its_time_while_a_checkpoint_is_published(client: Any) -> None:
+    publisher, coordinator = client._started.publisher, client._started.coordinator
+    publisher.ended.clear()
+    client._query.stop()
+    assert not client.await_termination(0.01)
+    coordinator.request()
+    assert coordinator.wants_epoch(0)
+    publisher.ended.set()
+    assert client.await_termination(10)
+    assert not coordinator.wants_epoch(0), "who asked was told that nothing comes any more"
+
+
+def test_a_drain_that_fails_is_what_the_job_ends_with(client: Any) -> None:
+    with pytest.raises(SinkError, match="away"):
+        client.stop(drain=True)
+    assert client.state == "FAILED"
+    assert isinstance(client.exception, SinkError)
+
+
+def test_what_failed_by_itself_stays_failed(client: Any) -> None:
+    client._error = RuntimeError("the engine is gone")
+    client._query.stop()
+    assert client.state == "FAILED"
+    client.stop()
+    assert client.state == "FAILED"
+    assert client.exception is client._error
