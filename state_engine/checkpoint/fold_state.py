@@ -55,6 +55,14 @@ class FoldedState(NamedTuple):
         return self.plan.kept + self.written
 
 
+class WrittenRange(NamedTuple):
+    """What was written for one range of key groups: the file, its statistics (JSON), rows in each key group."""
+
+    file: StateFile
+    statistics: str
+    rows_per_group: "np.ndarray[Any, Any]"
+
+
 def write_files(
     storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int
 ) -> FoldedState:
@@ -66,17 +74,30 @@ def write_files(
     files, statistics = [], []
     per_group = np.zeros(plan.max_parallelism, np.int64)
     for first, last in plan.ranges:
-        rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
-        folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
-        del rows
-        if not folded.num_rows:
-            continue
-        per_group += np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=len(per_group))
-        path = f"{plan.table}/{file_name(plan, first, last)}"
-        file, described = _write_file(storage, plan, path, folded, generation)
-        files.append(file)
-        statistics.append(described)
+        written = write_range(storage, plan, segments, generation, first, last)
+        if written is not None:
+            files.append(written.file)
+            statistics.append(written.statistics)
+            per_group += written.rows_per_group
     return FoldedState(plan, tuple(files), tuple(statistics), skew=_skew(per_group))
+
+
+def write_range(
+    storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int, first: int, last: int
+) -> WrittenRange | None:
+    """Folds key groups `first` to `last`, both inclusive, and writes their file; None when there are no rows.
+
+    Ranges do not know of each other: they may be written by several threads or processes, in any order, also twice.
+    """
+    rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
+    folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
+    del rows
+    if not folded.num_rows:
+        return None
+    per_group = np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=plan.max_parallelism)
+    path = f"{plan.table}/{file_name(plan, first, last)}"
+    file, statistics = _write_file(storage, plan, path, folded, generation)
+    return WrittenRange(file, statistics, per_group)
 
 
 def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
@@ -167,4 +188,4 @@ def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int)
     return state._replace(version=version)
 
 
-__all__ = ["FoldedState", "Skew", "commit_table", "write_files"]
+__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_table", "write_files", "write_range"]

@@ -8,11 +8,14 @@ from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.key_groups import restore_key_groups
 from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
 from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
+from state_engine.savepoint.writers import ProcessWriter, RangeWriter
 
 __all__ = [
     "Finding",
     "KeyGroupRestore",
     "Pinned",
+    "ProcessWriter",
+    "RangeWriter",
     "SavepointKind",
     "ValidationReport",
     "adopt",

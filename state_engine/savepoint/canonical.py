@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from state_engine.checkpoint.attempt import Interval, source_files
 from state_engine.checkpoint.behind import Behind
-from state_engine.checkpoint.fold_state import write_files
 from state_engine.checkpoint.plan import StatePlan, file_name, plan_state, states_of
 from state_engine.clock import Ids
 from state_engine.errors import AlreadyExistsError, SavepointError
@@ -23,6 +22,7 @@ from state_engine.log.ops import table_schema
 from state_engine.log.paths import METADATA, PIN, elsewhere_path, manifest_path, savepoint_folder, state_table_path
 from state_engine.log.records import StateSchema
 from state_engine.log.savepoints import CanonicalSavepoint, SavepointTable
+from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.port import CheckpointStorage, open_root, open_storage
@@ -31,9 +31,14 @@ from state_engine.storage.tables import TABLE_LOGS, TableFile, Tables, open_tabl
 
 
 def write_canonical(
-    root: str, draft: CanonicalSavepoint, head: StoredManifest, behind: Behind, ids: Ids
+    root: str,
+    draft: CanonicalSavepoint,
+    head: StoredManifest,
+    behind: Behind,
+    ids: Ids,
+    writer: RangeWriter | None = None,
 ) -> CanonicalSavepoint:
-    """Writes the tables of a savepoint and makes it visible. Memory holds one range of key groups at a time.
+    """Writes the tables of a savepoint and makes it visible.
 
     Args:
         root: Of the storage of the job.
@@ -41,6 +46,7 @@ def write_canonical(
         head: The epoch.
         behind: What folds to it.
         ids: New names.
+        writer: Who folds; `ProcessWriter` by default, which holds a few ranges of key groups in memory.
 
     Returns:
         The savepoint as it was written, durable.
@@ -62,7 +68,7 @@ def write_canonical(
         )
     stem = f"part-{ids.new_id()}"
     try:
-        savepoint = _write_tables(root, draft, head, behind, target, stem)
+        savepoint = _write_tables(root, draft, head, behind, target, stem, writer or ProcessWriter())
         data, _hash = encode_savepoint(replace(savepoint, directory=None))
         target.put_if_absent(METADATA, data)
         if savepoint.directory is not None:
@@ -92,6 +98,7 @@ def _write_tables(
     behind: Behind,
     target: CheckpointStorage,
     stem: str,
+    writer: RangeWriter,
 ) -> CanonicalSavepoint:
     job = draft.job
 
@@ -99,17 +106,17 @@ def _write_tables(
         return open_storage(root, other)
 
     inherited = inherited_base(job, behind.manifests, storage_of)
-    segments = history_of(behind.base, job, behind.manifests, storage_of)
+    fold = Fold(_order(root, draft, behind), target, history_of(behind.base, job, behind.manifests, storage_of))
     delta = open_tables(target)
     tables = []
     for schema in states_of([head.manifest]):
         manifests = behind.manifests or (head.manifest,)
         plan = plan_state(schema, behind.base, manifests, None, inherited, asked_full=True)
         plan = plan._replace(table=state_table_path(schema), stem=stem)
-        folded = write_files(target, plan._replace(schema=_without_expired(schema)), segments, draft.generation)
+        written = writer.write(fold, plan._replace(schema=_without_expired(schema)))
         files = [
-            TableFile(file.path.removeprefix(f"{plan.table}/"), file.length, file.rows, statistics)
-            for file, statistics in zip(folded.written, folded.statistics, strict=True)
+            TableFile(one.file.path.removeprefix(f"{plan.table}/"), one.file.length, one.file.rows, one.statistics)
+            for one in written
         ]
         _commit(delta, plan, files, draft)
         rows = {file.name: file.rows for file in files}
@@ -120,7 +127,7 @@ def _write_tables(
                 path=plan.table,
                 max_parallelism=plan.max_parallelism,
                 ranges=ranges,
-                files=folded.written,
+                files=tuple(one.file for one in written),
             )
         )
     interval = Interval(head, behind.reference, behind.base, behind.manifests, inherited)
@@ -132,6 +139,20 @@ def _write_tables(
         source_files=source_files(interval),
         bytes=sum(file.length for table in tables for file in table.files),
         rows=sum(file.rows for table in tables for file in table.files),
+    )
+
+
+def _order(root: str, draft: CanonicalSavepoint, behind: Behind) -> WriteOrder:
+    inside = draft.directory is None
+    return WriteOrder(
+        root=root,
+        job=draft.job,
+        generation=draft.generation,
+        epoch=draft.epoch,
+        manifest=draft.manifest,
+        base=behind.reference,
+        url=f"{root.rstrip('/')}/{draft.job}" if inside else str(draft.directory),
+        folder=savepoint_folder(draft.savepoint_id) if inside else "",
     )
 
 

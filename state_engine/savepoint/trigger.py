@@ -23,6 +23,7 @@ from state_engine.savepoint.native import (
     sealed_epoch,
     write_pin,
 )
+from state_engine.savepoint.writers import RangeWriter
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_root, open_storage
 from state_engine.storage.roots import local_path
@@ -62,6 +63,7 @@ def trigger_savepoint(
     label: str = "",
     note: str = "",
     trigger: str = "user",
+    writer: RangeWriter | None = None,
 ) -> CanonicalSavepoint: ...
 @overload
 def trigger_savepoint(
@@ -76,6 +78,7 @@ def trigger_savepoint(
     label: str = "",
     note: str = "",
     trigger: str = "user",
+    writer: RangeWriter | None = None,
 ) -> Savepoint: ...
 def trigger_savepoint(
     root: str,
@@ -89,6 +92,7 @@ def trigger_savepoint(
     label: str = "",
     note: str = "",
     trigger: str = "user",
+    writer: RangeWriter | None = None,
 ) -> Savepoint:
     """Takes a savepoint of a running, stopped or dead job.
 
@@ -105,6 +109,8 @@ def trigger_savepoint(
         label: A short name for people.
         note: Anything worth knowing.
         trigger: Who asked: `user`, or the name of a schedule or sensor.
+        writer: Who folds a canonical one: this process by default, `state_engine.spark.SparkWriter` for states that are
+            too large for it. The tables are the same.
 
     Returns:
         The savepoint, verified, and listed in `_checkpoints`.
@@ -132,7 +138,7 @@ def trigger_savepoint(
         check_independent(behind, head.manifest)
         taken = _native(root, storage, ids, draft, head, directory)
     else:
-        taken = _canonical(root, storage, ids, draft, head, behind, directory)
+        taken = _canonical(root, storage, ids, draft, head, behind, directory, writer)
     try:
         rows.append([_row(taken, clock.now_ms())], app_id=f"lakestate/{job}/{taken.savepoint_id}", version=1)
     except StorageError as error:
@@ -172,6 +178,7 @@ def _canonical(
     head: StoredManifest,
     behind: Behind,
     directory: str | None,
+    writer: RangeWriter | None,
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
     if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
@@ -192,7 +199,7 @@ def _canonical(
         directory=_below(directory, name) if directory is not None else None,
     )
     try:
-        return write_canonical(root, savepoint, head, behind, ids)
+        return write_canonical(root, savepoint, head, behind, ids, writer)
     finally:
         if pin is not None:
             storage.delete(pin_path(pin.savepoint_id))

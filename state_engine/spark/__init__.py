@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from state_engine.spark.client import EpochSummary, JobClient
     from state_engine.spark.job import StreamJob
+    from state_engine.spark.savepoint_writer import SparkWriter
     from state_engine.spark.session import local_session
     from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
 
@@ -19,6 +20,7 @@ _HOMES = {
     "ForeachEpochSink": "sinks",
     "MemorySink": "sinks",
     "Sink": "sinks",
+    "SparkWriter": "savepoint_writer",
 }
 
 
@@ -40,6 +42,7 @@ __all__ = [
     "JobClient",
     "MemorySink",
     "Sink",
+    "SparkWriter",
     "StreamJob",
     "local_session",
 ]

@@ -30,6 +30,7 @@ from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
 from state_engine.spark.rescale_future import RescaleFuture
+from state_engine.spark.savepoint_writer import SparkWriter
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
 
@@ -456,10 +457,19 @@ class JobClient:
     ) -> Savepoint:
         """Takes a savepoint of the newest sealed epoch; the job is not disturbed.
 
-        A native one pins the epoch's files and copies nothing; a canonical one writes the state out, on this thread,
-        to tables that can be moved. Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
+        A native one pins the epoch's files and copies nothing; a canonical one writes the state out, while this thread
+        waits, to tables that can be moved: states of ten million rows and more by a Spark job (`SparkWriter`).
+        Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
         """
-        return trigger_savepoint(self._job.root, self._job.name, kind=kind, directory=directory, label=label, note=note)
+        return trigger_savepoint(
+            self._job.root,
+            self._job.name,
+            kind=kind,
+            directory=directory,
+            label=label,
+            note=note,
+            writer=SparkWriter(self._job.session),
+        )
 
 
 def _is_stop(error: LakestateError) -> bool:

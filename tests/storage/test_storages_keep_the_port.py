@@ -15,6 +15,7 @@ from state_engine.storage.local import LocalStorage
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.object_store import ObjectStorage
 from state_engine.storage.port import open_storage
+from state_engine.testing.counting import CountingStorage
 from state_engine.testing.storage_suite import DirectoryBehind, StorageSubject, StorageSuite
 
 
@@ -108,4 +109,14 @@ class TestFaultyStorageWithoutFaults(StorageSuite):
             FaultyStorage(LocalStorage(tmp_path)),
             DirectoryBehind(tmp_path),
             lambda: FaultyStorage(LocalStorage(tmp_path)),
+        )
+
+
+class TestCountingStorage(StorageSuite):
+    @pytest.fixture
+    def subject(self, tmp_path: Path) -> StorageSubject:
+        return StorageSubject(
+            CountingStorage(LocalStorage(tmp_path)),
+            DirectoryBehind(tmp_path),
+            lambda: CountingStorage(LocalStorage(tmp_path)),
         )

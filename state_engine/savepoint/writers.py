@@ -1,0 +1,115 @@
+"""Who folds the ranges of a canonical savepoint and writes their files: this process, or many.
+
+A range of key groups is folded from the log alone, and its file has a name that stands for its content. So it does not
+matter who does it, in which order, or how often.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol
+
+from state_engine.checkpoint.behind import behind_base
+from state_engine.checkpoint.fold_state import WrittenRange, write_range
+from state_engine.checkpoint.plan import StatePlan
+from state_engine.epoch.request import SavepointLocation
+from state_engine.errors import DamagedManifestError
+from state_engine.log.records import BaseReference
+from state_engine.savepoint.source import open_location
+from state_engine.serialization.column import Record
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.state_reader import Segment, history_of
+
+MOST_AT_ONCE = 4
+"""Ranges that one process folds at the same time, where it has the cores: each is held in memory."""
+
+
+class WriteOrder(Record, frozen=True, kw_only=True):
+    """All that another process has to know to fold a state of a sealed epoch into a savepoint's folder.
+
+    `manifest` is the hash of the epoch's manifest, `base` what the fold begins with; `url` and `folder` say where the
+    savepoint's folder is, as in `SavepointLocation`.
+    """
+
+    root: str
+    job: str
+    generation: int
+    epoch: int
+    manifest: str
+    base: BaseReference | None
+    url: str
+    folder: str = ""
+
+
+class Fold(NamedTuple):
+    """An order made ready in this process: where files go, and the history that is folded."""
+
+    order: WriteOrder
+    target: CheckpointStorage
+    segments: Sequence[Segment]
+
+    def write(self, plan: StatePlan, first: int, last: int) -> WrittenRange | None:
+        """Folds one range of key groups, both inclusive, and writes its file; None when it has no rows."""
+        return write_range(self.target, plan, self.segments, self.order.generation, first, last)
+
+
+class RangeWriter(Protocol):
+    """Writes the ranges of a state's plan."""
+
+    def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
+        """Returns what was written for the ranges that have rows, in the order of the plan.
+
+        Raises:
+            CorruptionError: A file that is folded is gone or damaged.
+            StorageError: A file could not be written.
+        """
+        ...
+
+
+class ProcessWriter:
+    """Folds in this process, several ranges at a time: Arrow and NumPy let go of the interpreter meanwhile.
+
+    Args:
+        threads: How many; one per core, at most `MOST_AT_ONCE`, by default.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or min(len(os.sched_getaffinity(0)), MOST_AT_ONCE)
+
+    def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
+        if self._threads == 1 or len(plan.ranges) == 1:
+            return [written for first, last in plan.ranges if (written := fold.write(plan, first, last)) is not None]
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="savepoint")
+        try:
+            found = list(pool.map(lambda range_: fold.write(plan, *range_), plan.ranges))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error no file may appear behind the clean-up
+        return [written for written in found if written is not None]
+
+
+def open_fold(order: WriteOrder) -> Fold:
+    """Makes an order ready in a process that knows nothing but the order.
+
+    Raises:
+        CorruptionError: The epoch, its base or a manifest between them is not what the order means.
+    """
+
+    def storage_of(job: str) -> CheckpointStorage:
+        return open_storage(order.root, job)
+
+    storage = storage_of(order.job)
+    log = ManifestLog(storage, order.job, open_job=storage_of)
+    head = log.read(order.generation, order.epoch)
+    if head.hash != order.manifest:
+        raise DamagedManifestError(
+            f"Epoch {order.epoch} of generation {order.generation} of job {order.job!r} has the hash {head.hash}, "
+            f"expected {order.manifest}.",
+            action="Check that every process sees the same storage under this root.",
+        )
+    behind = behind_base(storage, log, head, order.base)
+    segments = history_of(behind.base, order.job, behind.manifests, storage_of)
+    return Fold(order, open_location(SavepointLocation(url=order.url, folder=order.folder)), segments)
+
+
+__all__ = ["MOST_AT_ONCE", "Fold", "ProcessWriter", "RangeWriter", "WriteOrder", "open_fold"]
