@@ -135,6 +135,19 @@ def test_what_waits_too_long_is_given_up_unbegun(root: str) -> None:
     assert {(row.id, row.status) for row in running.rows()} == {("1", "completed"), ("2", "expired")}
 
 
+def test_what_is_given_up_while_it_waits_takes_nobody_along(root: str) -> None:
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(2)
+    running.begin(3)
+    assert running.publisher.abandon(3)
+    assert running.end() == [(3, EXPIRED), (1, None), (2, None)]
+    assert {(row.id, row.status) for row in running.rows()} == {
+        ("1", "completed"),
+        ("2", "completed"),
+        ("3", "expired"),
+    }
+
+
 def test_of_those_that_wait_the_newest_covers_the_others(root: str) -> None:
     running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
     for checkpoint_id in (2, 3, 4):

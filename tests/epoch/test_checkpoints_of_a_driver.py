@@ -12,6 +12,7 @@ from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.pending import PendingCheckpoint
 from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.epoch.ports import CheckpointEnd, EpochPlan, Mark, SourceState
+from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import CheckpointFailuresError, EpochError, StopRequestedError, UserFunctionError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Barrier
@@ -154,7 +155,8 @@ def test_beyond_the_tolerable_failures_no_epoch_is_sealed_any_more(job: Job) -> 
             job.run()
     assert "start the job again" in caught.value.action
     assert job.simulation.head == before
-    assert not job.driver.epochs.is_due(1 << 60)
+    job.driver.epochs.rescale(RescaleRequest(4))
+    assert not job.driver.epochs.wants_rescale, "no epoch comes any more"
     job.simulation.start().step()
     assert job.simulation.head.manifest.epoch > before.manifest.epoch
 
