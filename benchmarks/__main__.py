@@ -2,16 +2,17 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from benchmarks import running_count, state_backends, thresholds, worker_memory
-from benchmarks.model import ENGINES
+from benchmarks import operation_report, operations, running_count, state_backends, thresholds, worker_memory
+from benchmarks.model import ENGINES, Result
+from benchmarks.operation_model import PARTS, Operation
 from benchmarks.report import show, show_verdicts, write_json
 from benchmarks.running_count import Plan, Report
 
@@ -110,15 +111,66 @@ def run_state_backends(
         finish(state_backends.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
 
 
+@app.command("operations")
+def run_operations(
+    json: Json = None,
+    check: Check = False,
+    parts: Annotated[str, typer.Option(help="Which parts.")] = ",".join(PARTS),
+    full: Annotated[
+        bool | None,
+        typer.Option("--full/--small", help="The sizes of the thresholds, or small ones; full with --check."),
+    ] = None,
+    stream_keys: Annotated[str | None, typer.Option(help="Numbers of keys beside the stream (native).")] = None,
+    epoch: Annotated[str | None, typer.Option(help="Records of an epoch of the stream (native).")] = None,
+    savepoints: Annotated[int | None, typer.Option(min=1, help="Savepoints beside the stream (native).")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Pairs of phases, with savepoints and without.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Number of keys of the state that is written and restored.")] = None,
+    value_bytes: Annotated[int | None, typer.Option(min=1, help="Length of its values.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="How often it is written and restored.")] = None,
+    backend: Annotated[str, typer.Option(help="heap or rocksdb.")] = "heap",
+    work: Work = None,
+) -> None:
+    """Savepoints beside a stream; canonical savepoints, restores and what they read, next to plain PySpark."""
+    chosen = names(parts, PARTS)
+    [store] = names(backend, ("heap", "rocksdb"))
+    given: dict[str, Any] = {
+        "stream_keys": None if stream_keys is None else [count(number) for number in stream_keys.split(",")],
+        "epoch_records": None if epoch is None else count(epoch),
+        "savepoints": savepoints,
+        "pairs": pairs,
+        "keys": None if keys is None else count(keys),
+        "value_bytes": value_bytes,
+        "rounds": rounds,
+    }
+    sizes = operations.FULL if (check if full is None else full) else operations.SMALL
+    sizes = sizes._replace(**{name: value for name, value in given.items() if value is not None})
+    with folder_at(work) as folder:
+        report = operations.measure(folder, tell, sizes, chosen, store)
+        console = Console(width=operation_report.WIDTH)
+        operation_report.show(report.results, console)
+        judged(console, report.results, report.failures, json, check)
+
+
 def finish(report: Report, json: Path | None, check: bool) -> None:
     """Shows and writes a report, and fails where an engine failed or a threshold is not reached."""
     console = Console(width=WIDTH)
     show(report.results, console)
+    judged(console, report.results, report.failures, json, check)
+
+
+def judged(
+    console: Console,
+    results: Sequence[Result | Operation],
+    failures: Sequence[str],
+    json: Path | None,
+    check: bool,
+) -> None:
+    """Writes the rows, and fails where an engine failed or a threshold is not reached."""
     if json is not None:
-        write_json(report.results, json)
-    verdicts = thresholds.judge(thresholds.load(), report.results) if check else []
+        write_json(results, json)
+    verdicts = thresholds.judge(thresholds.load(), results) if check else []
     show_verdicts(verdicts, console)
-    if report.failures or (check and not thresholds.passed(verdicts)):
+    if failures or (check and not thresholds.passed(verdicts)):
         raise typer.Exit(1)
 
 

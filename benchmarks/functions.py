@@ -49,3 +49,14 @@ class WideNumbers(KeyedProcessFunction):
         n, total, largest, text = self.numbers.value() or (0, 0, value.v, wide_text(value.k))
         self.numbers.update((n + 1, total + value.v, max(largest, value.v), text))
         return []
+
+
+class KeepBytes(KeyedProcessFunction):
+    """Keeps the last value of a key, some bytes."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.kept = runtime_context.get_state(ValueStateDescriptor("kept", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        self.kept.update(value.v)
+        return []

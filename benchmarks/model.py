@@ -137,3 +137,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         return f"{self.engine}/{self.form}"
+
+
+class Verdict(NamedTuple):
+    """What became of one threshold.
+
+    Attributes:
+        name: The threshold, as a person would say it.
+        measured: The figure; None when the run did not hold all that it needs.
+        reached: Whether it holds; rows with wrong results never reach anything.
+        note: Why not, where the figure does not say so.
+    """
+
+    name: str
+    measured: float | None
+    reached: bool
+    note: str = ""

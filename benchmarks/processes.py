@@ -60,6 +60,11 @@ def processes_of(session: int) -> list[Process]:
     return [process for process in found if process.session == session]
 
 
+def cpu_of(session: int) -> float:
+    """Returns the CPU seconds that a session has spent so far."""
+    return sum(process.cpu for process in processes_of(session))
+
+
 def end_session(session: int, patience: float = 30.0) -> None:
     """Waits until the processes of a session have ended, and kills those that have not when patience is over."""
     deadline = time.monotonic() + patience

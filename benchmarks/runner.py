@@ -43,8 +43,28 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
         EngineFailedError: The process ended with an error, or did not end in time.
     """
     work = Path(case.work)
+    samples = run_child("benchmarks.child", msgspec.json.encode(case), work, case.engine, timeout)
+    ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
+    final = pq.read_table(work / FINAL)
+    shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
+    return Run(case, ends, samples, final)
+
+
+def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> list[Sample]:
+    """Runs a module in a fresh process that leads a session of its own, and watches it.
+
+    Args:
+        module: Is given the path of a file with the case.
+        case: JSON.
+        work: Folder for the case and whatever the process writes; it is made.
+        name: For the error.
+        timeout: Seconds that it may take.
+
+    Raises:
+        EngineFailedError: The process ended with an error, or did not end in time.
+    """
     work.mkdir(parents=True)
-    (work / "case.json").write_bytes(msgspec.json.encode(case))
+    (work / "case.json").write_bytes(case)
     search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
     environment = {
         **os.environ,
@@ -52,7 +72,7 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
         "PYSPARK_PYTHON": sys.executable,  # transformWithState starts one that does not heed spark.pyspark.python
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
     }
-    command = [sys.executable, "-m", "benchmarks.child", str(work / "case.json")]
+    command = [sys.executable, "-m", module, str(work / "case.json")]
     with (work / "log.txt").open("wb") as log:
         process = subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -66,11 +86,8 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
             end_session(process.pid)  # the JVM tidies up after its driver; the next engine is not to be disturbed
     if status != 0:
         last = (work / "log.txt").read_text(errors="replace").splitlines()[-25:]
-        raise EngineFailedError(f"{case.engine} ended with status {status}:\n" + "\n".join(last))
-    ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
-    final = pq.read_table(work / FINAL)
-    shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
-    return Run(case, ends, sampler.samples, final)
+        raise EngineFailedError(f"{name} ended with status {status}:\n" + "\n".join(last))
+    return sampler.samples
 
 
 def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float], float] = peak_rss_mb) -> Result:

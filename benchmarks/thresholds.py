@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
-from benchmarks.model import Result
+from benchmarks.model import Result, Verdict
+from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
+from benchmarks.operation_model import Operation
 
 FILE = Path(__file__).with_name("thresholds.toml")
 
@@ -59,22 +61,9 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: list[Limit] = []
     memory: list[Memory] = []
     growth: list[Growth] = []
-
-
-class Verdict(NamedTuple):
-    """What became of one threshold.
-
-    Attributes:
-        name: The threshold, as a person would say it.
-        measured: The figure; None when the run did not hold all that it needs.
-        reached: Whether it holds; rows with wrong results never reach anything.
-        note: Why not, where the figure does not say so.
-    """
-
-    name: str
-    measured: float | None
-    reached: bool
-    note: str = ""
+    seconds: list[Seconds] = []
+    share: list[Share] = []
+    quotient: list[Quotient] = []
 
 
 def load(path: Path = FILE) -> Thresholds:
@@ -86,8 +75,9 @@ def load(path: Path = FILE) -> Thresholds:
     return msgspec.toml.decode(path.read_bytes(), type=Thresholds)
 
 
-def judge(thresholds: Thresholds, results: Sequence[Result]) -> list[Verdict]:
+def judge(thresholds: Thresholds, rows: Sequence[Result | Operation]) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
+    results = [row for row in rows if isinstance(row, Result)]
     workloads = {result.workload for result in results}
     verdicts = [
         *_ratios(thresholds.ratio, results),
@@ -95,7 +85,13 @@ def judge(thresholds: Thresholds, results: Sequence[Result]) -> list[Verdict]:
         *_memories(thresholds.memory, results),
         *_growths(thresholds.growth, results),
     ]
-    return [verdict for workload, verdict in verdicts if workload in workloads]
+    return [
+        *(verdict for workload, verdict in verdicts if workload in workloads),
+        *judge_operations(
+            [*thresholds.seconds, *thresholds.share, *thresholds.quotient],
+            [row for row in rows if isinstance(row, Operation)],
+        ),
+    ]
 
 
 def passed(verdicts: Sequence[Verdict]) -> bool:

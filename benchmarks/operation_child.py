@@ -1,0 +1,23 @@
+"""The process of one case of `operations`: `python -m benchmarks.operation_child <case.json>`."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.operation_model import OperationCase
+
+ROWS = "rows.json"
+
+
+def main(path: str) -> None:
+    """Runs a case and writes the rows of the report to its folder."""
+    from benchmarks import operation_state, operation_stream
+
+    case = msgspec.json.decode(Path(path).read_bytes(), type=OperationCase)
+    rows = (operation_stream if case.parts == ("native",) else operation_state).run(case)
+    (Path(case.work) / ROWS).write_bytes(msgspec.json.encode(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

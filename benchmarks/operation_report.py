@@ -1,0 +1,82 @@
+"""The report of `operations`: a Markdown table on the terminal."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.operation_model import Operation
+
+LEFT = ("operation", "of")
+WIDTH = 240
+"""Columns of the terminal that the table takes, wherever the output goes."""
+
+
+def table(rows: Sequence[Operation]) -> Table:
+    """Returns the rows; each has a ratio to PySpark where that did the same in the same run."""
+    shown = Table(box=box.MARKDOWN)
+    for name in (
+        *LEFT, "backend", "keys", "value", "epoch", "p", "runs", "median s", "max s", "rows/s", "CPU s per M",
+        "× alone", "× fewest keys", "× pyspark", "read MiB", "share", "results",
+    ):  # fmt: skip
+        shown.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
+    for row in rows:
+        shown.add_row(
+            row.operation,
+            row.label,
+            row.backend,
+            f"{row.keys:,}",
+            f"{row.value_bytes:,} B",
+            _said(row.epoch_records, ",d"),
+            str(row.parallelism),
+            str(row.runs),
+            _said(row.median_seconds, ".3f"),
+            _said(row.max_seconds, ".3f"),
+            _said(row.rows_per_second, ",.0f"),
+            _said(row.cpu_seconds_per_million, ".2f"),
+            _said(row.paired_ratio, ".3f"),
+            _said(_growth(row, rows), ".2f"),
+            _said(_to_pyspark(row, rows), ".2f"),
+            _said(None if row.bytes_read is None else row.bytes_read / (1 << 20), ",.1f"),
+            _said(row.share_read, ".3f"),
+            "equal" if row.results_equal else "WRONG",
+        )
+    return shown
+
+
+def show(rows: Sequence[Operation], console: Console) -> None:
+    """Prints the table, and below it what each subtask read."""
+    console.print(table(rows), highlight=False)
+    for row in rows:
+        for one in row.ranges:
+            said = f"{one.rows:,} rows, {one.bytes_read:,} of {row.bytes_total or 0:,} bytes"
+            console.print(
+                f"parallelism {row.parallelism}, key groups {one.first} to {one.last}: {said}", highlight=False
+            )
+
+
+def _growth(row: Operation, rows: Sequence[Operation]) -> float | None:
+    """How many times as long a savepoint took as with the fewest keys of this run."""
+    same = [other for other in rows if (other.operation, other.label) == (row.operation, row.label)]
+    fewest = min(same, key=lambda other: other.keys)
+    if row.operation != "native savepoint" or row.keys == fewest.keys or not fewest.median_seconds:
+        return None
+    return (row.median_seconds or 0.0) / fewest.median_seconds
+
+
+def _to_pyspark(row: Operation, rows: Sequence[Operation]) -> float | None:
+    """How many times as fast a row is as PySpark, if both were right."""
+    for other in rows:
+        same = (other.operation, other.keys, other.engine) == (row.operation, row.keys, "spark") and other is not row
+        right = row.results_equal and other.results_equal
+        if same and right and row.rows_per_second and other.rows_per_second:
+            return row.rows_per_second / other.rows_per_second
+    return None
+
+
+def _said(figure: float | None, how: str) -> str:
+    return "" if figure is None else format(figure, how)
+
+
+__all__ = ["show", "table"]
