@@ -18,8 +18,10 @@ LakestateError
 │   ├── SourcesChangedError
 │   ├── SourceFileMissingError
 │   ├── UnknownOperatorError
+│   ├── GeneratedUidError
 │   ├── NothingToRestoreError
-│   └── SinkRewindError
+│   ├── SinkRewindError
+│   └── RestoreCancelledError
 ├── StorageError
 │   ├── NotFoundError
 │   ├── AlreadyExistsError
@@ -138,6 +140,10 @@ class SourceFileMissingError(RestoreError):
 
 class UnknownOperatorError(RestoreError):
     """State of an operator that the job no longer has."""
+
+
+class GeneratedUidError(RestoreError):
+    """An operator without a uid is named after its place, and the places have changed."""
 
 
 class NothingToRestoreError(RestoreError):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
@@ -164,6 +165,22 @@ def check_names(schemas: Iterable[StateSchema]) -> None:
             )
 
 
+def renamed(schema: StateSchema, uid: str) -> StateSchema:
+    """Returns the schema that the same state has in an operator of another uid."""
+    of_user_keys = schema.kind != "operator" and schema.name != RAW_KEYED
+    user_key: dict[str, Any] = {"user_key": schema.user_key} if of_user_keys else {}
+    identity = _schema(
+        uid=uid,
+        kind=schema.kind,
+        name=schema.name,
+        shape=schema.shape,
+        key=schema.key,
+        **user_key,
+        value=schema.value,
+    )
+    return replace(schema, uid=uid, schema_id=identity.schema_id)
+
+
 def _schema(*, ttl: StateTtl | None = None, declared: DeclaredChanges | None = None, **fields: Any) -> StateSchema:
     key = fields["key"]
     digest = hashlib.sha256(msgspec.json.encode({**fields, "key": [(c.name, c.type) for c in key]})).hexdigest()
@@ -253,6 +270,7 @@ __all__ = [
     "operator_schema",
     "raw_keyed_schema",
     "raw_operator_schema",
+    "renamed",
     "state_schema",
     "timer_schema",
     "ttl_of",

@@ -28,15 +28,16 @@ class Behind(NamedTuple):
 def behind_newest_base(
     storage: CheckpointStorage, log: ManifestLog, rows: CheckpointTable, head: StoredManifest
 ) -> Behind:
-    """Begins with the newest visible base at or before the epoch of `head`, or a newer one that `head` names.
+    """Begins with the newest visible base at or before the epoch of `head`, unless `head` names one as new.
 
-    Such is the base that a restore copied from a canonical savepoint: no checkpoint made it.
+    Such is the base that a restore copied or rewrote: no checkpoint made it. A checkpoint of the very epoch that was
+    rewritten holds other key groups, or operators under other uids.
 
     Raises:
         CorruptionError: A manifest or the base is gone or damaged, or the chain does not join the base.
     """
     named, found = head.manifest.base, newest_base(rows.newest_first(), head.manifest)
-    reference = named if found is None or (named is not None and named.epoch > found.epoch) else found
+    reference = named if found is None or (named is not None and named.epoch >= found.epoch) else found
     return behind_base(storage, log, head, reference)
 
 

@@ -96,7 +96,7 @@ def write_range(
         return None
     per_group = np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=plan.max_parallelism)
     path = f"{plan.table}/{file_name(plan, first, last)}"
-    file, statistics = _write_file(storage, plan, path, folded, generation)
+    file, statistics = write_file(storage, plan, path, folded, generation)
     return WrittenRange(file, statistics, per_group)
 
 
@@ -112,9 +112,14 @@ def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
     return drop_expired(plan.schema, fold(plan.schema, rows), plan.processing_time, plan.watermark)
 
 
-def _write_file(
+def write_file(
     storage: CheckpointStorage, plan: StatePlan, path: str, folded: pa.Table, generation: int
 ) -> tuple[StateFile, str]:
+    """Writes rows that are sorted by key group as one file; returns it, and Delta's statistics (JSON) of it.
+
+    Raises:
+        StorageError: It cannot be written, or another number of rows lies there.
+    """
     data, written = encode_parquet(ops_to_names(folded), codec=CODEC)
     if not put_once(storage, path, data):
         data = pa.py_buffer(storage.get(path))
@@ -188,4 +193,4 @@ def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int)
     return state._replace(version=version)
 
 
-__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_table", "write_files", "write_range"]
+__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_table", "write_file", "write_files", "write_range"]

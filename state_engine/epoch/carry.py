@@ -149,6 +149,7 @@ def planned(
             parallelism=min(wanted or shape.parallelism, shape.max_parallelism),
             max_parallelism=shape.max_parallelism,
             edges=shape.edges,
+            rescaled_from=shape.parallelism if request.lasting and wanted not in (None, shape.parallelism) else None,
         )
         for shape in request.operators
     )
@@ -194,6 +195,7 @@ def origin_of(wanted: RestoreTarget) -> Origin:
         manifest=wanted.stored.hash,
         savepoint_id=wanted.savepoint_id,
         imported=wanted.imported,
+        rewrite=wanted.rewrite,
     )
 
 

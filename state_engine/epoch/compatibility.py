@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from state_engine.epoch.request import StartRequest
 from state_engine.errors import (
+    GeneratedUidError,
     KeyTypeChangedError,
     MaxParallelismChangedError,
     SinkRewindError,
@@ -42,6 +43,7 @@ def written_of(ack: Ack) -> Written:
 def check(request: StartRequest, target: Manifest) -> None:
     """Raises the `RestoreError` that says why the job cannot go on from this manifest, if there is a reason."""
     check_operators(request, target)
+    check_generated_uids(request, target)
     check_max_parallelism(request, target)
     check_keys(request, target)
     merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas), target.epoch)
@@ -63,8 +65,32 @@ def check_operators(request: StartRequest, target: Manifest) -> None:
         candidates = difflib.get_close_matches(uid, new, cutoff=0.0) or ["none"]
         raise UnknownOperatorError(
             f"Epoch {target.epoch} holds state of operator {uid!r} ({states}), which the job no longer has.",
-            action=f"Give its uid back to the operator (new in the job: {', '.join(candidates)}), or allow "
-            "non-restored state to leave it in the log.",
+            action=f"Give its uid back to the operator (new in the job: {', '.join(candidates)}), rename it by the "
+            "restore's uid_mapping, or allow non-restored state to leave it in the log.",
+        )
+
+
+def check_generated_uids(request: StartRequest, target: Manifest) -> None:
+    """A uid that stands for an operator's place says nothing once the job has other operators.
+
+    Flink's generated ids are hashes of the topology and miss their state then; ours could find another operator's.
+
+    Raises:
+        GeneratedUidError: It names the operator, and what is new or gone.
+    """
+    uids = {shape.uid for shape in request.operators}
+    if uids == set(target.operators):
+        return
+    for shape in request.operators:
+        states = sorted(schema.name for schema in target.schemas if schema.uid == shape.uid)
+        if not (shape.generated_uid and states):
+            continue
+        changes = {"new": uids.difference(target.operators), "gone": set(target.operators).difference(uids)}
+        said = "; ".join(f"{what}: {', '.join(sorted(found))}" for what, found in changes.items() if found)
+        raise GeneratedUidError(
+            f"Operator {shape.uid!r} was given no uid and is called so after its place, but the job's operators "
+            f"are not those of epoch {target.epoch} ({said}): the state there ({', '.join(states)}) may be another's.",
+            action=f"If it is the same operator, say so in the code: uid={shape.uid!r}. Give the others uids as well.",
         )
 
 
@@ -80,7 +106,8 @@ def check_max_parallelism(request: StartRequest, target: Manifest) -> None:
             raise MaxParallelismChangedError(
                 f"Operator {shape.uid!r} has max parallelism {shape.max_parallelism}; its state was written with "
                 f"{known.max_parallelism}.",
-                action=f"Set max_parallelism={known.max_parallelism}, or re-key the state.",
+                action=f"Set max_parallelism={known.max_parallelism}; or have the state re-keyed by a restore: "
+                f"start(restore=..., max_parallelism={shape.max_parallelism}).",
             )
 
 
@@ -96,7 +123,7 @@ def check_keys(request: StartRequest, target: Manifest) -> None:
             raise KeyTypeChangedError(
                 f"Operator {shape.uid!r} is keyed by ({_columns(shape.keys)}); its state was written by "
                 f"({_columns(known)}).",
-                action="Restore the key columns, or re-key the state.",
+                action="Restore the key columns, or give the operator a new uid; it begins without state.",
             )
 
 
@@ -211,6 +238,7 @@ def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[Sourc
 __all__ = [
     "Written",
     "check",
+    "check_generated_uids",
     "check_imported",
     "check_keys",
     "check_max_parallelism",

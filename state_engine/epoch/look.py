@@ -5,6 +5,7 @@ from typing import NamedTuple
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Log
 from state_engine.epoch.request import RestoreTarget
+from state_engine.epoch.rewrite import rewritten
 from state_engine.errors import DamagedManifestError, FencedError, NotFoundError, NothingToRestoreError, RestoreError
 from state_engine.log.lineage import first_own
 from state_engine.log.manifest import StoredManifest
@@ -69,12 +70,12 @@ def is_decided(log: Log, job: str, wanted: RestoreTarget, head: StoredManifest |
 
 
 def read_target(log: Log, origin: Origin, adopted: Adopted | None = None) -> StoredManifest:
-    """Reads the manifest that a restore starts from.
+    """Reads the manifest that a restore starts from, and rewrites it if the restore does.
 
     Args:
         log: The job's log.
         origin: Which one is meant.
-        adopted: The canonical savepoint that it came with, if there is one.
+        adopted: The copies that it came with, if there are any.
 
     Raises:
         NothingToRestoreError: It does not exist.
@@ -96,7 +97,7 @@ def read_target(log: Log, origin: Origin, adopted: Adopted | None = None) -> Sto
             f"{where} is not the manifest that was to be restored: its hash is {target.hash}, not {origin.manifest}.",
             action="Restore another savepoint, and find out who wrote to the job's root.",
         )
-    return target
+    return rewritten(target, origin.rewrite)
 
 
 __all__ = ["Incarnation", "fence", "is_decided", "newest", "read_target"]

@@ -3,8 +3,9 @@
 import msgspec
 
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
+from state_engine.epoch.rewrite import rewritten
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Adopted, BaseReference, SinkTable, SourceFingerprint, StateSchema
+from state_engine.log.records import Adopted, BaseReference, Rewrite, SinkTable, SourceFingerprint, StateSchema
 from state_engine.serialization.column import Column
 
 
@@ -12,7 +13,7 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator as the job declares it today.
 
     `schemas` holds the states that are known before any task has run; the others are checked when they first appear in
-    an ack.
+    an ack. `generated_uid` says that the author gave no uid, so that it stands for the operator's place in the job.
     """
 
     uid: str
@@ -21,6 +22,7 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Column, ...]
     edges: tuple[StreamEdge, ...] = (StreamEdge(),)
     schemas: tuple[StateSchema, ...] = ()
+    generated_uid: bool = False
 
 
 class SavepointLocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +36,9 @@ class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed epoch that a new generation shall start from; of this job, or of another one (a fork).
 
     `location` is that of a canonical savepoint's folder: its files must be `adopted`, which is to say copied
-    below the job's root, before a start can go on from them. `imported` says that the job's own log does not have the
-    epoch: it was trimmed, or the savepoint is of another job or another root.
+    below the job's root, before a start can go on from them. So must be what a `rewrite` makes of any source.
+    `imported` says that the job's own log does not have the epoch: it was trimmed, or the savepoint is of another job
+    or another root; or that the state of another job is rewritten, which its own log cannot give.
     """
 
     stored: StoredManifest
@@ -43,6 +46,12 @@ class RestoreTarget(msgspec.Struct, frozen=True, kw_only=True):
     location: SavepointLocation | None = None
     adopted: Adopted | None = None
     imported: bool = False
+    rewrite: Rewrite | None = None
+
+    @property
+    def seen(self) -> StoredManifest:
+        """The epoch as what is started from it sees it: rewritten, under its own hash."""
+        return rewritten(self.stored, self.rewrite)
 
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +66,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
         keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished. And
             what is owed to a sink that the job no longer has is left out.
+        lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
+            been rescaled.
     """
 
     job: str
@@ -68,6 +79,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore: RestoreTarget | None = None
     allow_non_restored_state: bool = False
     keep_output: bool = False
+    lasting: bool = False
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,12 +100,12 @@ class StartUp:
 
     def _validate(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest | None) -> None:
         """Refuses a restore in S1, before anything is written."""
-        target = wanted.stored
+        target = wanted.seen
         check(request, target.manifest)
-        if wanted.location is not None and wanted.adopted is None:
+        if (wanted.location is not None or wanted.rewrite is not None) and wanted.adopted is None:
             raise RestoreError(
-                f"The files of savepoint {wanted.savepoint_id!r} were not copied: another start restored something "
-                "else meanwhile.",
+                f"The state of epoch {target.manifest.epoch} of job {target.manifest.job!r} was not copied: another "
+                "start restored something else meanwhile.",
                 action="Start again.",
             )
         if wanted.imported:
@@ -143,7 +143,7 @@ class StartUp:
         if wanted is None:
             first = carry.first(request, generation=generation, incarnation=me.nonce, now_ms=now)
             return self._put_claim(first)
-        target = wanted.stored.manifest
+        target = wanted.seen.manifest
         if generation > 1 and target.job == request.job and target.sinks and not request.keep_output:
             raise SinkRewindError(
                 f"All epochs of job {request.job!r} behind epoch {target.epoch} were deleted, so nobody knows what "
@@ -151,7 +151,7 @@ class StartUp:
                 action="Take the sinks back by hand if they need it, and restore with keep_output=True.",
             )
         fork = carry.restored(
-            wanted.stored,
+            wanted.seen,
             carry.origin_of(wanted),
             generation,
             request.job,

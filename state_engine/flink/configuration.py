@@ -89,7 +89,8 @@ NON_RESTORED = (
     "execution.state-recovery.ignore-unclaimed-state",
     "execution.savepoint.ignore-unclaimed-state",
 )
-KNOWN = frozenset({*ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED})
+CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
+KNOWN = frozenset({*ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED, *CLAIM_MODE})
 """Keys that mean something here, besides those of `checkpointing`."""
 
 _UNITS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

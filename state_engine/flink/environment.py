@@ -271,10 +271,12 @@ class StreamExecutionEnvironment(Unlike):
         self._said.clear()
         settings = self._configuration
         ignore_unclaimed = any(settings.get_boolean(key, False) for key in keys.NON_RESTORED)
+        mode: Any = keys.first_of(settings, keys.CLAIM_MODE) or "NO_CLAIM"
         client = job.start(
             available_now=job.sources.bounded,
             restore=keys.first_of(settings, keys.RESTORE),
             allow_non_restored_state=ignore_unclaimed,
+            claim_mode=mode.upper(),
         )
         return client, job.name
 

@@ -104,7 +104,7 @@ class _Log(NamedTuple):
         """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
         chosen = np.flatnonzero(mask)
         entry = np.where(self.op[chosen] == Op.RESET_GROUP, -1, self.entry[chosen])
-        return _taken(self.rows, self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
+        return taken(self.rows, self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
 
 
 def _read(schema: StateSchema, tables: Sequence[pa.Table]) -> _Log:
@@ -179,7 +179,7 @@ def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table
     return table.select(names)
 
 
-def _taken(rows: pa.Table, indices: Codes) -> pa.Table:
+def taken(rows: pa.Table, indices: Codes) -> pa.Table:
     """Returns rows by their numbers, also where values are too many bytes for one array, so that they lie in several.
 
     Arrow would first put those together, which it cannot.
@@ -204,4 +204,4 @@ def _numbers(column: "pa.ChunkedArray[Any]") -> Codes:
     return column.to_numpy().astype(np.int64, copy=False)
 
 
-__all__ = ["coalesce", "fold"]
+__all__ = ["coalesce", "fold", "taken"]

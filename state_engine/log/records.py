@@ -273,11 +273,25 @@ class BaseReference(Record, frozen=True, kw_only=True):
     checkpoint_id: int
 
 
+class Rewrite(Record, frozen=True, kw_only=True):
+    """What a restore changed about the state that it took over, before anything stood on it.
+
+    `uids` leads from the uids that operators had to those that they have now. `max_parallelism` is the number of key
+    groups into which all keys were sorted anew; null: as they were. The state of the operators in `left`, by the uids
+    that they had, was left behind.
+    """
+
+    uids: dict[str, str] = msgspec.field(default_factory=dict)
+    max_parallelism: int | None = None
+    left: tuple[str, ...] = ()
+
+
 class Origin(Record, frozen=True, kw_only=True):
     """What a generation started from: a manifest of another generation (or job).
 
-    With `imported` that manifest is in no log under this root: the generation began with the files of a canonical
-    savepoint, which its base names, and nothing lies before them.
+    With `imported` the generation began with copies of its state, which its base names, and nothing lies before them:
+    its manifest is in no log under this root, or the state of another job was rewritten. `rewrite` says what the
+    generation sees differently from that manifest.
     """
 
     job: str
@@ -286,10 +300,11 @@ class Origin(Record, frozen=True, kw_only=True):
     manifest: str
     savepoint_id: str | None = None
     imported: bool = False
+    rewrite: Rewrite | None = None
 
 
 class Adopted(Record, frozen=True, kw_only=True):
-    """A canonical savepoint whose files were copied below the job's root: its fold, and the path of its manifest."""
+    """State that was copied below the job's root, from a canonical savepoint or rewritten: its fold, its manifest."""
 
     base: BaseReference
     manifest_path: str

@@ -92,4 +92,15 @@ def drop_expired(schema: StateSchema, live: pa.Table, processing_time: int, wate
     return live.filter(pc.fill_null(lives, True))
 
 
-__all__ = ["ALL", "carry_ttl", "drop_expired", "forget_unknown", "settled_time"]
+def without_expired(schema: StateSchema) -> StateSchema:
+    """Returns a schema that lets the fold drop what has expired, also where a checkpoint has to keep it.
+
+    For copies of a state, in which nobody could read it again. What a state may return after its time stays, unless
+    the state's own settings let it go.
+    """
+    if schema.ttl is None or schema.ttl.returns_expired:
+        return schema
+    return replace(schema, ttl=replace(schema.ttl, drops_expired=True))
+
+
+__all__ = ["ALL", "carry_ttl", "drop_expired", "forget_unknown", "settled_time", "without_expired"]

@@ -1,14 +1,20 @@
-"""Copying the files of a canonical savepoint below a job's root, so that the job can go on from them.
+"""Copying state below a job's root, so that the job can go on from it.
 
-A copy leaves the savepoint free: to be moved, to be disposed of, to begin other jobs with. The base that names the
-copies is written last, under a name that stands for the savepoint: an attempt that died is gone on with.
+Files of a canonical savepoint are copied as they are; whatever a restore rewrites is written anew (`rekey.py`).
+
+A copy leaves its source free: to be moved, to be disposed of, to begin other jobs with. The base that names the
+copies is written last, under a name that stands for the source and what was rewritten: an attempt that died is gone on
+with, one that was given up or refused leaves nothing.
 """
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+import msgspec
 from msgspec.structs import replace
 
+from state_engine.checkpoint.leases import leased
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
 from state_engine.epoch.compatibility import check, check_imported
@@ -16,41 +22,65 @@ from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.errors import DamagedFileError, NotFoundError, StorageError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import IMPORTED
-from state_engine.log.paths import IN_USE, restored_folder
-from state_engine.log.records import Adopted, BaseReference
+from state_engine.log.paths import IN_USE, manifest_path, restored_folder
+from state_engine.log.records import Adopted, Base, BaseReference
+from state_engine.savepoint.copying import CopyAttempt, Progress
+from state_engine.savepoint.rekey import rewrite_state
+from state_engine.savepoint.segments import segments_of_target
 from state_engine.savepoint.source import REMEDY, Canonical, open_location, read_canonical, read_file
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.tables import put_once
 
 
-def adopt_for(request: StartRequest, log: ManifestLog) -> StartRequest:
+def adopt_for(
+    request: StartRequest,
+    log: ManifestLog,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+    progress: Progress | None = None,
+) -> StartRequest:
     """Makes a request ready to be started: asks all that a start asks first, then copies what it needs.
 
     Nothing is copied for a restore that is decided already: its copy is there.
 
+    Args:
+        request: What the start is asked for.
+        log: The job's log.
+        cancelled: As of `adopt`.
+        progress: As of `adopt`.
+
     Raises:
         RestoreError: The job cannot go on from there; nothing was written.
-        CorruptionError, StorageError: As of `adopt`.
+        CorruptionError, StorageError, RestoreCancelledError: As of `adopt`.
     """
     wanted = request.restore
-    if wanted is None or wanted.location is None:
+    if wanted is None or (wanted.location is None and wanted.rewrite is None):
         return request
     head = look.newest(log)
     if look.is_decided(log, request.job, wanted, head):
         return request
-    check(request, wanted.stored.manifest)
+    check(request, wanted.seen.manifest)
     if wanted.imported:
         check_imported(request, head)
-    return replace(request, restore=adopt(request.root, request.job, wanted))
+    adopted = adopt(request.root, request.job, wanted, cancelled=cancelled, progress=progress)
+    return replace(request, restore=adopted)
 
 
 def adopt(
-    root: str, job: str, target: RestoreTarget, *, clock: Clock | None = None, ids: Ids | None = None
+    root: str,
+    job: str,
+    target: RestoreTarget,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    progress: Progress | None = None,
 ) -> RestoreTarget:
-    """Makes a restore's target ready for a start; one that is no canonical savepoint is ready as it is.
+    """Makes a restore's target ready for a start; one that lies in the log as it shall be seen is ready as it is.
 
-    Every file is checked by length and checksum on its way. Memory holds one file at a time.
+    Every file is checked by length and checksum on its way. Memory holds one file, or one range of key groups, at a
+    time.
 
     Args:
         root: Of the storage of the job that starts.
@@ -58,17 +88,29 @@ def adopt(
         target: What `resolve_restore` found, and the job was found compatible with.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
+        cancelled: Asked between files and ranges; once it says True the restore ends.
+        progress: Is told how far it is.
 
     Raises:
-        CorruptionError: A file of the savepoint is gone or damaged; the error names it.
+        CorruptionError: A file of the source is gone or damaged; the error names it. Nothing is left.
+        RestoreCancelledError: It was cancelled. Nothing is left.
         StorageError: The files cannot be written; trying again goes on with what is there.
+        CondemnedError: Retention is removing the source.
     """
-    if target.location is None:
+    if target.location is None and target.rewrite is None:
         return target
-    source = read_canonical(open_location(target.location))
-    storage = open_storage(root, job)
-    with _in_use(source.storage, f"job {job} at {root}", clock or SystemClock(), ids or RandomIds()):
-        adopted = _copy(storage, job, source, IMPORTED if target.imported else source.savepoint.generation)
+    storage, clock, ids = open_storage(root, job), clock or SystemClock(), ids or RandomIds()
+    folder = _folder(target)
+    attempt = CopyAttempt(storage, folder, cancelled=cancelled, progress=progress)
+    try:
+        with _kept(root, job, target, clock, ids):
+            adopted = _copy(root, job, target, storage, folder, attempt)
+            attempt.go_on()
+    except StorageError:
+        raise
+    except BaseException:
+        attempt.discard()
+        raise
     return replace(target, adopted=adopted)
 
 
@@ -97,11 +139,39 @@ def _in_use(storage: CheckpointStorage, user: str, clock: Clock, ids: Ids) -> It
             storage.delete(mark)
 
 
-def _copy(storage: CheckpointStorage, job: str, source: Canonical, generation: int) -> Adopted:
-    folder = restored_folder(source.savepoint.savepoint_id, source.hash)
-    base = source.savepoint.base()
-    files = tuple(replace(file, path=f"{folder}/{file.path}") for file in base.files)
-    data, checksum = encode_base(replace(base, job=job, generation=generation, files=files))
+@contextmanager
+def _kept(root: str, job: str, target: RestoreTarget, clock: Clock, ids: Ids) -> Iterator[None]:
+    """Keeps whoever disposes of savepoints, or removes old epochs, away from the source."""
+    if target.location is None:
+        with leased(root, target.stored, "restore", clock=clock, ids=ids):
+            yield
+    else:
+        with _in_use(open_location(target.location), f"job {job} at {root}", clock, ids):
+            yield
+
+
+def _folder(target: RestoreTarget) -> str:
+    """Names the source and what is made of it: the same name is the same content."""
+    place = target.stored.manifest
+    name = target.savepoint_id or f"g{place.generation:06d}-e{place.epoch:010d}"
+    if target.rewrite is None and target.location is not None:
+        return restored_folder(name, read_canonical(open_location(target.location)).hash)
+    said = msgspec.json.encode([place.job, target.stored.hash, target.rewrite, target.imported])
+    return restored_folder(name, hashlib.sha256(said).hexdigest())
+
+
+def _copy(
+    root: str, job: str, target: RestoreTarget, storage: CheckpointStorage, folder: str, attempt: CopyAttempt
+) -> Adopted:
+    generation = IMPORTED if target.imported else target.stored.manifest.generation
+    source = read_canonical(open_location(target.location)) if target.location is not None else None
+    if target.rewrite is not None:
+        segments = segments_of_target(root, target)
+        base = rewrite_state(storage, folder, job, generation, segments, target.stored, target.rewrite, attempt)
+    else:
+        assert source is not None, "what is neither rewritten nor in a savepoint needs no copy"
+        base = _renamed(source, job, generation, folder)
+    data, checksum = encode_base(base)
     reference = BaseReference(
         path=f"{folder}/base-g{generation}.json",
         checksum=checksum,
@@ -110,13 +180,35 @@ def _copy(storage: CheckpointStorage, job: str, source: Canonical, generation: i
         checkpoint_id=base.checkpoint_id,
     )
     adopted = Adopted(base=reference, manifest_path=f"{folder}/epoch.json")
-    if _is_there(storage, folder, adopted, [(file.path, file.length) for file in files]):
+    if _is_there(storage, folder, adopted, [(file.path, file.length) for file in base.files]):
         return adopted
-    for file in base.files:
-        _put(storage, f"{folder}/{file.path}", read_file(source, file))
-    _put(storage, adopted.manifest_path, bytes(source.savepoint.sealed))
+    if target.rewrite is None and source is not None:
+        _copy_files(storage, folder, source, attempt)
+    _put(storage, adopted.manifest_path, _sealed(root, target, source))
     _put(storage, reference.path, data)
     return adopted
+
+
+def _renamed(source: Canonical, job: str, generation: int, folder: str) -> Base:
+    base = source.savepoint.base()
+    files = tuple(replace(file, path=f"{folder}/{file.path}") for file in base.files)
+    return replace(base, job=job, generation=generation, files=files)
+
+
+def _copy_files(storage: CheckpointStorage, folder: str, source: Canonical, attempt: CopyAttempt) -> None:
+    attempt.expect(sum(file.length for file in source.files))
+    for file in source.files:
+        attempt.go_on()
+        _put(storage, f"{folder}/{file.path}", read_file(source, file))
+        attempt.has_done(file.length, file.path)
+
+
+def _sealed(root: str, target: RestoreTarget, source: Canonical | None) -> bytes:
+    """The manifest of the source, byte for byte as it was sealed."""
+    if source is not None:
+        return bytes(source.savepoint.sealed)
+    place = target.stored.manifest
+    return open_storage(root, place.job).get(manifest_path(place.generation, place.epoch))
 
 
 def _is_there(storage: CheckpointStorage, folder: str, adopted: Adopted, files: list[tuple[str, int]]) -> bool:

@@ -20,8 +20,8 @@ from state_engine.log.documents import encode_savepoint
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.ops import table_schema
 from state_engine.log.paths import METADATA, PIN, elsewhere_path, manifest_path, savepoint_folder, state_table_path
-from state_engine.log.records import StateSchema
 from state_engine.log.savepoints import CanonicalSavepoint, SavepointTable
+from state_engine.log.state_ttl import without_expired
 from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.folder import FolderStorage
@@ -113,7 +113,7 @@ def _write_tables(
         manifests = behind.manifests or (head.manifest,)
         plan = plan_state(schema, behind.base, manifests, None, inherited, asked_full=True)
         plan = plan._replace(table=state_table_path(schema), stem=stem)
-        written = writer.write(fold, plan._replace(schema=_without_expired(schema)))
+        written = writer.write(fold, plan._replace(schema=without_expired(schema)))
         files = [
             TableFile(one.file.path.removeprefix(f"{plan.table}/"), one.file.length, one.file.rows, one.statistics)
             for one in written
@@ -154,16 +154,6 @@ def _order(root: str, draft: CanonicalSavepoint, behind: Behind) -> WriteOrder:
         url=f"{root.rstrip('/')}/{draft.job}" if inside else str(draft.directory),
         folder=savepoint_folder(draft.savepoint_id) if inside else "",
     )
-
-
-def _without_expired(schema: StateSchema) -> StateSchema:
-    """Lets the fold drop what has expired, also where a checkpoint has to keep it: nobody could read it again.
-
-    What a state may return after its time stays, unless the state's own settings let it go.
-    """
-    if schema.ttl is None or schema.ttl.returns_expired:
-        return schema
-    return replace(schema, ttl=replace(schema.ttl, drops_expired=True))
 
 
 def _commit(delta: Tables, plan: StatePlan, files: list[TableFile], draft: CanonicalSavepoint) -> None:

@@ -5,31 +5,26 @@ from functools import partial
 
 import pyarrow as pa
 
-from state_engine.checkpoint.behind import behind_newest_base
-from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import Ids, RandomIds
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.key_groups import RestoredRows
 from state_engine.epoch.ports import Crash
-from state_engine.epoch.request import RestoreTarget
 from state_engine.errors import RestoreCancelledError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import change_path
-from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, Pin, StateHandle, StateSchema
-from state_engine.savepoint.catalogue import load_canonical, load_savepoint, resolve_restore
+from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, StateHandle, StateSchema
+from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.group_report import KeyGroupRestore, StateChange, operator_change
 from state_engine.savepoint.group_rows import converted, earliest, numbered, only_keys, removals, resets, within
-from state_engine.savepoint.handles import read_pinned
+from state_engine.savepoint.segments import segments_at, segments_of_target
 from state_engine.savepoint.selection import MovedState, Part, Selection, choose
 from state_engine.storage.create import create_under_new_name
-from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
-from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
-from state_engine.storage.tables import open_tables
+from state_engine.storage.state_reader import Segment, empty_rows, read_log_rows
 
 Changes = list[tuple[StateSchema, list[pa.Table]]]
 _CODEC: Codec = "zstd"
@@ -83,7 +78,7 @@ class GroupRestorer:
             CorruptionError: A file on either side is gone or damaged.
         """
         parts = self._choose(head)
-        here, states = _segments(self._root, self._job, head), []
+        here, states = segments_at(self._root, self._job, head), []
         for part in parts:
             for state in part.states:
                 gone = self._live(here, state.now, part).num_rows if state.known else 0
@@ -144,7 +139,7 @@ class GroupRestorer:
 
     def _changes(self, head: StoredManifest, part: Part) -> tuple[Changes, list[tuple[StateSchema, pa.Table]]]:
         """Rows per state: what takes away, in front of what brings; and the latter alone."""
-        here = _segments(self._root, self._job, head) if part.keys else ()
+        here = segments_at(self._root, self._job, head) if part.keys else ()
         changes: Changes = []
         restored = []
         for state in part.states:
@@ -165,7 +160,7 @@ class GroupRestorer:
         name = (part.uid, state.now.name, part.ranges)
         if name not in self._found:
             if self._source is None:
-                self._source = _source_segments(self._root, self._target)
+                self._source = segments_of_target(self._root, self._target)
             self._found[name] = self._live(self._source, state.source, part)
         return converted(state, self._found[name])
 
@@ -220,25 +215,6 @@ class GroupRestorer:
             raise RestoreCancelledError(
                 f"The restore into job {self._job!r} was cancelled.", action="Nothing; the state is as it was."
             )
-
-
-def _source_segments(root: str, target: RestoreTarget) -> Sequence[Segment]:
-    """What folds to the state of the source: of a savepoint the files that it keeps, and no others."""
-    if target.location is not None:
-        return [load_canonical(target.location).segment]
-    owner = target.stored.manifest.job
-    if target.savepoint_id is None:
-        return _segments(root, owner, target.stored)
-    savepoint = load_savepoint(root, owner, target.savepoint_id)
-    assert isinstance(savepoint, Pin), "a canonical one has a location"
-    return [read_pinned(open_storage(root, owner), savepoint).segment]
-
-
-def _segments(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
-    storage = open_storage(root, job)
-    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
-    behind = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
-    return history_of(behind.base, job, behind.manifests, lambda owner: open_storage(root, owner))
 
 
 __all__ = ["GroupRestorer"]

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark import cloudpickle
@@ -11,12 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.api.descriptors import check_name
 from state_engine.api.state_backend import StateBackend, state_backend_of
-from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
+from state_engine.errors import JobDefinitionError, RestoreError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.log.paths import SPARK
 from state_engine.log.records import StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
+from state_engine.savepoint.claim import ClaimMode
+from state_engine.savepoint.copying import Progress
 from state_engine.spark.client import JobClient
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
@@ -205,6 +207,11 @@ class StreamJob:
             check_parallelism(self.parallelism, known)
             self.max_parallelism = known
 
+    def use_max_parallelism(self, wanted: int) -> None:
+        """Takes the number of key groups into which a restore sorts all keys anew."""
+        check_parallelism(min(self.parallelism, wanted), wanted)
+        self.max_parallelism = wanted
+
     def specs(self) -> list[OperatorSpec]:
         """The operators as their tasks know them."""
         return [self._spec(node) for node in self.operators]
@@ -259,6 +266,11 @@ class StreamJob:
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
+        max_parallelism: int | None = None,
+        uid_mapping: Mapping[str, str] | None = None,
+        claim_mode: ClaimMode = "NO_CLAIM",
+        cancelled: Callable[[], bool] | None = None,
+        progress: Progress | None = None,
     ) -> JobClient:
         """Starts the job, from its newest sealed epoch or from what `restore` names; returns when the query runs.
 
@@ -273,10 +285,18 @@ class StreamJob:
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
             keep_output: Restore although a sink cannot take its output back, or start although a sink is gone, renamed
                 or moved: output that it may still be owed is left out.
+            max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
+                source is copied for it.
+            uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
+                is copied for it.
+            claim_mode: With `restore`: `CLAIM` hands the savepoint to the job, which removes it once it stands without.
+            cancelled: Asked while state is copied; once it says True the start ends.
+            progress: Is told what is copied, and the share that is done, from 0 to 1.
 
         Raises:
             JobDefinitionError: The job cannot run as it is built.
             RestoreError: The job does not fit what it would be restored from; nothing was written.
+            RestoreCancelledError: It was cancelled; nothing is left of it.
             SinkError: A Delta sink's table has other columns than the output, or asks more of its writers than adding
                 finished files gives (partitions, constraints, …), or a sink is gone, renamed or moved that may be owed
                 output; nothing was written.
@@ -287,6 +307,11 @@ class StreamJob:
                 f"The input of job {self.name!r} is bounded, and Spark would wait for more of it.",
                 action="Start it with available_now=True, or leave bounded=True out of from_stream().",
             )
+        if restore is None and (max_parallelism is not None or uid_mapping):
+            raise RestoreError(
+                "max_parallelism and uid_mapping change state while it is restored, and nothing is restored.",
+                action="Say what to restore, for instance restore='latest'.",
+            )
         options = StartOptions(
             available_now=available_now,
             trigger_interval_ms=trigger_interval_ms,
@@ -294,6 +319,11 @@ class StreamJob:
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
             keep_output=keep_output,
+            max_parallelism=max_parallelism,
+            uid_mapping=uid_mapping or {},
+            claim_mode=claim_mode,
+            cancelled=cancelled,
+            progress=progress,
         )
         client = JobClient(self, options)
         client.start()

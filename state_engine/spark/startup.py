@@ -1,7 +1,7 @@
 """S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.look import newest
+from state_engine.epoch.look import newest, read_target
 from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
@@ -20,6 +20,9 @@ from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
 from state_engine.savepoint import adopt_for, resolve_restore
+from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
+from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.rekey import with_rewrite
 from state_engine.spark.graph import Edge, OperatorNode
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
@@ -42,6 +45,11 @@ class StartOptions(NamedTuple):
     parallelism: int | None = None
     allow_non_restored_state: bool = False
     keep_output: bool = False
+    max_parallelism: int | None = None
+    uid_mapping: Mapping[str, str] = {}
+    claim_mode: ClaimMode = "NO_CLAIM"
+    cancelled: Callable[[], bool] | None = None
+    progress: Progress | None = None
 
 
 class Started(NamedTuple):
@@ -82,9 +90,11 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     request = _request(job, log, options, sinks)
     _check_sources(request, open_job)
     sinks.check()
-    request = adopt_for(request, log)
+    request = adopt_for(request, log, cancelled=options.cancelled, progress=options.progress)
     with _kept(job.root, request.restore):
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
+    if request.restore is not None and options.claim_mode == "CLAIM":
+        claim_source(job.root, request.restore)
     _resume(coordinator, publisher.next_checkpoint_id(), log, head)
     directory = _seed(job, open_job, log, head)
     crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
@@ -136,25 +146,14 @@ def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, 
 def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: SinkCommits) -> StartRequest:
     target: RestoreTarget | None = None
     if options.restore is not None:
-        target = resolve_restore(job.root, job.name, options.restore)
-    before = target.stored if target is not None else newest(log)
+        target = _rewriting(resolve_restore(job.root, job.name, options.restore), job, options)
+    before = target.seen if target is not None else _going_on(log)
     for operator in before.manifest.operators.values() if before is not None else ():
         job.adopt_max_parallelism(operator.max_parallelism)
-    states, specs = job.states(), job.specs()
     return StartRequest(
         job=job.name,
         root=job.root,
-        operators=tuple(
-            OperatorShape(
-                uid=spec.uid,
-                parallelism=job.parallelism,
-                max_parallelism=spec.max_parallelism,
-                keys=spec.key,
-                edges=tuple(_stream_edge(edge, chained=node.chained) for edge in node.edges),
-                schemas=tuple(s for s in states if s.uid == spec.uid),
-            )
-            for spec, node in zip(specs, job.operators, strict=True)
-        ),
+        operators=shapes_of(job),
         fingerprints=job.sources.fingerprints,
         sinks=sinks.declared,
         parallelism=options.parallelism,
@@ -162,6 +161,53 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         allow_non_restored_state=options.allow_non_restored_state,
         keep_output=options.keep_output,
     )
+
+
+def _rewriting(target: RestoreTarget, job: "StreamJob", options: StartOptions) -> RestoreTarget:
+    """Returns a restore's target with what the options change about its state.
+
+    Raises:
+        RestoreError: It cannot be changed so.
+        JobDefinitionError: The job cannot have so many key groups.
+    """
+    if options.max_parallelism is not None:
+        job.use_max_parallelism(options.max_parallelism)
+    found = with_rewrite(
+        target,
+        job.name,
+        uid_mapping=options.uid_mapping,
+        max_parallelism=options.max_parallelism,
+        uids=[node.uid for node in job.operators],
+        allow_non_restored_state=options.allow_non_restored_state,
+    )
+    check_claim(job.name, found, options.claim_mode)
+    return found
+
+
+def shapes_of(job: "StreamJob") -> tuple[OperatorShape, ...]:
+    """Returns the operators as the job declares them."""
+    states, specs = job.states(), job.specs()
+    return tuple(
+        OperatorShape(
+            uid=spec.uid,
+            parallelism=job.parallelism,
+            max_parallelism=spec.max_parallelism,
+            keys=spec.key,
+            edges=tuple(_stream_edge(edge, chained=node.chained) for edge in node.edges),
+            schemas=tuple(s for s in states if s.uid == spec.uid),
+            generated_uid=node.generated_uid,
+        )
+        for spec, node in zip(specs, job.operators, strict=True)
+    )
+
+
+def _going_on(log: ManifestLog) -> StoredManifest | None:
+    """What the job goes on from: its newest epoch, or that of a restore which was decided and not finished."""
+    head = newest(log)
+    if head is None or head.manifest.successor is None:
+        return head
+    successor = head.manifest.successor
+    return head if successor.origin.rewrite is None else read_target(log, successor.origin, successor.adopted)
 
 
 def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
@@ -236,4 +282,4 @@ def source_files(
     return files
 
 
-__all__ = ["StartOptions", "Started", "source_files", "start_up"]
+__all__ = ["StartOptions", "Started", "shapes_of", "source_files", "start_up"]

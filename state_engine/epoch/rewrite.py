@@ -1,0 +1,146 @@
+"""What a restore may change about the state that it takes over: uids of operators, the number of key groups. Pure.
+
+The change is written into the origin of the new generation, so whoever finishes the restore makes the same of the
+manifest; the rows are brought by whoever copies them (`savepoint/rekey.py`).
+"""
+
+import difflib
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
+
+from state_engine.backends.schemas import RAW_KEYED, renamed
+from state_engine.errors import MaxParallelismChangedError, RestoreError, UnknownOperatorError
+from state_engine.key_groups import check_parallelism
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, OperatorEpoch, Rewrite, StateSchema
+
+
+def plan_rewrite(
+    target: Manifest,
+    *,
+    uid_mapping: Mapping[str, str],
+    max_parallelism: int | None,
+    uids: Collection[str],
+    allow_non_restored_state: bool = False,
+) -> Rewrite | None:
+    """Returns what has to be changed about a manifest; None if nothing has.
+
+    Args:
+        target: The epoch that is restored.
+        uid_mapping: From uids that operators had there to those that they have now.
+        max_parallelism: Key groups from now on; None for as many as there were.
+        uids: The operators of the job today.
+        allow_non_restored_state: State of operators that the job no longer has is left behind.
+
+    Raises:
+        UnknownOperatorError: The mapping names an operator that one of the sides does not have.
+        RestoreError: The mapping gives two operators one uid.
+        JobDefinitionError: There cannot be so many key groups.
+        MaxParallelismChangedError: An operator has raw keyed state, which cannot be sorted into other key groups.
+    """
+    mapping = {old: new for old, new in uid_mapping.items() if old != new}
+    _check_mapping(target, mapping, uids)
+    if max_parallelism is not None:
+        check_parallelism(1, max_parallelism)
+        if all(operator.max_parallelism == max_parallelism for operator in target.operators.values()):
+            max_parallelism = None
+    if not mapping and max_parallelism is None:
+        return None
+    known = {*target.operators, *(schema.uid for schema in target.schemas)}
+    left = sorted(old for old in known if allow_non_restored_state and mapping.get(old, old) not in uids)
+    rewrite = Rewrite(uids=mapping, max_parallelism=max_parallelism, left=tuple(left))
+    _check_raw(target, rewrite)
+    return rewrite
+
+
+def rewritten(stored: StoredManifest, rewrite: Rewrite | None) -> StoredManifest:
+    """Returns a manifest as the generation sees it that begins behind it, under the hash that it was sealed with.
+
+    What a subtask did in its epoch stays as it was: sinks are asked for that.
+    """
+    if rewrite is None:
+        return stored
+    manifest = stored.manifest
+    name = {uid: rewrite.uids.get(uid, uid) for uid in _uids_of(manifest) if uid not in rewrite.left}
+    changed = replace(
+        manifest,
+        operators={name[u]: _sized(op, rewrite) for u, op in manifest.operators.items() if u in name},
+        schemas=tuple(
+            sorted(
+                (rewritten_schema(schema, rewrite) for schema in manifest.schemas if schema.uid in name),
+                key=lambda schema: (schema.uid, schema.kind, schema.name),
+            )
+        ),
+        keys={name[u]: key for u, key in manifest.keys.items() if u in name},
+        watermarks={name[u]: time for u, time in manifest.watermarks.items() if u in name},
+        event_times={name[u]: times for u, times in manifest.event_times.items() if u in name},
+        timers={name[u]: times for u, times in manifest.timers.items() if u in name},
+    )
+    return StoredManifest(changed, stored.hash)
+
+
+def rewritten_schema(schema: StateSchema, rewrite: Rewrite) -> StateSchema:
+    """Returns the schema of a state whose rows were all written anew, in the state's own type."""
+    uid = rewrite.uids.get(schema.uid, schema.uid)
+    fresh = replace(schema, former=(), unknown_until=None)
+    return fresh if uid == schema.uid else renamed(fresh, uid)
+
+
+def _sized(operator: OperatorEpoch, rewrite: Rewrite) -> OperatorEpoch:
+    groups = rewrite.max_parallelism
+    if groups is None:
+        return operator
+    return replace(operator, max_parallelism=groups, parallelism=min(operator.parallelism, groups))
+
+
+def _uids_of(manifest: Manifest) -> set[str]:
+    """All names of operators in a manifest; one that the job lost may be in some of its maps only."""
+    maps = (manifest.operators, manifest.keys, manifest.watermarks, manifest.event_times, manifest.timers)
+    return {uid for one in maps for uid in one} | {schema.uid for schema in manifest.schemas}
+
+
+def _check_mapping(target: Manifest, mapping: Mapping[str, str], uids: Collection[str]) -> None:
+    for old, new in mapping.items():
+        if old not in target.operators:
+            near = difflib.get_close_matches(old, target.operators, cutoff=0.0) or ["none"]
+            raise UnknownOperatorError(
+                f"The mapping renames operator {old!r}, which epoch {target.epoch} of job {target.job!r} does not "
+                "have.",
+                action=f"Name one of its operators: {', '.join(near)}.",
+            )
+        if new not in uids:
+            near = difflib.get_close_matches(new, list(uids), cutoff=0.0) or ["none"]
+            raise UnknownOperatorError(
+                f"The mapping renames operator {old!r} to {new!r}, which the job does not have.",
+                action=f"Name one of its operators: {', '.join(near)}.",
+            )
+    after: dict[str, str] = {}
+    for old in sorted(target.operators):
+        new = mapping.get(old, old)
+        if new in after:
+            raise RestoreError(
+                f"Behind the mapping both {after[new]!r} and {old!r} would be operator {new!r}.",
+                action=f"Give {after[new] if after[new] == new else old!r} another uid in the mapping as well.",
+            )
+        after[new] = old
+
+
+def _check_raw(target: Manifest, rewrite: Rewrite) -> None:
+    if rewrite.max_parallelism is None:
+        return
+    for schema in target.schemas:
+        if schema.name != RAW_KEYED or schema.uid in rewrite.left:
+            continue
+        groups = target.operators[schema.uid].max_parallelism if schema.uid in target.operators else None
+        if groups == rewrite.max_parallelism:
+            continue
+        raise MaxParallelismChangedError(
+            f"Operator {schema.uid!r} has raw keyed state, bytes that belong to its {groups} key groups as wholes: "
+            f"nobody but its function can sort them into {rewrite.max_parallelism}.",
+            action=f"Keep max_parallelism={groups}; or give the operator a new uid and allow non-restored state, which "
+            "leaves all its state behind.",
+        )
+
+
+__all__ = ["plan_rewrite", "rewritten", "rewritten_schema"]

@@ -1,0 +1,102 @@
+"""What folds to the state of a restore's source, wherever that lies."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+import pyarrow as pa
+
+from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.plan import StatePlan, plan_state
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.epoch.request import RestoreTarget
+from state_engine.log.fold import fold
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, Pin, SourceFile, StateSchema
+from state_engine.log.state_ttl import drop_expired, forget_unknown, without_expired
+from state_engine.savepoint.catalogue import load_canonical, load_savepoint
+from state_engine.savepoint.handles import read_pinned
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
+from state_engine.storage.tables import open_tables
+
+
+def segments_of_target(root: str, target: RestoreTarget) -> Sequence[Segment]:
+    """Returns what folds to the state of a source: of a savepoint the files that it keeps, and no others.
+
+    Raises:
+        CorruptionError: Something is gone or damaged.
+    """
+    if target.location is not None:
+        return [load_canonical(target.location).segment]
+    owner = target.stored.manifest.job
+    if target.savepoint_id is None:
+        return segments_at(root, owner, target.stored)
+    savepoint = load_savepoint(root, owner, target.savepoint_id)
+    assert isinstance(savepoint, Pin), "a canonical one has a location"
+    return [read_pinned(open_storage(root, owner), savepoint).segment]
+
+
+def segments_at(root: str, job: str, head: StoredManifest) -> Sequence[Segment]:
+    """Returns what folds to the state of a job at a sealed epoch.
+
+    Raises:
+        CorruptionError: Something is gone or damaged.
+    """
+    storage = open_storage(root, job)
+    log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    behind = behind_newest_base(storage, log, CheckpointTable(storage, open_tables(storage)), head)
+    return history_of(behind.base, job, behind.manifests, lambda owner: open_storage(root, owner))
+
+
+def source_files_of(segments: Iterable[Segment]) -> tuple[tuple[SourceFile, ...], ...]:
+    """Returns the files that each source has given up to the end of a history."""
+    total: tuple[tuple[SourceFile, ...], ...] = ()
+    for _, base, manifests in segments:
+        total = base.source_files if base is not None else total
+        for manifest in manifests:
+            new = [source.new_files for source in manifest.sources]
+            total = tuple(old + added for old, added in zip_longest(total, new, fillvalue=()))
+    return total
+
+
+def reading_plan(segments: Sequence[Segment], head: Manifest, schema: StateSchema) -> StatePlan:
+    """Plans how a state is read as a whole: in ranges of key groups that fit into memory."""
+    manifests = tuple(manifest for segment in segments for manifest in segment.manifests)
+    return plan_state(schema, segments[0].base, manifests or (head,), None, asked_full=True)
+
+
+def log_size(segments: Iterable[Segment], schema: StateSchema) -> tuple[int, int]:
+    """Returns the rows of a state's log, of which not all live, and the bytes that are read for them."""
+    rows = size = 0
+    for _, base, manifests in segments:
+        old = base.schemas if base is not None else ()
+        ids = {schema.schema_id, *(one.schema_id for one in old if (one.uid, one.name) == (schema.uid, schema.name))}
+        for file in base.files if base is not None else ():
+            if file.schema_id in ids:
+                rows, size = rows + file.rows, size + file.length
+        for manifest in manifests:
+            operator = manifest.operators.get(schema.uid)
+            for ack in operator.acks if operator is not None else ():
+                for section in ack.changes.sections if ack.changes is not None else ():
+                    if section.name == schema.name:
+                        rows, size = rows + section.rows, size + section.length
+    return rows, size
+
+
+def live_pieces(segments: Sequence[Segment], plan: StatePlan) -> Iterator[pa.Table]:
+    """Yields the live rows of a state range by range, without what has expired, in the state's own type.
+
+    Memory holds one range. The last access of rows that were stamped in another time is null.
+
+    Raises:
+        CorruptionError: A file is gone or damaged; the error names it.
+    """
+    schema = without_expired(plan.schema)
+    for first, last in plan.ranges:
+        live = fold(schema, [empty_rows(schema), *read_log_rows(segments, schema, first, last)])
+        live = drop_expired(schema, live, plan.processing_time, plan.watermark)
+        yield forget_unknown(live, schema.unknown_until)
+
+
+__all__ = ["live_pieces", "log_size", "reading_plan", "segments_at", "segments_of_target", "source_files_of"]
