@@ -10,6 +10,7 @@ from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
 from lakestate.commands.rescale import rescale
+from lakestate.commands.restore import restore
 from lakestate.commands.run import run
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
@@ -37,8 +38,8 @@ def main(
 ) -> None:
     """Run, watch and operate streaming jobs whose state lives in Delta.
 
-    Verbs work on the storage, so a job may be running, stopped or dead; only stop, cancel and rescale ask its process.
-    --root, or LAKESTATE_ROOT, says where jobs are.
+    Verbs work on the storage, so a job may be running, stopped or dead; only stop, cancel and rescale ask its process,
+    and restore that of a running one for key groups. --root, or LAKESTATE_ROOT, says where jobs are.
 
     Exit codes: 0 done; 1 failed, by a named error; 2 wrong use, or what was asked for is not there.
     """
@@ -53,6 +54,7 @@ app.command("inspect", rich_help_panel=_LOOK)(inspect)
 app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
+app.command("restore", rich_help_panel=_KEEP)(restore)
 app.command("stop", rich_help_panel=_ASK)(stop)
 app.command("cancel", rich_help_panel=_ASK)(cancel)
 app.command("rescale", rich_help_panel=_ASK)(rescale)

@@ -38,7 +38,7 @@ def explain(
     make_console().print(_tree(plan))
 
 
-class _AnyOption(dict[str, str]):
+class AnyOption(dict[str, str]):
     """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
 
     def __missing__(self, name: str) -> str:
@@ -52,7 +52,7 @@ def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool
 
     factory = load_job(job)
     if not with_spark:
-        return explain_job(factory(DrySession(), root, _AnyOption(options)))
+        return explain_job(factory(DrySession(), root, AnyOption(options)))
     from state_engine.spark import local_session
 
     session = local_session(f"explain-{job}")
@@ -134,4 +134,4 @@ def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", shown: se
     arm.add(Text(f"source {source.name}: {source.kind}{bounded}{time}"))
 
 
-__all__ = ["explain"]
+__all__ = ["AnyOption", "explain"]

@@ -7,9 +7,17 @@ import msgspec
 
 from lakestate.commands.common import JobNotRunningError
 from lakestate.control import RunnerUnreachableError, fetch, find_endpoint, read_endpoint
-from lakestate.rest.bodies import PlainResult, SavepointResult, Triggered
+from lakestate.rest.bodies import (
+    FailureCause,
+    KeyGroupsRestore,
+    KeyGroupsResult,
+    PlainResult,
+    SavepointResult,
+    Triggered,
+)
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
+from state_engine.savepoint.group_report import KeyGroupRestore
 
 _POLL_S = 0.1
 
@@ -86,12 +94,22 @@ class RunningJob:
                 break
             time.sleep(_POLL_S)
         if result.operation.failure_cause is not None:
-            first = result.operation.failure_cause.stack_trace.partition("\n")[0]
-            raise OperationFailedError(
-                f"The job goes on: {first.partition(': ')[2] or first}",
-                action="`lakestate status` shows where it stands.",
-            )
+            raise _failed(result.operation.failure_cause)
         return getattr(result.operation, "location", None)
+
+    def restore_key_groups(self, body: KeyGroupsRestore) -> KeyGroupRestore:
+        """Takes key groups or keys back, between two epochs, and waits for it; errors are those of `operate`."""
+        answer = self._fetch(f"{self._path}/key-groups", method="POST", body=body)
+        request_id = msgspec.json.decode(answer, type=Triggered).request_id
+        while True:
+            found = self._fetch(f"{self._path}/key-groups/{request_id}")
+            operation = msgspec.json.decode(found, type=KeyGroupsResult).operation
+            if operation is not None:
+                break
+            time.sleep(_POLL_S)
+        if operation.report is None:
+            raise _failed(operation.failure_cause)
+        return operation.report
 
     def await_end(self) -> None:
         """Waits until the process has let go of the job, so that another one may start it."""
@@ -107,6 +125,13 @@ class RunningJob:
                 f"{self._endpoint.url}: {error}.",
                 action="`lakestate status` shows whether it still runs.",
             ) from error
+
+
+def _failed(cause: FailureCause | None) -> OperationFailedError:
+    first = cause.stack_trace.partition("\n")[0] if cause is not None else "nobody knows why it failed"
+    return OperationFailedError(
+        f"The job goes on: {first.partition(': ')[2] or first}", action="`lakestate status` shows where it stands."
+    )
 
 
 __all__ = ["OperationFailedError", "Process", "RunningJob", "process_of"]

@@ -1,0 +1,255 @@
+"""`lakestate restore`: a job, or a part of its keys, goes back to a savepoint, checkpoint or epoch."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from lakestate.commands.common import (
+    AsJson,
+    ExitCode,
+    Job,
+    Root,
+    make_console,
+    named_errors,
+    print_json,
+    progress_of,
+    waiting,
+)
+from lakestate.control import find_endpoint
+from lakestate.explain import AnyOption
+from lakestate.registry import load_job, registered_jobs
+from state_engine.errors import LakestateError
+
+if TYPE_CHECKING:
+    from state_engine.epoch.request import OperatorShape
+    from state_engine.log.records import Manifest
+    from state_engine.savepoint import KeyGroupRestore
+    from state_engine.savepoint.claim import ClaimMode
+    from state_engine.savepoint.restore import OperatorsOf
+    from state_engine.savepoint.restore_report import WholeRestore
+
+
+class JobRunningError(LakestateError):
+    """A job has to be stopped first."""
+
+
+def restore(
+    job: Job,
+    root: Root,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="A savepoint's id, JOB/ID, the path or address of a canonical one, checkpoint:ID, "
+            "epoch:GENERATION/EPOCH or latest.",
+        ),
+    ],
+    uid_mapping: Annotated[
+        list[str] | None,
+        typer.Option("--uid-mapping", metavar="OLD=NEW", help="An operator's uid there and now; may come again."),
+    ] = None,
+    allow_non_restored_state: Annotated[
+        bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
+    ] = False,
+    max_parallelism: Annotated[
+        int | None, typer.Option(min=1, help="Sort all keys anew into so many key groups.")
+    ] = None,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
+    keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
+    claim: Annotated[
+        bool, typer.Option("--claim", help="Remove the savepoint once the job stands without it.")
+    ] = False,
+    key_groups: Annotated[
+        list[str] | None,
+        typer.Option("--key-groups", metavar="A-B", help="Only these key groups, also of a running job; again."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="Only this key: text, or a JSON list of the key columns' values; again."),
+    ] = None,
+    operator: Annotated[
+        list[str] | None, typer.Option("--operator", help="With key groups or keys: only this operator; again.")
+    ] = None,
+    without_code: Annotated[
+        bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a stopped job back, or key groups or keys of a stopped or running one. Ctrl-C leaves it as it was."""
+    part = bool(key_groups or key)
+    whole_only = {
+        "--uid-mapping": uid_mapping,
+        "--max-parallelism": max_parallelism,
+        "--parallelism": parallelism,
+        "--keep-output": keep_output,
+        "--claim": claim,
+        "--allow-non-restored-state": allow_non_restored_state,
+    }
+    if part and (wrong := [name for name, value in whole_only.items() if value]):
+        raise typer.BadParameter("is for a whole job, not for key groups or keys", param_hint=wrong[0])
+    if operator and not part:
+        raise typer.BadParameter("goes with --key-groups or --key", param_hint="--operator")
+    with named_errors(), _until_signal() as cancelled:
+        report: WholeRestore | KeyGroupRestore
+        if part:
+            report = _restore_part(job, root, source, key_groups, key, operator, dry_run, cancelled)
+        else:
+            report = _restore_whole(
+                job,
+                root,
+                source,
+                cancelled,
+                dry_run=dry_run,
+                with_code=not without_code,
+                uid_mapping=dict(_pair(one) for one in uid_mapping or []),
+                max_parallelism=max_parallelism,
+                parallelism=parallelism,
+                allow_non_restored_state=allow_non_restored_state,
+                keep_output=keep_output,
+                claim_mode="CLAIM" if claim else "NO_CLAIM",
+            )
+        if as_json:
+            print_json(report)
+        else:
+            console = make_console()
+            for line in report.lines():
+                console.print(Text(line))
+        if getattr(report, "refusals", ()):
+            raise typer.Exit(ExitCode.FAILED)
+
+
+def _restore_whole(
+    job: str,
+    root: str,
+    source: str,
+    cancelled: Callable[[], bool],
+    *,
+    dry_run: bool,
+    with_code: bool,
+    claim_mode: "ClaimMode",
+    **asked: Any,
+) -> "WholeRestore":
+    from state_engine.savepoint.restore import JobRestore
+    from state_engine.spark.recorded_sinks import RecordedSinks
+
+    if not dry_run and (running := find_endpoint(root, job)) is not None:
+        raise JobRunningError(
+            f"Process {running.pid} runs job {job!r}.",
+            action="Stop it first (`lakestate stop`); of a running job only key groups or keys can be restored.",
+        )
+    with progress_of("read" if dry_run else "copy") as progress:
+        prepared = JobRestore(
+            root,
+            job,
+            source,
+            RecordedSinks,
+            operators_of=_declared(job, root, asked["max_parallelism"]) if with_code else None,
+            claim_mode=claim_mode,
+            cancelled=cancelled,
+            progress=progress,
+            **asked,
+        )
+        return prepared.plan() if dry_run else prepared.run()
+
+
+def _declared(job: str, root: str, max_parallelism: int | None) -> "OperatorsOf":
+    """Asks a registered job for its operators, without Spark; none where nobody but Spark knows them."""
+
+    def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
+        if job not in registered_jobs():
+            return None
+        from state_engine.spark.dry import DrySession, NeedsSparkError
+        from state_engine.spark.startup import shapes_of
+
+        try:
+            built = load_job(job)(DrySession(), root, AnyOption())
+        except NeedsSparkError:
+            return None
+        if max_parallelism is not None:
+            built.use_max_parallelism(max_parallelism)
+        for operator in source.operators.values() if max_parallelism is None else ():
+            built.adopt_max_parallelism(operator.max_parallelism)
+        return shapes_of(built) if built.name == job else None
+
+    return operators_of
+
+
+def _restore_part(
+    job: str,
+    root: str,
+    source: str,
+    key_groups: list[str] | None,
+    key: list[str] | None,
+    operators: list[str] | None,
+    dry_run: bool,
+    cancelled: Callable[[], bool],
+) -> "KeyGroupRestore":
+    ranges = [_range(one) for one in key_groups or []] or None
+    keys = [_key(one) for one in key or []] or None
+    if find_endpoint(root, job) is not None:
+        from lakestate.commands.running import RunningJob
+        from lakestate.rest.bodies import KeyGroupsRestore
+
+        body = KeyGroupsRestore(source=source, key_groups=ranges, keys=keys, operators=operators, dry_run=dry_run)
+        with waiting(f"{job} restores"):
+            return RunningJob(root, job).restore_key_groups(body)
+    from state_engine.savepoint import restore_key_groups
+
+    given = [tuple(one) if isinstance(one, list) else one for one in keys] if keys is not None else None
+    with waiting(f"restore into {job}"):
+        return restore_key_groups(
+            root, job, source, ranges, keys=given, uids=operators, dry_run=dry_run, cancelled=cancelled
+        )
+
+
+def _pair(given: str) -> tuple[str, str]:
+    old, equals, new = given.partition("=")
+    if not (old and equals and new):
+        raise typer.BadParameter(f"{given!r} is not OLD=NEW", param_hint="--uid-mapping")
+    return old, new
+
+
+def _range(given: str) -> tuple[int, int]:
+    first, dash, last = given.partition("-")
+    if not (first.isdecimal() and (last.isdecimal() or not dash)):
+        raise typer.BadParameter(f"{given!r} is not A-B or A", param_hint="--key-groups")
+    return int(first), int(last if dash else first)
+
+
+def _key(given: str) -> Any:
+    """A JSON list is the key's columns; any other text is the value of its single column."""
+    if not given.startswith("["):
+        return given
+    try:
+        found = json.loads(given)
+    except ValueError:
+        return given
+    return found if isinstance(found, list) else given
+
+
+@contextmanager
+def _until_signal() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says True once SIGINT or SIGTERM came; a second one ends the process at once."""
+    received: list[int] = []
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+__all__ = ["JobRunningError", "restore"]

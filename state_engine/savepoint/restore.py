@@ -1,0 +1,297 @@
+"""A whole job that is stopped goes back, or begins, without its code and without Spark; and the dry run of it.
+
+It takes the same steps as a start: refuse, copy what has to be copied, close, take the sinks back, seal the first
+manifest of the new generation. Then it lets go: the next start claims the job from there, and reads the input behind
+it. That start also asks whether the job's code fits, if that was not asked here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from state_engine.checkpoint.leases import leased
+from state_engine.checkpoint.plan import states_of
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.epoch import compatibility, look
+from state_engine.epoch.carry import origin_of
+from state_engine.epoch.ports import Crash, Sinks
+from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.start import StartUp
+from state_engine.errors import CorruptionError, LakestateError, NothingToRestoreError, RestoreCancelledError
+from state_engine.log.records import Manifest, Rewrite, SinkTable
+from state_engine.savepoint.adoption import adopt_for
+from state_engine.savepoint.catalogue import resolve_restore
+from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
+from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.rekey import with_rewrite
+from state_engine.savepoint.restore_report import Fate, Refusal, RestoredOperator, RestoredState, WholeRestore
+from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+
+OperatorsOf = Callable[[Manifest], Sequence[OperatorShape] | None]
+"""Says what the job's code declares today, asked with the epoch that is restored; None where the code is not known."""
+
+SinksOf = Callable[[str, Sequence[SinkTable], CheckpointStorage, ManifestLog], Sinks]
+"""Makes the sinks of a job from what its newest manifest records of them."""
+
+
+class JobRestore:
+    """One restore of a stopped job as a whole.
+
+    Args:
+        root: Of the storage.
+        job: The job; it may be one that never ran.
+        source: What `resolve_restore` takes.
+        sinks_of: Opens the job's sinks.
+        operators_of: The job's code, if it is at hand.
+        parallelism: Subtasks of every operator from now on, until the job's definition says another number.
+        max_parallelism: Sort all keys anew into so many key groups.
+        uid_mapping: From uids that operators had in the source to those that they have now.
+        allow_non_restored_state: State of operators that the code no longer has may stay behind.
+        keep_output: Sinks keep what they have.
+        claim_mode: Whether the savepoint belongs to the job from now on.
+        cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
+        progress: Is told how far it is.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        crash: Is told every named place that is passed.
+
+    Raises:
+        NothingToRestoreError: The source does not exist.
+        CorruptionError: It is damaged.
+        RestoreError: What is asked for fits nothing.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        job: str,
+        source: str,
+        sinks_of: SinksOf,
+        *,
+        operators_of: OperatorsOf | None = None,
+        parallelism: int | None = None,
+        max_parallelism: int | None = None,
+        uid_mapping: Mapping[str, str] | None = None,
+        allow_non_restored_state: bool = False,
+        keep_output: bool = False,
+        claim_mode: ClaimMode = "NO_CLAIM",
+        cancelled: Callable[[], bool] | None = None,
+        progress: Progress | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        crash: Crash | None = None,
+    ) -> None:
+        self._root, self._job = root, job
+        self._cancelled, self._progress = cancelled, progress
+        self._clock, self._ids, self._crash = clock or SystemClock(), ids or RandomIds(), crash
+        self._claim_mode: ClaimMode = claim_mode
+        self._storage = open_storage(root, job)
+        self._log = ManifestLog(self._storage, job, open_job=lambda other: open_storage(root, other))
+        self._head = look.newest(self._log)
+        mapping = dict(uid_mapping or {})
+        found = resolve_restore(root, job, source)
+        known = found.stored.manifest
+        operators = operators_of(known) if operators_of is not None else None
+        self._code_checked = operators is not None
+        uids = [o.uid for o in operators] if operators is not None else [mapping.get(u, u) for u in known.operators]
+        target = with_rewrite(
+            found,
+            job,
+            uid_mapping=mapping,
+            max_parallelism=max_parallelism,
+            uids=uids,
+            allow_non_restored_state=allow_non_restored_state,
+        )
+        check_claim(job, target, claim_mode)
+        recorded = self._head.manifest.sinks if self._head is not None else ()
+        self._sinks = sinks_of(job, recorded, self._storage, self._log)
+        seen = target.seen.manifest
+        self._request = StartRequest(
+            job=job,
+            root=root,
+            operators=tuple(operators) if operators is not None else _as_recorded(seen),
+            fingerprints=seen.fingerprints,
+            sinks=recorded,
+            parallelism=parallelism,
+            restore=target,
+            allow_non_restored_state=allow_non_restored_state,
+            keep_output=keep_output,
+            lasting=True,
+        )
+
+    @property
+    def target(self) -> RestoreTarget:
+        """What is restored."""
+        assert self._request.restore is not None
+        return self._request.restore
+
+    def plan(self) -> WholeRestore:
+        """Says what would happen; reads all state that would be restored, and writes nothing.
+
+        Whatever speaks against it is listed, not only the first reason.
+
+        Raises:
+            RestoreCancelledError: It was cancelled.
+        """
+        refusals = [*self._refusals()]
+        states: list[RestoredState] = []
+        try:
+            states.extend(self._states())
+        except CorruptionError as error:
+            refusals.append(_refusal(error))
+        return self._report(tuple(states), tuple(refusals))
+
+    def run(self) -> WholeRestore:
+        """Does it.
+
+        Raises:
+            RestoreError: It is refused; nothing was written.
+            RestoreCancelledError: It was cancelled; nothing is left of it.
+            CorruptionError: A file of the source is gone or damaged; nothing is left of it.
+            SinkError: A sink does not take what it is owed. Starting the job, or restoring again, goes on.
+            FencedError: A driver that started at the same time or later owns the job.
+            StorageError: Nobody knows how far it came; the same again, or any start, goes on.
+        """
+        request = adopt_for(self._request, self._log, cancelled=self._cancelled, progress=self._progress)
+        assert request.restore is not None
+        publisher = CheckpointPublisher(
+            self._storage, self._job, clock=self._clock, open_job=lambda other: open_storage(self._root, other)
+        )
+        start = StartUp(self._log, self._sinks, publisher, self._clock, self._ids, self._crash)
+        if request.restore.imported:
+            head = start.run(request)
+        else:
+            with leased(self._root, request.restore.stored, "restore", clock=self._clock, ids=self._ids):
+                head = start.run(request)
+        if self._claim_mode == "CLAIM":
+            claim_source(self._root, request.restore)
+        sealed = head.stored.manifest
+        return replace(self._report((), ()), sealed=(sealed.generation, sealed.epoch))
+
+    def _refusals(self) -> Iterator[Refusal]:
+        request, head, target = self._request, self._head, self.target
+        seen = target.seen
+
+        def sinks() -> None:
+            if head is not None and not request.keep_output and not target.imported:
+                self._sinks.check_rewind(seen, max(self._log.generations()) + 1)
+
+        checks: list[Callable[[], Any]] = [
+            lambda: compatibility.check_operators(request, seen.manifest),
+            lambda: compatibility.check_generated_uids(request, seen.manifest),
+            lambda: compatibility.check_max_parallelism(request, seen.manifest),
+            lambda: compatibility.check_keys(request, seen.manifest),
+            *(_states_of_operator(shape, seen.manifest) for shape in request.operators),
+            lambda: compatibility.check_imported(request, head),
+            lambda: look.is_decided(self._log, self._job, target, head),
+            sinks,
+        ]
+        for check in checks:
+            try:
+                check()
+            except LakestateError as error:
+                yield _refusal(error)
+
+    def _states(self) -> Iterator[RestoredState]:
+        target, head = self.target, self.target.stored
+        rewrite = target.rewrite or Rewrite()
+        segments = segments_of_target(self._root, target)
+        states = states_of([head.manifest])
+        for number, schema in enumerate(states):
+            plan = reading_plan(segments, head.manifest, schema)
+            _, size = log_size(segments, schema)
+            rows = 0
+            for live in live_pieces(segments, plan):
+                rows += live.num_rows
+                self._stop_if_cancelled()
+            if self._progress is not None:
+                self._progress(f"{schema.uid}/{schema.name}", (number + 1) / len(states))
+            left = schema.uid in rewrite.left
+            groups = plan.max_parallelism if left else rewrite.max_parallelism or plan.max_parallelism
+            yield RestoredState(
+                uid=schema.uid if left else rewrite.uids.get(schema.uid, schema.uid),
+                state=schema.name,
+                kind=schema.kind,
+                fate=_fate(left, groups != plan.max_parallelism and bool(schema.key)),
+                rows=rows,
+                bytes=size,
+                groups=groups,
+            )
+
+    def _report(self, states: tuple[RestoredState, ...], refusals: tuple[Refusal, ...]) -> WholeRestore:
+        head = self._head
+        return WholeRestore(
+            job=self._job,
+            source=origin_of(self.target),
+            onto=(head.manifest.generation, head.manifest.epoch) if head is not None else None,
+            operators=tuple(self._operators()),
+            states=states,
+            copied=self.target.location is not None or self.target.rewrite is not None,
+            code_checked=self._code_checked,
+            refusals=refusals,
+        )
+
+    def _operators(self) -> Iterator[RestoredOperator]:
+        known, rewrite = self.target.stored.manifest.operators, self.target.rewrite or Rewrite()
+        shapes = {shape.uid: shape for shape in self._request.operators}
+        seen = set()
+        for before, operator in sorted(known.items()):
+            uid = rewrite.uids.get(before, before)
+            shape = shapes.get(uid)
+            seen.add(uid)
+            left = before in rewrite.left or shape is None
+            groups = operator.max_parallelism if shape is None else shape.max_parallelism
+            subtasks = operator.parallelism if shape is None else self._request.parallelism or shape.parallelism
+            yield RestoredOperator(
+                uid=before if before in rewrite.left else uid,
+                before=before,
+                fate=_fate(left, groups != operator.max_parallelism),
+                parallelism=(operator.parallelism, min(subtasks, groups)),
+                max_parallelism=(operator.max_parallelism, groups),
+            )
+        for uid in sorted(shapes.keys() - seen):
+            shape = shapes[uid]
+            subtasks, groups = self._request.parallelism or shape.parallelism, shape.max_parallelism
+            yield RestoredOperator(
+                uid=uid, before=None, fate="new", parallelism=(subtasks, subtasks), max_parallelism=(groups, groups)
+            )
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled is not None and self._cancelled():
+            raise RestoreCancelledError("The dry run was cancelled.", action="Nothing; it wrote nothing.")
+
+
+def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
+    """The operators as the source has them: all that is known without the job's code."""
+    if not seen.operators:
+        raise NothingToRestoreError(
+            f"Epoch {seen.epoch} of job {seen.job!r} has no operators.", action="Name an epoch that has."
+        )
+    return tuple(
+        OperatorShape(
+            uid=uid,
+            parallelism=operator.rescaled_from or operator.parallelism,
+            max_parallelism=operator.max_parallelism,
+            keys=seen.keys.get(uid, ()),
+        )
+        for uid, operator in seen.operators.items()
+    )
+
+
+def _states_of_operator(shape: OperatorShape, seen: Manifest) -> Callable[[], Any]:
+    return lambda: compatibility.merge_schemas(seen.schemas, shape.schemas, seen.epoch)
+
+
+def _fate(left: bool, rekeyed: bool) -> Fate:
+    return "left" if left else "re-keyed" if rekeyed else "restored"
+
+
+def _refusal(error: LakestateError) -> Refusal:
+    return Refusal(error=type(error).__name__, message=error.message, action=error.action)
+
+
+__all__ = ["JobRestore", "OperatorsOf", "SinksOf"]

@@ -1,0 +1,123 @@
+"""What a restore of a whole job does, for whoever asked for it: before it is done (dry run), and after. Pure."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from state_engine.log.records import Origin
+
+Fate = Literal["restored", "re-keyed", "left", "new"]
+
+
+class RestoredState(msgspec.Struct, frozen=True, kw_only=True):
+    """One state of the source.
+
+    Attributes:
+        uid: Operator that has it from now on; of one that is left, the operator that had it.
+        state: Its name.
+        kind: Its kind.
+        fate: Whether it is taken as it is, sorted into other key groups, or left behind.
+        rows: Live rows.
+        bytes: Of the files and sections that were read for it.
+        groups: Key groups among which its keys are spread from now on.
+    """
+
+    uid: str
+    state: str
+    kind: str
+    fate: Fate
+    rows: int
+    bytes: int
+    groups: int
+
+
+class RestoredOperator(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator. `before` is the uid that it had in the source, None if it is new; numbers are (before, after)."""
+
+    uid: str
+    before: str | None
+    fate: Fate
+    parallelism: tuple[int, int]
+    max_parallelism: tuple[int, int]
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason why the restore would be refused."""
+
+    error: str
+    message: str
+    action: str
+
+
+class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restore of a whole job does.
+
+    Attributes:
+        job: The job.
+        source: The epoch that it goes on from.
+        onto: Generation and epoch where the job stood; None if it never ran.
+        operators: Those of the source, and those that are new.
+        states: Those of the source.
+        copied: Whether state is copied below the job's root; otherwise it goes on from the files that are there.
+        code_checked: Whether it was held against the job's code; otherwise the next start does so.
+        refusals: Why it would be refused; nothing is done then.
+        sealed: Generation and epoch of the manifest that did it; None after a dry run.
+    """
+
+    job: str
+    source: Origin
+    onto: tuple[int, int] | None
+    operators: tuple[RestoredOperator, ...]
+    states: tuple[RestoredState, ...]
+    copied: bool
+    code_checked: bool
+    refusals: tuple[Refusal, ...] = ()
+    sealed: tuple[int, int] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.refusals
+
+    def lines(self) -> Iterator[str]:
+        """Yields what it does in words."""
+        named = f" (savepoint {self.source.savepoint_id})" if self.source.savepoint_id else ""
+        verb = "Restored" if self.sealed else "Would restore"
+        stood = f", which stood at epoch {self.onto[0]}/{self.onto[1]}" if self.onto else ", which never ran"
+        yield (
+            f"{verb} epoch {self.source.generation}/{self.source.epoch} of job {self.source.job!r}{named} into job "
+            f"{self.job!r}{stood}."
+        )
+        for operator in self.operators:
+            yield self._operator(operator)
+            for state in (state for state in self.states if state.uid == (operator.uid)):
+                yield f"  {state.state} ({state.kind}): {state.rows} rows, {state.bytes} bytes, {state.fate}"
+        if self.copied:
+            yield "State is copied below the job's root; the source is needed no more."
+        if self.sealed:
+            yield f"The job stands at epoch {self.sealed[0]}/{self.sealed[1]}; its next start goes on from there."
+        for refusal in self.refusals:
+            yield f"Refused: {refusal.error}: {refusal.message} What to do: {refusal.action}"
+        if not self.code_checked:
+            yield "The job's code was not asked: whether it fits is found out when it is started."
+
+    def _operator(self, operator: RestoredOperator) -> str:
+        said = operator.uid
+        if operator.before not in (None, operator.uid):
+            said += f", which was {operator.before}"
+        if operator.fate == "left":
+            return f"{said}: its state is left behind"
+        if operator.fate == "new":
+            return f"{said}: new, begins without state"
+        subtasks, groups = operator.parallelism, operator.max_parallelism
+        said += f": {_change(subtasks)} subtasks, {_change(groups)} key groups"
+        return said
+
+
+def _change(numbers: tuple[int, int]) -> str:
+    before, after = numbers
+    return str(after) if before == after else f"{before} → {after}"
+
+
+__all__ = ["Fate", "Refusal", "RestoredOperator", "RestoredState", "WholeRestore"]
