@@ -265,7 +265,7 @@ class HeapKeyedStateBackend:
                 parts.append(self._log_table(schema, rows, processing_time, seq))
                 seq += len(rows.entries)
             if parts:
-                changes.append((schema, sorted_by_group(parts)))
+                changes.append((schema, parts[0] if len(parts) == 1 else sorted_by_group(parts)))  # each is sorted
         self._bind()
         return changes
 

@@ -58,7 +58,7 @@ def migrate(
 
 
 def rewritten(schema: StateSchema, rows: pa.Table, key_groups: KeyGroupRange, seq: int) -> pa.Table:
-    """Returns what an epoch writes of a migrated state before its own changes, in the columns of a change file.
+    """Returns what an epoch writes of a migrated state before its own changes, sorted as in a change file.
 
     Args:
         schema: The state.
@@ -71,16 +71,14 @@ def rewritten(schema: StateSchema, rows: pa.Table, key_groups: KeyGroupRange, se
     ops = np.full(len(groups), log.Op.RESET_GROUP, dtype=np.int8)
     known: dict[str, Any] = {log.KEY_GROUP: pa.array(groups), log.OP: pa.array(ops), log.SEQ: pa.array(groups * 0)}
     columns = [known.get(f.name, pa.nulls(len(groups), f.type)).cast(f.type) for f in target]
-    whole = pa.concat_tables([pa.table(columns, schema=target), rows.select(target.names).cast(target)])
+    whole = sorted_by_group([pa.table(columns, schema=target), rows.select(target.names).cast(target)])
     index = target.get_field_index(log.SEQ)
     return whole.set_column(index, target.field(index), pa.array(np.arange(seq, seq + whole.num_rows, dtype=np.int64)))
 
 
 def sorted_by_group(tables: list[pa.Table]) -> pa.Table:
-    """Returns several tables of one state as one, sorted by key group; within one the rows keep their order."""
+    """Returns tables of one state as one, sorted by key group; within one the rows keep their order."""
     together = pa.concat_tables(tables)
-    if len(tables) == 1:
-        return together
     order: Any = pa.array(np.argsort(together.column(log.KEY_GROUP).to_numpy(), kind="stable"))
     return together.take(order)
 
