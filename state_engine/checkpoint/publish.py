@@ -182,20 +182,20 @@ class CheckpointPublisher:
 
     def _publish_newest(self) -> None:
         work = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        going = [one for one in work if self._decided.get(one.mark.checkpoint_id) != "abandoned"]
-        self._fail([one for one in work if one not in going], FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
-        if going:
-            self._run(going[-1], going[:-1], FailureReason.CHECKPOINT_SUBSUMED)
+        end = max((n for n, one in enumerate(work, 1) if not self._is_abandoned(one)), default=0)
+        if end:
+            self._run(work[end - 1], work[: end - 1], FailureReason.CHECKPOINT_SUBSUMED)
+        self._fail(work[end:], FailureReason.CHECKPOINT_EXPIRED, "It waited for others.")
 
     def _run(self, work: Work, joined: Sequence[Work], why: FailureReason) -> None:
         """Publishes one checkpoint and notes its end and that of those it covers. Only a simulated crash gets out."""
         head, checkpoint_id = work.sealed.manifest, work.mark.checkpoint_id
         now = self._world.clock.now_ms()
         covered = f"Its interval joined checkpoint {checkpoint_id}."
-        rows = [ended_row(one.sealed, one.mark, why, now, covered) for one in joined]
+        rows = [ended_row(one.sealed, one.mark, self._reason(one, why), now, covered) for one in joined]
         mark = Mark(
             checkpoint_id=checkpoint_id,
-            full=work.mark.full or any(one.mark.full for one in joined),
+            full=work.mark.full or any(one.mark.full and not self._is_abandoned(one) for one in joined),
             trigger=work.mark.trigger,
         )
         try:
@@ -229,10 +229,18 @@ class CheckpointPublisher:
     def _may_become_visible(self, checkpoint_id: int) -> bool:
         return self._decided.setdefault(checkpoint_id, "visible") == "visible"
 
+    def _is_abandoned(self, work: Work) -> bool:
+        return self._decided.get(work.mark.checkpoint_id) == "abandoned"
+
+    def _reason(self, work: Work, otherwise: FailureReason) -> FailureReason:
+        return FailureReason.CHECKPOINT_EXPIRED if self._is_abandoned(work) else otherwise
+
     def _fail(self, work: Sequence[Work], reason: FailureReason, message: str) -> None:
+        """Notes what came to nothing. In the order of epochs: a row behind one of a later epoch would be left out."""
         for one in work:
-            self._record(one, reason, message)
-            self._tell(PublishEvent(one.mark.checkpoint_id, None, reason, message))
+            own = self._reason(one, reason)
+            self._record(one, own, message)
+            self._tell(PublishEvent(one.mark.checkpoint_id, None, own, message))
 
     def _tell(self, event: PublishEvent) -> None:
         """Tells the driver of an end, unless that has given the checkpoint up and knows: each end is told once."""

@@ -199,6 +199,27 @@ def test_one_that_failed_unheard_is_not_given_up_too(root: str) -> None:
     assert running.told() == [(1, False)]
 
 
+def test_of_all_that_waited_there_is_a_row_however_each_ended(root: str) -> None:
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
+    before = {info.path for info in running.job.storage.list("_epochs")}
+    for checkpoint_id in (2, 3, 4, 5):
+        running.begin(checkpoint_id)
+    for info in running.job.storage.list("_epochs"):
+        if "changes" in info.path and info.path not in before:
+            running.job.storage.delete(info.path)
+    assert running.publisher.abandon(2)
+    assert running.publisher.abandon(5)
+    failed = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+    assert running.end() == [(2, EXPIRED), (5, EXPIRED), (1, None), (3, failed), (4, failed)]
+    assert {(row.id, row.status) for row in running.rows()} == {
+        ("1", "completed"),
+        ("2", "expired"),
+        ("3", "failed"),
+        ("4", "failed"),
+        ("5", "expired"),
+    }
+
+
 def test_one_that_is_given_up_while_another_covers_it_is_told_once(root: str) -> None:
     running = covering(root)
     assert running.publisher.abandon(2)
