@@ -39,8 +39,9 @@ from state_engine.backends.states import (
 from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
-from state_engine.backends.ttl import TtlRules, ttl_state
+from state_engine.backends.ttl import ttl_state
 from state_engine.backends.ttl_cleanup import IncrementalCleanup
+from state_engine.backends.ttl_rules import TtlRules, ttl_rules
 from state_engine.errors import RoutingError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
@@ -86,6 +87,7 @@ class HeapKeyedStateBackend:
         self._restored: dict[str, StateSchema] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self._migrated: dict[str, pa.Table] = {}
+        self._cleanups: list[IncrementalCleanup] = []
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
 
@@ -186,12 +188,14 @@ class HeapKeyedStateBackend:
             return self._plain_facade(descriptor, table)
         strategies = config.get_cleanup_strategies()
         if strategies.in_full_snapshot():
-            self._drop_stamps(table, descriptor.name, TtlRules(ttl, self._sealed))
-        rules, accessed = TtlRules(ttl, self.time), None
+            self._drop_stamps(table, descriptor.name, ttl_rules(ttl, self._sealed))
+        rules, accessed = ttl_rules(ttl, self.time), None
         self._clean_up(table, descriptor.name, config, rules)
         incremental = strategies.get_incremental_cleanup_strategy()
         if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
-            accessed = IncrementalCleanup(table, rules, incremental.get_cleanup_size()).run
+            cleanup = IncrementalCleanup(table, rules, incremental.get_cleanup_size())
+            accessed = cleanup.accessed
+            self._cleanups.append(cleanup)
             if incremental.run_cleanup_for_every_record():
                 self.context.on_change(accessed)
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
@@ -249,6 +253,8 @@ class HeapKeyedStateBackend:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
             RoutingError: State was written under a key of another subtask; likewise.
         """
+        for cleanup in self._cleanups:
+            cleanup.run()
         changes = []
         seq = 0
         for name, table in self._tables.items():
@@ -318,6 +324,8 @@ class HeapKeyedStateBackend:
         """Drops overlay and pending changes: the attempt failed, or another one was sealed."""
         for table in self._tables.values():
             table.forget()
+        for cleanup in self._cleanups:
+            cleanup.expect_old()
         self._bind()
 
     def lacks(self, name: str) -> bool:
@@ -330,6 +338,8 @@ class HeapKeyedStateBackend:
         table = self._tables.get(name)
         if table is not None:
             self._apply(table, rows)
+            for cleanup in self._cleanups:
+                cleanup.expect_old()
 
     def _apply(self, table: HeapTable, rows: pa.Table) -> None:
         for piece in _between_resets(rows):

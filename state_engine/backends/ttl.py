@@ -16,72 +16,9 @@ from state_engine.api.descriptors import (
     StateDescriptor,
 )
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from state_engine.api.timers import TimeDomain
 from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, reducer
-from state_engine.backends.time import MAX_WATERMARK, NO_WATERMARK, OperatorTime
-from state_engine.log.records import StateTtl
-
-
-class TtlRules:
-    """When a value has expired, and what a touch makes its last access.
-
-    Args:
-        ttl: The settings.
-        time: The operator's clocks.
-    """
-
-    __slots__ = ("_event", "_milliseconds", "_reads", "_time", "returns_expired")
-
-    def __init__(self, ttl: StateTtl, time: OperatorTime) -> None:
-        self._time = time
-        self._milliseconds = ttl.milliseconds
-        self._event = ttl.time == "event"
-        self._reads = ttl.update == "read"
-        self.returns_expired = ttl.returns_expired
-
-    def now(self) -> int | None:
-        """The time by which values expire; None where there is none.
-
-        In an event-time timer it is the timer's own: how far the watermark has jumped over it depends on how the input
-        is cut. The end of the input is no time.
-        """
-        time = self._time
-        if not self._event:
-            return time.processing_time
-        if time.firing is TimeDomain.EVENT_TIME:
-            return time.timestamp
-        return None if time.watermark in (NO_WATERMARK, MAX_WATERMARK) else time.watermark
-
-    def stamp(self) -> int | None:
-        """What a write makes the last access; None (unknown) where event time has not begun."""
-        time = self._time
-        if not self._event:
-            return time.processing_time
-        beside = time.timestamp is None or time.firing is TimeDomain.PROCESSING_TIME
-        return self.now() if beside else time.timestamp
-
-    def expired(self, at: int | None) -> bool:
-        """Says whether a value that was touched then has expired. What nobody knows has not."""
-        if at is None:
-            return False
-        now = self.now()
-        return now is not None and at + self._milliseconds <= now
-
-    def after_read(self, at: int | None) -> int | None:
-        """Returns the last access of a value that is read: later than `at`, or `at` itself.
-
-        A value without a known time begins its life with the first read.
-        """
-        if at is None:
-            return self.first_seen()
-        stamp = self.stamp() if self._reads else None
-        return at if stamp is None or stamp <= at else stamp
-
-    def first_seen(self) -> int | None:
-        """What the last access of a value of unknown time becomes: a whole TTL has to pass from now on."""
-        known = [time for time in (self.stamp(), self.now()) if time is not None]
-        return max(known, default=None)
+from state_engine.backends.ttl_rules import TtlRules
 
 
 class _Ttl:
@@ -119,21 +56,23 @@ class TtlValueState(_Ttl, ValueState[Any]):
     __slots__ = ()
 
     def value(self) -> Any:
-        self._access()
+        if self._accessed is not None:
+            self._accessed()
         stamped = self._original.value()
         if stamped is None:
             return None
         value, at = stamped
-        if self._rules.expired(at):
+        rules = self._rules
+        if rules.expired(at):
             self._original.clear()
-            return value if self._rules.returns_expired else None
-        now = self._rules.after_read(at)
-        if now != at:
+            return value if rules.returns_expired else None
+        if (rules.renewed_by_reads or at is None) and (now := rules.after_read(at)) != at:
             self._original.update((value, now))
         return value
 
     def update(self, value: Any) -> None:
-        self._access()
+        if self._accessed is not None:
+            self._accessed()
         self._original.update(None if value is None else (value, self._rules.stamp()))
 
 
@@ -328,7 +267,6 @@ __all__ = [
     "TtlListState",
     "TtlMapState",
     "TtlReducingState",
-    "TtlRules",
     "TtlValueState",
     "ttl_state",
 ]

@@ -1,91 +1,133 @@
 """Incremental clean-up of states with a time to live: some keys per access or record, logged as deletes."""
 
+import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
-from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, ListTable, MapDelta, MapTable
-from state_engine.backends.ttl import TtlRules
+from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable
+from state_engine.backends.ttl_rules import TtlRules
+
+_TOGETHER = 1_000
+"""Keys that are looked at in one go, where nobody can see when: coming back for each access costs more than looking."""
 
 
 class IncrementalCleanup:
     """Looks at the keys of a state in turn: removes what expired, and writes the time of what has none.
 
     What it does is in the log. Which keys it has seen is not: another worker begins again. Within an epoch time stands
-    still, so at most one round begins at a time.
+    still, so at most one round begins at a time; and none as long as nothing can have expired that the last one left.
 
     Args:
         table: Of stamped values.
-        rules: When they expire.
-        size: How many keys to look at per run.
+        rules: When they expire. Where expired values may be read, each access looks at its keys at once, as in Flink.
+        size: How many keys to look at per access.
     """
 
     def __init__(self, table: HeapTable, rules: TtlRules, size: int) -> None:
         self._table = table
         self._rules = rules
         self._size = size
-        self._clean: Callable[[Any], None] = self._clean_value
+        self._clean: Callable[[list[Any]], None] = self._clean_values
         if isinstance(table, ListTable):
-            self._clean = self._clean_list
+            self._clean = self._clean_lists
         elif isinstance(table, MapTable):
-            self._clean = self._clean_map
+            self._clean = self._clean_maps
         self._keys: Iterator[Any] = iter(())
         self._began: int | None = None
+        self._oldest: float = -math.inf
+        self._together = 1 if rules.returns_expired else _TOGETHER
+        self._owed = 0
+
+    def accessed(self) -> None:
+        """Owes a look at the next keys."""
+        self._owed += self._size
+        if self._owed >= self._together:
+            self.run()
 
     def run(self) -> None:
-        """Looks at the next keys."""
-        for _ in range(self._size):
-            key = next(self._keys, MISSING)
-            if key is MISSING:
-                now = self._rules.now()
-                if now is None or now == self._began:
-                    return
-                self._began = now
-                self._keys = iter(list(self._table.base))
-                key = next(self._keys, MISSING)
-                if key is MISSING:
-                    return
-            if key not in self._table.overlay or isinstance(self._table, MapTable):
-                self._clean(key)
+        """Looks at as many keys as are owed."""
+        owed, self._owed = self._owed, 0
+        while owed > 0:
+            keys = list(islice(self._keys, owed)) or self._next_round(owed)
+            if not keys:
+                return
+            self._clean(keys)
+            owed -= len(keys)
 
-    def _clean_value(self, key: Any) -> None:
-        stamped = self._table.base.get(key)
-        if stamped is None:
-            return
-        value, at = stamped
-        if self._rules.expired(at):
-            self._table.overlay[key] = None
-        elif at is None and (seen := self._rules.first_seen()) is not None:
-            self._table.overlay[key] = (value, seen)
+    def expect_old(self) -> None:
+        """Says that there may be older values than the last round left: log rows came in, or changes were lost."""
+        self._oldest = -math.inf
 
-    def _clean_list(self, key: Any) -> None:
-        elements = self._table.base.get(key)
-        if elements is None:
-            return
-        rules = self._rules
-        kept = [(v, rules.first_seen() if at is None else at) for v, at in elements if not rules.expired(at)]
-        if [at for _, at in kept] != [at for _, at in elements]:
-            delta = self._table.overlay[key] = ListDelta()
-            delta.cleared = True
-            delta.appended = kept
+    def _next_round(self, owed: int) -> list[Any]:
+        now = self._rules.now()
+        if now is None or now == self._began or self._oldest > self._rules.expiry():
+            return []
+        self._began = now
+        self._oldest = now if self._rules.stamps_grow else -math.inf
+        self._keys = iter(list(self._table.base))
+        return list(islice(self._keys, owed))
 
-    def _clean_map(self, key: Any) -> None:
-        inner = self._table.base.get(key)
-        delta = self._table.overlay.get(key)
-        if inner is None or (delta is not None and delta.cleared):
-            return
-        written = {} if delta is None else delta.entries
-        changes: dict[Any, Any] = {}
-        for user_key, (value, at) in inner.items():
-            if user_key in written:
+    def _clean_values(self, keys: list[Any]) -> None:
+        overlay, expiry, seen = self._table.overlay, self._rules.expiry(), self._rules.first_seen()
+        oldest = self._oldest
+        for key, stamped in zip(keys, map(self._table.base.get, keys), strict=True):
+            if stamped is None:
                 continue
-            if self._rules.expired(at):
-                changes[user_key] = DELETED
-            elif at is None and (seen := self._rules.first_seen()) is not None:
-                changes[user_key] = (value, seen)
-        if changes:
-            if delta is None:
-                delta = self._table.overlay[key] = MapDelta()
-            delta.entries.update(changes)
+            at = stamped[1]
+            if at is None:
+                if seen is not None and key not in overlay:
+                    overlay[key] = (stamped[0], seen)
+            elif at <= expiry:
+                if key not in overlay:
+                    overlay[key] = None
+            elif at < oldest:
+                oldest = at
+        self._oldest = oldest
+
+    def _clean_lists(self, keys: list[Any]) -> None:
+        base, overlay = self._table.base, self._table.overlay
+        expiry, seen = self._rules.expiry(), self._rules.first_seen()
+        for key in keys:
+            elements, changes = base.get(key, ()), False
+            for _, at in elements:
+                if at is None:
+                    changes = changes or seen is not None
+                elif at <= expiry:
+                    changes = True
+                elif at < self._oldest:
+                    self._oldest = at
+            if not changes:
+                continue
+            if key in overlay:
+                self.expect_old()  # what is added to a list leaves its old elements as they are
+                continue
+            delta = overlay[key] = ListDelta()
+            delta.cleared = True
+            delta.appended = [(v, seen if at is None else at) for v, at in elements if at is None or at > expiry]
+
+    def _clean_maps(self, keys: list[Any]) -> None:
+        base, overlay = self._table.base, self._table.overlay
+        expiry, seen = self._rules.expiry(), self._rules.first_seen()
+        for key in keys:
+            delta = overlay.get(key)
+            if delta is not None and delta.cleared:
+                continue
+            written = {} if delta is None else delta.entries
+            changes: dict[Any, Any] = {}
+            for user_key, (value, at) in base.get(key, {}).items():
+                if at is None:
+                    if seen is not None and user_key not in written:
+                        changes[user_key] = (value, seen)
+                elif at <= expiry:
+                    if user_key not in written:
+                        changes[user_key] = DELETED
+                elif at < self._oldest:
+                    self._oldest = at
+            if changes:
+                if delta is None:
+                    delta = overlay[key] = MapDelta()
+                delta.entries.update(changes)
 
 
 __all__ = ["IncrementalCleanup"]

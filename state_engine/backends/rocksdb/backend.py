@@ -27,7 +27,7 @@ from state_engine.backends.rocksdb.ttl_sweep import TtlSweep
 from state_engine.backends.tables import HeapTable, ListTable, MapTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
-from state_engine.backends.ttl import TtlRules
+from state_engine.backends.ttl_rules import TtlRules
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.evolution import evolve, is_migrated, types_of
 from state_engine.log.records import StateSchema

@@ -11,7 +11,7 @@ from state_engine.backends.rocksdb.bases import Base, ValueBase
 from state_engine.backends.rocksdb.cells import group_of, is_head
 from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
-from state_engine.backends.ttl import TtlRules
+from state_engine.backends.ttl_rules import TtlRules
 from state_engine.key_groups import KeyGroupRange
 
 
