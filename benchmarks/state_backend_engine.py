@@ -108,7 +108,7 @@ def run_dict(case: Case) -> Outcome:
 def outcome(case: Case, ends: list[float], totals: list[int]) -> Outcome:
     """Returns when the epochs ended, and what every key that is compared has."""
     keys = np.flatnonzero(compared(case))
-    return Outcome(ends, pa.table({"k": keys, "total": np.array(totals, np.int64)[keys]}))
+    return Outcome(ends, pa.table({"k": pa.array(keys), "total": pa.array(np.array(totals, np.int64)[keys])}))
 
 
 def compared(case: Case) -> "np.ndarray[Any, Any]":
@@ -116,7 +116,8 @@ def compared(case: Case) -> "np.ndarray[Any, Any]":
 
     To get each of 10 million keys by itself takes longer than all else.
     """
-    keys = np.arange(case.keys) % max(1, case.keys // COMPARED) == 0
+    keys = np.zeros(case.keys, bool)
+    keys[:: max(1, case.keys // COMPARED)] = True
     for epoch in range(case.epochs):
         keys[touched(case, epoch)] = True
     return keys
@@ -163,7 +164,7 @@ def truth(case: Case) -> pa.Table:
         else:
             np.add.at(totals, touched(case, epoch), epoch + 1)
     keys = np.flatnonzero(compared(case))
-    return pa.table({"k": keys, "total": totals[keys]})
+    return pa.table({"k": pa.array(keys), "total": pa.array(totals[keys])})
 
 
 def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit: Callable[[Any], None]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -53,6 +54,10 @@ def open_options(tuning: Tuning) -> Any:
     table.set_block_cache(cache)
     table.set_cache_index_and_filter_blocks(True)  # else they would grow with the state, outside the limit
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    # In partitions: the filter of a whole file is larger than a shard of the cache, and would be read per look-up.
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_pin_top_level_index_and_filter(True)
     table.set_bloom_filter(10, False)
     table.set_format_version(5)
     options = Options(raw_mode=True)
