@@ -203,3 +203,37 @@ def test_files_on_disk_are_plain_parquet(tmp_path: Path) -> None:
 
     write_parquet(open_root(str(tmp_path)), "f.parquet", _table([0, 1]))
     assert pq.read_table(tmp_path / "f.parquet").equals(_table([0, 1]))
+
+
+def encodings(data: pa.Buffer) -> dict[str, bool]:
+    """Returns which columns of the first row group have a dictionary, by their paths."""
+    group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return {column.path_in_schema: column.has_dictionary_page for column in columns}
+
+
+@pytest.mark.parametrize("rows", [1_000, 40_000])
+def test_columns_whose_values_hardly_repeat_have_no_dictionary(rows: int) -> None:
+    numbers = np.arange(rows)
+    table = pa.table(
+        {
+            "key_group": pa.array(np.sort(numbers % 128), pa.int32()),
+            "k": pa.array(numbers * 7919 % 100_003),
+            "text": pa.array([f"value {number}" for number in numbers.tolist()]),
+            "few": pa.array([f"value {number % 100}" for number in numbers.tolist()]),
+            "nothing": pa.nulls(rows, pa.string()),
+            "time": pa.array(numbers, pa.timestamp("us")),
+            "pair": pa.array([{"x": number, "y": [number]} for number in numbers.tolist()]),
+            "a.b": pa.array(numbers),
+        }
+    )
+
+    data, described = encode_parquet(table)
+
+    assert pq.read_table(pa.BufferReader(data)).equals(table)
+    assert encode_parquet(table)[0].equals(data), "an attempt that comes again writes the same bytes"
+    found = encodings(data)
+    assert described.rows == rows
+    assert {name for name, has in found.items() if not has} >= (set() if rows < 20_000 else {"k", "text", "time"})
+    assert all(found[name] for name in ("key_group", "few", "pair.x", "pair.y.list.element"))
+    assert found["k"] is (rows < 20_000)
