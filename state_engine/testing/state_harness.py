@@ -95,7 +95,7 @@ class StateHarness:
         epoch = self.backend.freeze(processing_time)
         self._schemas = merge_schemas(self._schemas, self.backend.schemas, len(self.epochs))
         for schema, rows in epoch:
-            groups = rows.column(log.KEY_GROUP).to_pylist()
+            groups: list[Any] = rows.column(log.KEY_GROUP).to_pylist()
             assert groups == sorted(groups), f"the changes of {schema.name!r} are not sorted by key group"
         self.epochs.append(epoch)
         self._sealed = processing_time, self.time.watermark
