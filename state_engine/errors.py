@@ -25,7 +25,8 @@ LakestateError
 ├── StorageError
 │   ├── NotFoundError
 │   ├── AlreadyExistsError
-│   └── NotWritableError
+│   ├── NotWritableError
+│   └── StateTooLargeError
 ├── CorruptionError               durable bytes are not what they claim to be
 │   ├── DamagedManifestError
 │   ├── DamagedFileError
@@ -172,6 +173,10 @@ class AlreadyExistsError(StorageError):
 
 class NotWritableError(StorageError):
     """The state root cannot be written."""
+
+
+class StateTooLargeError(StorageError):
+    """A state has more bytes than its checkpoint storage takes."""
 
 
 class CorruptionError(LakestateError):

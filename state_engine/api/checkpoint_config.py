@@ -4,10 +4,16 @@ Every epoch is sealed, with or without checkpoints: what is configured here is h
 to the state tables, how long that may take, and what it means when it fails.
 """
 
+import os
 import warnings
 from enum import Enum
 from typing import TypeVar
 
+from state_engine.api.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    checkpoint_storage_of,
+)
 from state_engine.api.durations import Duration
 from state_engine.errors import JobDefinitionError
 
@@ -60,6 +66,7 @@ class CheckpointConfig:
         self._max_concurrent = self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS
         self._tolerable = self.DEFAULT_TOLERABLE_CHECKPOINT_FAILURE_NUMBER
         self._retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        self._storage: CheckpointStorage | None = None
         self._unaligned = False
         self._forced = False
         self._alignment_timeout = Duration.of_millis(0)
@@ -132,6 +139,29 @@ class CheckpointConfig:
 
     get_checkpointing_consistency_mode = get_checkpointing_mode
     set_checkpointing_consistency_mode = set_checkpointing_mode
+
+    # Where ----------------------------------------------------------------------------------------------------------
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """Returns what keeps the state of checkpoints; None for the default, Delta tables."""
+        return self._storage
+
+    def set_checkpoint_storage(self, storage: "CheckpointStorage | str") -> "CheckpointConfig":
+        """Says what keeps the state of checkpoints; any start may say something else.
+
+        Args:
+            storage: An instance, or by name: `delta`, `filesystem`, `memory`.
+
+        Raises:
+            JobDefinitionError: There is no such storage.
+        """
+        self._storage = checkpoint_storage_of(storage)
+        return self
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str | os.PathLike[str]) -> "CheckpointConfig":
+        """Short for a `FileSystemCheckpointStorage` at this path, which is the job's state root."""
+        self._storage = FileSystemCheckpointStorage(checkpoint_path)
+        return self
 
     # When it fails --------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class RocksDBMemoryConfiguration:
         Raises:
             JobDefinitionError: It is no size, or too small.
         """
-        found = size if isinstance(size, int) else _parse_size(size)
+        found = size if isinstance(size, int) else parse_size(size)
         if found < 8 << 20:
             raise JobDefinitionError(
                 f"{size!r} is too little memory for RocksDB.", action="Give it at least 8mb; 256mb is the default."
@@ -150,7 +150,12 @@ def state_backend_of(given: "StateBackend | str") -> StateBackend:
     )
 
 
-def _parse_size(text: str) -> int:
+def parse_size(text: str) -> int:
+    """Returns the bytes that a text such as `512mb` means.
+
+    Raises:
+        JobDefinitionError: It is no size.
+    """
     found = _SIZE.fullmatch(text)
     unit = _UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None:
@@ -164,5 +169,6 @@ __all__ = [
     "PredefinedOptions",
     "RocksDBMemoryConfiguration",
     "StateBackend",
+    "parse_size",
     "state_backend_of",
 ]

@@ -1,4 +1,4 @@
-"""E9, step by step: folds the epochs since a base into the state tables and makes the checkpoint visible.
+"""E9, step by step: folds the epochs since a base, gives them to the checkpoint storage, makes the checkpoint visible.
 
 ```
 plan ─► files ─► one commit per table ─► base ─► row in _checkpoints
@@ -6,8 +6,9 @@ plan ─► files ─► one commit per table ─► base ─► row in _checkpo
    E9_FILES_WRITTEN  E9_TABLE_COMMITTED  E9_BASE_WRITTEN  E9_VISIBLE
 ```
 
-Names of files stand for their content and commits carry (generation, epoch) as application transaction, so that after
-any crash the same publish can be run again. Only the last step is seen by others. Nothing is deleted here.
+Names of files stand for their content, or are new with each attempt, and commits carry (generation, epoch) as
+application transaction, so that after any crash the same publish can be run again. A checkpoint storage without tables
+commits nothing. Only the last step is seen by others. Nothing is deleted here.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from state_engine.checkpoint.behind import behind_base
-from state_engine.checkpoint.fold_state import FoldedState, commit_table, write_files
+from state_engine.checkpoint.fold_state import FoldedState, commit_state, fold_parts
 from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
 from state_engine.checkpoint.rows import completed_row
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
@@ -25,20 +26,20 @@ from state_engine.epoch.ports import Crash, Mark
 from state_engine.log.documents import encode_base
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path, state_table_path
-from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, TableVersion
+from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, StorageName, TableVersion
+from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, history_of, inherited_base
-from state_engine.storage.tables import Tables
 
 
 class World(NamedTuple):
-    """Everything outside that a publish needs."""
+    """Everything outside that a publish needs; `access_for` is what keeps state on top of a base."""
 
     job: str
     storage: CheckpointStorage
-    tables: Tables
+    access_for: Callable[[Base | None], CheckpointStorageAccess]
     rows: CheckpointTable
     log: ManifestLog
     clock: Clock
@@ -79,7 +80,7 @@ def publish(
     """Publishes the checkpoint that fell on a sealed epoch; running it again is safe.
 
     Args:
-        world: Storage, tables, clock and so on.
+        world: Storage, checkpoint storage, clock and so on.
         sealed: The epoch; it has a checkpoint id.
         reference: The newest visible base on its lineage.
         mark: What it is taken for.
@@ -97,12 +98,13 @@ def publish(
     epoch, began = sealed.manifest.epoch, world.clock.now_ms()
     world.crash.at(CrashPoint.E9_PUBLISH_BEGUN, epoch)
     interval = read_interval(world, sealed, reference)
-    states = _write_all(world, interval, full=mark.full)
+    access = world.access_for(interval.base)
+    states = _write_all(world, access, interval, full=mark.full)
     world.crash.at(CrashPoint.E9_FILES_WRITTEN, epoch)
     folded = world.clock.now_ms()
-    states = _commit_all(world, sealed.manifest, states)
+    states = _commit_all(world, access, sealed.manifest, states)
     committed = world.clock.now_ms()
-    new = _write_base(world, interval, states)
+    new = _write_base(world, interval, states, access.traits.name)
     world.crash.at(CrashPoint.E9_BASE_WRITTEN, epoch)
     written = world.clock.now_ms()
     waited = max(0, began - sealed.manifest.processing_time)
@@ -132,15 +134,19 @@ def read_interval(world: World, sealed: StoredManifest, reference: BaseReference
     return Interval(sealed, reference, behind.base, behind.manifests, inherited)
 
 
-def _write_all(world: World, interval: Interval, *, full: bool) -> list[FoldedState]:
-    head = interval.sealed.manifest
-    states = []
+def _write_all(world: World, access: CheckpointStorageAccess, interval: Interval, *, full: bool) -> list[FoldedState]:
+    head, states = interval.sealed.manifest, []
     for schema in states_of(interval.manifests):
-        active = world.tables.active(state_table_path(schema))
-        names = active.names if active else None
-        plan = plan_state(schema, interval.base, interval.manifests, names, interval.inherited, asked_full=full)
-        segments = _segments(world, interval, plan)
-        states.append(write_files(world.storage, plan, segments, head.generation))
+        plan = plan_state(
+            schema,
+            interval.base,
+            interval.manifests,
+            access.active(state_table_path(schema)),
+            interval.inherited,
+            asked_full=full,
+            traits=access.traits,
+        )
+        states.append(fold_parts(access.write, plan, _segments(world, interval, plan), head.generation))
     return states
 
 
@@ -149,15 +155,17 @@ def _segments(world: World, interval: Interval, plan: StatePlan) -> list[Segment
     return history_of(base, world.job, interval.manifests, world.storage_of)
 
 
-def _commit_all(world: World, head: Manifest, states: Sequence[FoldedState]) -> list[FoldedState]:
+def _commit_all(
+    world: World, access: CheckpointStorageAccess, head: Manifest, states: Sequence[FoldedState]
+) -> list[FoldedState]:
     committed = []
     for state in states:
-        committed.append(commit_table(world.tables, state, app_id=app_id(head), epoch=head.epoch))
+        committed.append(commit_state(access, state, app_id=app_id(head), epoch=head.epoch))
         world.crash.at(CrashPoint.E9_TABLE_COMMITTED, head.epoch)
     return committed
 
 
-def _write_base(world: World, interval: Interval, states: Sequence[FoldedState]) -> BaseReference:
+def _write_base(world: World, interval: Interval, states: Sequence[FoldedState], storage: StorageName) -> BaseReference:
     head = interval.sealed.manifest
     assert head.checkpoint_id is not None, "only an epoch with a checkpoint id is published"
     base = Base(
@@ -173,6 +181,7 @@ def _write_base(world: World, interval: Interval, states: Sequence[FoldedState])
         ),
         source_files=source_files(interval),
         schemas=_schemas(interval, states),
+        storage=storage,
     )
     data, checksum = encode_base(base)
     path = create_under_new_name(

@@ -1,27 +1,20 @@
-"""Writes the folded files of one state and brings its table to them."""
+"""Folds one state range by range and gives the parts to the checkpoint storage."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from state_engine.checkpoint.plan import StatePlan, file_name
-from state_engine.errors import StorageError
-from state_engine.log.change_file import checksum_of
+from state_engine.checkpoint.plan import StatePlan, part_stem
 from state_engine.log.fold import coalesce, fold
-from state_engine.log.ops import KEY_GROUP, ops_to_names, table_schema
+from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import StateFile
 from state_engine.log.state_ttl import drop_expired
-from state_engine.serialization.types import ddl_to_arrow
-from state_engine.storage.parquet import ParquetFile, encode_parquet
+from state_engine.storage.checkpoint_storage import CheckpointStorageAccess, FoldedPart, PublishedState, WrittenPart
+from state_engine.storage.delta_access import write_parquet_part
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, empty_rows, read_log_rows
-from state_engine.storage.tables import TableFile, Tables, put_once
-
-CODEC: Literal["zstd"] = "zstd"
 
 
 class Skew(NamedTuple):
@@ -63,18 +56,19 @@ class WrittenRange(NamedTuple):
     rows_per_group: "np.ndarray[Any, Any]"
 
 
-def write_files(
-    storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int
+def fold_parts(
+    write: Callable[[FoldedPart], WrittenPart], plan: StatePlan, segments: Sequence[Segment], generation: int
 ) -> FoldedState:
-    """Folds a state range by range and writes one file for each range that has rows.
+    """Folds a state range by range and writes each that has rows; memory holds one range at a time.
 
-    A file's name stands for its content, so a file that an earlier attempt left behind is taken as it is. Memory holds
-    one range at a time.
+    Raises:
+        StorageError: A part was not written.
+        CorruptionError: What is to be folded is gone or damaged.
     """
     files, statistics = [], []
     per_group = np.zeros(plan.max_parallelism, np.int64)
     for first, last in plan.ranges:
-        written = write_range(storage, plan, segments, generation, first, last)
+        written = _fold_range(write, plan, segments, generation, first, last)
         if written is not None:
             files.append(written.file)
             statistics.append(written.statistics)
@@ -85,19 +79,32 @@ def write_files(
 def write_range(
     storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int, first: int, last: int
 ) -> WrittenRange | None:
-    """Folds key groups `first` to `last`, both inclusive, and writes their file; None when there are no rows.
+    """Folds key groups `first` to `last`, both inclusive, and writes a Parquet file; None when there are no rows.
 
-    Ranges do not know of each other: they may be written by several threads or processes, in any order, also twice.
+    No table is told of the file. Its name stands for its content, so one that an earlier attempt left behind is taken
+    as it is. Ranges do not know of each other: they may be written by several threads or processes, in any order, also
+    twice.
     """
+    return _fold_range(lambda part: write_parquet_part(storage, part), plan, segments, generation, first, last)
+
+
+def _fold_range(
+    write: Callable[[FoldedPart], WrittenPart],
+    plan: StatePlan,
+    segments: Sequence[Segment],
+    generation: int,
+    first: int,
+    last: int,
+) -> WrittenRange | None:
     rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
     folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
     del rows
     if not folded.num_rows:
         return None
     per_group = np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=plan.max_parallelism)
-    path = f"{plan.table}/{file_name(plan, first, last)}"
-    file, statistics = write_file(storage, plan, path, folded, generation)
-    return WrittenRange(file, statistics, per_group)
+    stem = part_stem(plan, first, last)
+    part = FoldedPart(plan.schema, plan.table, stem, generation, plan.max_parallelism, folded)
+    return WrittenRange(*write(part), per_group)
 
 
 def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
@@ -112,85 +119,19 @@ def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
     return drop_expired(plan.schema, fold(plan.schema, rows), plan.processing_time, plan.watermark)
 
 
-def write_file(
-    storage: CheckpointStorage, plan: StatePlan, path: str, folded: pa.Table, generation: int
-) -> tuple[StateFile, str]:
-    """Writes rows that are sorted by key group as one file; returns it, and Delta's statistics (JSON) of it.
+def commit_state(access: CheckpointStorageAccess, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:
+    """Makes the files of a state known together; safe to repeat.
 
     Raises:
-        StorageError: It cannot be written, or another number of rows lies there.
-    """
-    data, written = encode_parquet(ops_to_names(folded), codec=CODEC)
-    if not put_once(storage, path, data):
-        data = pa.py_buffer(storage.get(path))
-        written = _describe(path, data, expected_rows=folded.num_rows)
-    file = StateFile(
-        schema_id=plan.schema.schema_id,
-        path=path,
-        length=written.length,
-        checksum=written.checksum,
-        rows=written.rows,
-        first=written.row_groups[0][0],
-        last=written.row_groups[-1][1],
-        generation=generation,
-        max_parallelism=plan.max_parallelism,
-        codec=CODEC,
-        row_groups=written.row_groups,
-    )
-    return file, written.statistics
-
-
-def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
-    """Describes a file that an attempt of another release left: the same rows in other bytes."""
-    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
-    if metadata.num_rows != expected_rows:
-        raise StorageError(
-            f"{path} holds {metadata.num_rows} rows of an earlier attempt, expected {expected_rows}.",
-            action="Nothing was published; the next checkpoint uses other names.",
-        )
-    groups = []
-    for index in range(metadata.num_row_groups):
-        row_group = metadata.row_group(index)
-        bounds = row_group.column(0).statistics
-        if bounds is None:
-            raise StorageError(f"{path} has no bounds of its key groups.", action="Remove the file; nothing names it.")
-        groups.append((int(str(bounds.min)), int(str(bounds.max)), row_group.num_rows))
-    statistics = msgspec.json.encode({"numRecords": metadata.num_rows}).decode()
-    return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), statistics)
-
-
-def commit_table(tables: Tables, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:
-    """Commits the new files to the state's table, once, and checks that the table now holds the state's files.
-
-    Raises:
-        StorageError: The outcome is unknown, or somebody else writes the table. The next checkpoint is FULL.
+        StorageError: The outcome is unknown, or the checkpoint storage does not take the state.
     """
     plan = state.plan
-    active = tables.active(plan.table)
-    prefix = f"{plan.table}/"
-    wanted = {file.path.removeprefix(prefix) for file in state.files}
-    there = set(active.names if active else ())
-    if there == wanted and (bool(wanted) or active is None or not plan.full):  # a full fold to nothing may bring a type
-        return state._replace(version=active.version if active else None)
-    version = tables.commit(
-        plan.table,
-        [
-            TableFile(file.path.removeprefix(prefix), file.length, file.rows, statistics)
-            for file, statistics in zip(state.written, state.statistics, strict=True)
-        ],
-        schema=table_schema(plan.schema, ddl_to_arrow),
-        app_id=app_id,
-        version=epoch,
-        overwrite=plan.full,
-        info={"lakestate.epoch": str(epoch), "lakestate.fold": "full" if plan.full else "incremental"},
-    )
-    active = tables.active(plan.table)
-    if active is None or set(active.names) != wanted:
-        raise StorageError(
-            f"The table {plan.table} does not hold the files of epoch {epoch}: somebody else writes it.",
-            action="Do not write, optimise or vacuum state tables; the next checkpoint rewrites the table.",
+    written = tuple(map(WrittenPart, state.written, state.statistics))
+    return state._replace(
+        version=access.commit(
+            PublishedState(plan.schema, plan.table, state.files, written, plan.full, app_id=app_id, epoch=epoch)
         )
-    return state._replace(version=version)
+    )
 
 
-__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_table", "write_file", "write_files", "write_range"]
+__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_state", "fold_parts", "write_range"]

@@ -8,6 +8,7 @@ import numpy as np
 from state_engine.log.paths import state_table_path
 from state_engine.log.records import Base, Manifest, StateFile, StateSchema
 from state_engine.log.state_ttl import settled_time
+from state_engine.storage.checkpoint_storage import DELTA, StorageTraits
 
 FULL_FACTOR = 4
 """A state is folded from scratch when the rows of its files are more than this many times its live rows."""
@@ -27,7 +28,7 @@ class StatePlan(NamedTuple):
 
     Attributes:
         schema: The state.
-        table: Its table, relative to the job's root.
+        table: Folder of its files, relative to the job's root; where the checkpoint storage has tables, its table.
         stem: Beginning of the names of the files that this publish writes; the same for every attempt.
         full: True if the new files replace all others.
         reason: Why it is full; empty otherwise.
@@ -67,6 +68,7 @@ def plan_state(
     inherited: Base | None = None,
     *,
     asked_full: bool = False,
+    traits: StorageTraits = DELTA,
 ) -> StatePlan:
     """Plans one state.
 
@@ -77,13 +79,15 @@ def plan_state(
         active: Names of the files that are in the state's table now, or None when there is no table.
         inherited: Without a base: that of the job which this one was forked from. Its files stay in that job.
         asked_full: Whether the state is folded from scratch in any case.
+        traits: Of the checkpoint storage that takes the files.
     """
     head = manifests[-1]
     table = state_table_path(schema)
     mine = _files_of(base, schema)
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"
-    reason = _why_full(schema, base, mine, head, _foreign(table, mine, active, incremental))
+    foreign = _foreign(table, mine, active, incremental) if traits.tables else ""
+    reason = _why_full(schema, base, mine, head, foreign, traits)
     reason = reason or ("it was asked for" if asked_full else "")
     folded = (*mine, *_files_of(inherited, schema)) if reason else ()
     blocks = [*_blocks(manifests, schema), *_file_blocks(folded)]
@@ -124,9 +128,14 @@ def cut_ranges(
     return (*ranges, (start, max_parallelism - 1))
 
 
+def part_stem(plan: StatePlan, first: int, last: int) -> str:
+    """Returns the name of the part for a range: it stands for its content, whoever writes it."""
+    return f"{plan.stem}-{first:05d}-{last:05d}"
+
+
 def file_name(plan: StatePlan, first: int, last: int) -> str:
-    """Returns the name of the file for a range: it stands for its content, whoever writes it."""
-    return f"{plan.stem}-{first:05d}-{last:05d}.parquet"
+    """Returns the name of the Parquet file for a range."""
+    return f"{part_stem(plan, first, last)}.parquet"
 
 
 def live_rows(manifests: Sequence[Manifest], schema: StateSchema) -> tuple[int, int] | None:
@@ -145,11 +154,22 @@ def changed_rows(manifests: Sequence[Manifest], schema: StateSchema) -> int:
     return sum(rows for _, _, rows in _blocks(manifests, schema))
 
 
-def _why_full(schema: StateSchema, base: Base | None, mine: Sequence[StateFile], head: Manifest, foreign: str) -> str:
+def _why_full(
+    schema: StateSchema,
+    base: Base | None,
+    mine: Sequence[StateFile],
+    head: Manifest,
+    foreign: str,
+    traits: StorageTraits,
+) -> str:
     if base is None:
         return "there is no base"
     if base.generation != head.generation:
         return "it is the first checkpoint of its generation"
+    if base.storage != traits.name:
+        return f"the checkpoint storage was {base.storage!r}"
+    if not traits.layers:
+        return f"the checkpoint storage {traits.name!r} keeps whole states only"
     if foreign:
         return foreign
     if any(former.until >= base.epoch for former in schema.former):
@@ -220,6 +240,7 @@ __all__ = [
     "file_name",
     "layer_of",
     "live_rows",
+    "part_stem",
     "plan_state",
     "states_of",
 ]

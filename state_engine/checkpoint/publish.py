@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
+from state_engine.api.checkpoint_storage import CheckpointStorage as CheckpointStorageSetting
+from state_engine.api.checkpoint_storage import checkpoint_storage_of
 from state_engine.checkpoint.attempt import AbandonedError, World, app_id, publish
 from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.floors import read_floors
@@ -16,8 +18,9 @@ from state_engine.epoch.ports import CheckpointEnd, Crash, Mark
 from state_engine.errors import LakestateError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import BaseReference, Manifest
+from state_engine.log.records import Base, BaseReference, Manifest
 from state_engine.storage.background import Background, Inline
+from state_engine.storage.checkpoint_storage import CheckpointStorageAccess, open_access
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.tables import Tables, open_tables
@@ -51,6 +54,8 @@ class CheckpointPublisher:
         storage: The job's storage.
         job: Its name.
         tables: The job's tables; by default those that suit the storage.
+        checkpoint_storage: What keeps the folded state. By default what kept the base before, and tables where there
+            was none: who publishes for a job that does not run need not know what its author chose.
         background: Where folding runs; on the caller's thread by default.
         clock: Time.
         ids: New names.
@@ -65,6 +70,7 @@ class CheckpointPublisher:
         job: str,
         *,
         tables: Tables | None = None,
+        checkpoint_storage: CheckpointStorageSetting | None = None,
         background: Background | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -72,15 +78,20 @@ class CheckpointPublisher:
         on_end: Callable[[PublishEvent], None] | None = None,
         open_job: Callable[[str], CheckpointStorage] | None = None,
     ) -> None:
-        tables = tables or open_tables(storage)
+        tables, ids = tables or open_tables(storage), ids or RandomIds()
+
+        def access_for(base: Base | None) -> CheckpointStorageAccess:
+            setting = checkpoint_storage or (checkpoint_storage_of(base.storage) if base is not None else None)
+            return open_access(setting, storage, tables=tables, ids=ids)
+
         self._world = World(
             job=job,
             storage=storage,
-            tables=tables,
+            access_for=access_for,
             rows=CheckpointTable(storage, tables),
             log=ManifestLog(storage, job, open_job=open_job),
             clock=clock or SystemClock(),
-            ids=ids or RandomIds(),
+            ids=ids,
             crash=crash or NoCrash(),
             open_job=open_job,
         )

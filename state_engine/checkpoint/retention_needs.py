@@ -45,9 +45,10 @@ def files_of_epoch(history: History, stored: StoredManifest) -> set[str]:
 def files_of_base(history: History, reference: BaseReference) -> set[str]:
     """Returns the path of a base and those of its files; the path alone when it is gone."""
     try:
-        return {reference.path, *(file.path for file in read_base(history.storage, reference).files)}
+        files = read_base(history.storage, reference).files
     except MissingFileError:
         return {reference.path}
+    return {reference.path, *(file.path for file in files if file.inlined is None)}
 
 
 def files_owed(log: ManifestLog, head: StoredManifest) -> set[str]:

@@ -5,8 +5,10 @@ from enum import Enum
 from typing import TypeVar
 
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from state_engine.api.checkpoint_storage import FileSystemCheckpointStorage
+from state_engine.api.state_backend import parse_size
 from state_engine.errors import JobDefinitionError
-from state_engine.flink.configuration import Configuration, milliseconds
+from state_engine.flink.configuration import Configuration, first_of, milliseconds
 
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -22,8 +24,13 @@ _NUMBERS: dict[str, Callable[[CheckpointConfig, int], CheckpointConfig]] = {
 }
 _MODE = ("mode", "checkpointing-mode")
 _RETENTION = "externalized-checkpoint-retention"
+_STORAGE = (f"{_PREFIX}storage", "state.checkpoint-storage")
+_THRESHOLD = (f"{_PREFIX}data-inline-threshold", "state.storage.fs.memory-threshold")
+_BUFFER = (f"{_PREFIX}write-buffer-size", "state.storage.fs.write-buffer-size")
 
-KNOWN = frozenset(f"{_PREFIX}{name}" for name in (*_TIMES, *_NUMBERS, *_MODE, _RETENTION))
+KNOWN = frozenset(
+    {*(f"{_PREFIX}{name}" for name in (*_TIMES, *_NUMBERS, *_MODE, _RETENTION)), *_STORAGE, *_THRESHOLD, *_BUFFER}
+)
 """Keys that mean something here."""
 
 
@@ -31,7 +38,7 @@ def configure(config: CheckpointConfig, settings: Configuration) -> None:
     """Takes over the settings that are there.
 
     Raises:
-        JobDefinitionError: One is no length of time, no number or no choice, or out of bounds.
+        JobDefinitionError: One is no length of time, no number, no size or no choice, or out of bounds.
     """
     for name, set_time in _TIMES.items():
         length = milliseconds(settings, f"{_PREFIX}{name}")
@@ -48,6 +55,17 @@ def configure(config: CheckpointConfig, settings: Configuration) -> None:
     key = f"{_PREFIX}{_RETENTION}"
     if settings.contains_key(key):
         config.set_externalized_checkpoint_retention(_choice(ExternalizedCheckpointRetention, settings, key))
+    storage = first_of(settings, _STORAGE)
+    if storage == "filesystem":
+        threshold, buffer = first_of(settings, _THRESHOLD), first_of(settings, _BUFFER)
+        config.set_checkpoint_storage(
+            FileSystemCheckpointStorage(
+                file_state_size_threshold=-1 if threshold is None else parse_size(threshold),
+                write_buffer_size=-1 if buffer is None else parse_size(buffer),
+            )
+        )
+    elif storage is not None:
+        config.set_checkpoint_storage(storage)
 
 
 def _number(settings: Configuration, key: str) -> int:

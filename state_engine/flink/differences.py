@@ -57,7 +57,6 @@ ENVIRONMENT = {
     "set_python_executable": _PYTHON,
     "set_restart_strategy": "Start the program again: it goes on from its newest sealed epoch.",
 }
-_SETTINGS = "Say where state lies by set_state_root(path) of the environment; checkpoints are Delta tables there."
 _NO_RESTART = "Leave it out, and start the program again: it goes on from its newest sealed epoch."
 _NO_ASYNC = "Call the service in a map(), a batch of records at a time where it can, or join its data in Spark."
 _SOURCE = "Read the source with spark.readStream, and give its DataFrame to from_source()."
@@ -68,8 +67,7 @@ NAMES = {
     "AssignerWithPeriodicWatermarksWrapper": "Give a WatermarkStrategy; watermarks come once an epoch.",
     **dict.fromkeys(("AsyncDataStream", "AsyncFunction", "AsyncFunctionDescriptor"), _NO_ASYNC),
     **dict.fromkeys(("AsyncRetryPredicate", "AsyncRetryStrategy"), _NO_ASYNC),
-    **dict.fromkeys(("CheckpointStorage", "CustomCheckpointStorage"), _SETTINGS),
-    **dict.fromkeys(("FileSystemCheckpointStorage", "JobManagerCheckpointStorage"), _SETTINGS),
+    "CustomCheckpointStorage": "Use one of ours: DeltaCheckpointStorage, or PyFlink's other two.",
     "CustomStateBackend": "Use HashMapStateBackend or EmbeddedRocksDBStateBackend.",
     "ConfigOption": "Set it by its key: Configuration().set_string(key, value).",
     "ConfigOptions": "Set it by its key: Configuration().set_string(key, value).",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode
+from state_engine.api.checkpoint_storage import path_of
 from state_engine.api.state_backend import StateBackend
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import columns_of_type
@@ -111,7 +112,7 @@ class StreamExecutionEnvironment(Unlike):
     def enable_checkpointing(
         self, interval: int, mode: CheckpointingMode | None = None
     ) -> "StreamExecutionEnvironment":
-        """Says how often state is published to Delta tables, in ms.
+        """Says how often state is published, in ms: to Delta tables, or to another checkpoint storage.
 
         Every epoch is sealed, with and without it. `get_checkpoint_config()` holds the rest, and what the mode means.
         """
@@ -288,7 +289,8 @@ class StreamExecutionEnvironment(Unlike):
         """
         settings = self._configuration
         max_parallelism = self.get_max_parallelism()
-        root = self._root or keys.first_of(settings, keys.ROOT)
+        storage = self._checkpoint_config.get_checkpoint_storage()
+        root = self._root or keys.first_of(settings, keys.ROOT) or path_of(storage)
         job = StreamJob(
             _name_of(job_name or str(settings.get_string(keys.NAME, DEFAULT_NAME))),
             root=_temporary_root() if root is None else root,

@@ -13,7 +13,7 @@ from state_engine.errors import LakestateError, UnknownOperatorError
 from state_engine.inspect.read import At, History, history_at, known_states, read_state
 from state_engine.inspect.sql import Dialect, load_duckdb, published_files, query_of
 from state_engine.log.records import StateSchema
-from state_engine.storage.state_reader import empty_rows
+from state_engine.storage.state_reader import Segment, empty_rows, load_groups
 
 if TYPE_CHECKING:
     import duckdb
@@ -117,8 +117,12 @@ def _create_view(
     name: str,
 ) -> None:
     """Makes the view of a state over its rows; without them over its folding query."""
-    if rows is None and not published_files(history, job, schema):
+    files = published_files(history, job, schema) if rows is None else []
+    if rows is None and not files:
         rows = empty_rows(schema).drop_columns(["op"])
+    if any(file.format != "parquet" for file in files):  # DuckDB does not read them, and we do
+        base = Segment(history.segment.storage, history.segment.base, ())
+        rows = load_groups([base], schema, 0, files[0].max_parallelism - 1).drop_columns(["op"])
     if rows is not None:
         connection.register(name, rows)
     query = query_of(history, job, schema, "duckdb") if rows is None else f"SELECT * FROM {name}"

@@ -10,8 +10,8 @@ from state_engine.errors import UnknownOperatorError
 from state_engine.inspect.read import History, known_states, last_group, segments_of
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.records import Base, StateFile, StateSchema
-from state_engine.storage.parquet import read_parquet
 from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_files import read_state_file
 from state_engine.storage.state_reader import Segment, load_groups
 
 ROWS_AT_ONCE = 200_000
@@ -89,7 +89,7 @@ class ReadKeyGroups:
             return row_groups_of(storage, file)
         place = (storage.url, file.path)
         if place not in self._known:
-            rows = read_parquet(storage, file, file.first, file.last)
+            rows = read_state_file(storage, file, file.first, file.last)
             groups = rows["key_group"].to_numpy() if rows is not None else np.zeros(0, np.int32)
             found, counts = np.unique(groups, return_counts=True)
             self._known[place] = tuple((g, g, count) for g, count in zip(found.tolist(), counts.tolist(), strict=True))

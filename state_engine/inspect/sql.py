@@ -43,10 +43,18 @@ def query_of(history: History, job: str, schema: StateSchema, dialect: Dialect) 
 
     Raises:
         NothingToRestoreError: The history has no base, or none of its files holds rows of this state.
+        LakestateError: The files are no Parquet files.
     """
     root = history.segment.storage.url.rstrip("/")
     table = f"{root}/{state_table_path(schema)}"
     files = published_files(history, job, schema)
+    if any(file.format != "parquet" for file in files):
+        raise LakestateError(
+            f"State {schema.uid}/{schema.name} of job {job!r} is in no table: its checkpoints are kept by the "
+            f"checkpoint storage {published_storage(history)!r}.",
+            action="Use read_state or run_sql (`lakestate sql`), which read it all the same; or take a canonical "
+            "savepoint, which is a table.",
+        )
     away = [file.path for file in files if not file.path.startswith(f"{state_table_path(schema)}/")]
     if dialect == "spark" and away:  # a restore copied them from a canonical savepoint; no table has them yet
         return fold_query(schema, f"parquet.`{root}/{away[0].rpartition('/')[0]}`", "struct", identifier="`")
@@ -152,6 +160,12 @@ def published_files(history: History, job: str, schema: StateSchema) -> list[Sta
     return [file for file in base.files if file.schema_id in ids]
 
 
+def published_storage(history: History) -> str:
+    """Returns the checkpoint storage that keeps the base of a history."""
+    base = history.segment.base
+    return base.storage if base is not None else "delta"
+
+
 def _polars_program(schema: StateSchema, paths: list[str], table: str) -> str:
     entry = ["key_group", *_key_names(schema)]
     cell = [*entry, "user_key"] if schema.user_key is not None else entry
@@ -176,4 +190,13 @@ state = log.filter(
 """
 
 
-__all__ = ["Dialect", "fold_query", "load_duckdb", "published_files", "query_of", "run_state_sql", "state_sql"]
+__all__ = [
+    "Dialect",
+    "fold_query",
+    "load_duckdb",
+    "published_files",
+    "published_storage",
+    "query_of",
+    "run_state_sql",
+    "state_sql",
+]

@@ -25,7 +25,7 @@ _GENERATION = re.compile(r"g(\d{6,})")
 _MANIFEST = re.compile(r"_epochs/g(\d{6,})/e(\d{10,})\.json")
 _FLOOR = re.compile(r"_epochs/floors/g(\d{6,})-e(\d{10,})\.json")
 _BESIDE = re.compile(r"_epochs/g(\d{6,})/(?:changes|bases)/e(\d{10,})-[^/]+")
-_STATE_FILE = re.compile(r"(?!_(?!operator/))(?:[^/]+/)+part-g(\d{6,})-e(\d{10,})-[^/]+\.parquet")
+_STATE_FILE = re.compile(r"(?!_(?!operator/))(?:[^/]+/)+part-g(\d{6,})-e(\d{10,})-[^/]+\.(?:parquet|stream)")
 
 
 def generation_folder(generation: int) -> str:
@@ -113,6 +113,17 @@ def operator_table_path(uid: str, state: str) -> str:
     return f"{OPERATOR}/{uid}/{state}"
 
 
+def state_stream_path(folder: str, stem: str, new_id: str) -> str:
+    """Returns a path for a state stream; `new_id` is of this file alone, since an attempt that failed may have made it.
+
+    Args:
+        folder: Of the state: `state_table_path`, where no table need be.
+        stem: Which part of which publish it is.
+        new_id: As for `change_path`.
+    """
+    return f"{folder}/{stem}.{new_id}.stream"
+
+
 def state_table_path(schema: StateSchema) -> str:
     """Returns the Delta table of a state, by its kind."""
     of_operator = schema.kind in ("operator", "broadcast")
@@ -141,7 +152,7 @@ def parse_beside_manifest(path: str) -> tuple[int, int] | None:
 
 
 def parse_state_file(path: str) -> tuple[int, int] | None:
-    """Returns the (generation, epoch) whose publish wrote a file of a state table, None for any other path."""
+    """Returns the (generation, epoch) whose publish wrote a file of a state, None for any other path."""
     match = _STATE_FILE.fullmatch(path)
     return (int(match[1]), int(match[2])) if match is not None else None
 
@@ -186,6 +197,7 @@ __all__ = [
     "pin_path",
     "restored_folder",
     "savepoint_folder",
+    "state_stream_path",
     "state_table_path",
     "table_path",
 ]

@@ -15,6 +15,8 @@ StateShape = Literal["value", "list", "map", "reducing", "aggregating"]
 ManifestKind = Literal["claim", "epoch", "idle", "closing", "restore"]
 SinkKind = Literal["delta", "memory", "foreach"]
 Codec = Literal["zstd", "lz4", "none"]
+StateFileFormat = Literal["parquet", "stream"]
+StorageName = Literal["delta", "filesystem", "memory"]
 
 
 class StateTtl(Record, frozen=True, kw_only=True):
@@ -393,9 +395,11 @@ class Manifest(Record, frozen=True, kw_only=True):
 
 
 class StateFile(Record, frozen=True, kw_only=True):
-    """One Parquet file of a state table, sorted by key group. `path` is relative to the job's root.
+    """One file of a published state, sorted by key group. `path` is relative to the job's root.
 
     `first` and `last` are the key groups in it, both inclusive; `row_groups` lists (first, last, rows) per row group.
+    A Parquet file of a state table, or with `format` a stream (`log/state_stream.py`): its row groups are single key
+    groups, and `spans` their (offset, length) in bytes. A stream may be `inlined`: then no file lies at `path`.
     """
 
     schema_id: str
@@ -409,6 +413,9 @@ class StateFile(Record, frozen=True, kw_only=True):
     max_parallelism: int
     codec: str
     row_groups: tuple[tuple[int, int, int], ...] = ()
+    format: StateFileFormat = "parquet"
+    spans: tuple[tuple[int, int], ...] = ()
+    inlined: bytes | None = None
 
 
 class TableVersion(Record, frozen=True, kw_only=True):
@@ -421,7 +428,7 @@ class TableVersion(Record, frozen=True, kw_only=True):
 class Base(Record, frozen=True, kw_only=True):
     """A published fold: all files that make up the state at (generation, epoch), and the sources' files so far.
 
-    `manifest` is the hash of the manifest of that epoch.
+    `manifest` is the hash of the manifest of that epoch. `storage` is the checkpoint storage that keeps the files.
     """
 
     job: str
@@ -434,6 +441,7 @@ class Base(Record, frozen=True, kw_only=True):
     tables: tuple[TableVersion, ...] = ()
     source_files: tuple[tuple[SourceFile, ...], ...] = ()
     schemas: tuple[StateSchema, ...] = ()
+    storage: StorageName = "delta"
 
 
 class Pin(Record, frozen=True, kw_only=True):

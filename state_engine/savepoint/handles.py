@@ -25,14 +25,14 @@ def handles_of(
 ) -> tuple[tuple[str, int], ...]:
     """Returns (path, length) of every file besides manifests that a restore reads, without doubles.
 
-    Staged outputs are not among them, since a sealed epoch's output is committed before the next one, nor are changes
-    that are inlined in a manifest.
+    Staged outputs are not among them, since a sealed epoch's output is committed before the next one, nor is what is
+    inlined: changes in a manifest, state in the base.
     """
     found: dict[str, int] = {}
     if reference is not None:
         found[reference.path] = len(storage.get(reference.path))
     if base is not None:
-        found |= {file.path: file.length for file in base.files}
+        found |= {file.path: file.length for file in base.files if file.inlined is None}
     for manifest in manifests:
         for operator in manifest.operators.values():
             for ack in operator.acks:

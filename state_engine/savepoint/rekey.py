@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.migration import sorted_by_group
 from state_engine.checkpoint import plan as planning
-from state_engine.checkpoint.fold_state import write_file
-from state_engine.checkpoint.plan import StatePlan, cut_ranges, file_name, states_of
+from state_engine.checkpoint.plan import StatePlan, cut_ranges, part_stem, states_of
 from state_engine.epoch.request import RestoreTarget
 from state_engine.epoch.rewrite import plan_rewrite, rewritten_schema
 from state_engine.key_groups import KeyGroupRange
@@ -30,6 +29,8 @@ from state_engine.log.records import Base, Rewrite, StateFile, StateSchema
 from state_engine.savepoint.copying import CopyAttempt
 from state_engine.savepoint.group_rows import within
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, source_files_of
+from state_engine.storage.checkpoint_storage import FoldedPart
+from state_engine.storage.delta_access import write_parquet_part
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment
 
@@ -198,9 +199,9 @@ def _write(
         for (first, last), pieces in shelf.ranges():
             attempt.go_on()
             rows = sorted_by_group(pieces)
-            path = f"{writing.table}/{file_name(writing, first, last)}"
-            file, _statistics = write_file(storage, writing, path, rows, generation)
-            yield file
+            stem = part_stem(writing, first, last)
+            part = FoldedPart(writing.schema, writing.table, stem, generation, writing.max_parallelism, rows)
+            yield write_parquet_part(storage, part).file
 
 
 class _Shelf:

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from state_engine.epoch.request import SavepointLocation
 from state_engine.errors import CorruptionError, LakestateError, NotFoundError, NothingToRestoreError, StorageError
 from state_engine.key_groups import SEED, hash_values
 from state_engine.log.change_file import checksum_of, verify_change_file
 from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
-from state_engine.log.ops import KEY_GROUP, OP, Op, table_schema
+from state_engine.log.ops import KEY_GROUP, OP, Op, ops_to_names, table_schema
 from state_engine.log.paths import METADATA, elsewhere_path, metadata_path, pin_path
 from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
 from state_engine.log.savepoints import SavepointTable
@@ -22,6 +21,7 @@ from state_engine.savepoint.handles import read_pinned
 from state_engine.savepoint.source import Canonical, location_in_job, location_of_url, open_location, read_canonical
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.port import CheckpointStorage, check_name, open_storage
+from state_engine.storage.state_files import decode_state_file
 from state_engine.storage.tables import open_tables
 
 
@@ -169,7 +169,7 @@ def _check_table(storage: CheckpointStorage, table: SavepointTable) -> Iterator[
 def check_file(storage: CheckpointStorage, schema: StateSchema, file: StateFile) -> Iterator[Finding]:
     """Yields what is wrong with one file of a state: at most one thing, since the others follow from it."""
     try:
-        data = storage.get(file.path)
+        data = storage.get(file.path) if file.inlined is None else file.inlined
     except NotFoundError:
         yield Finding(file.path, "it is gone")
         return
@@ -179,9 +179,10 @@ def check_file(storage: CheckpointStorage, schema: StateSchema, file: StateFile)
         yield Finding(file.path, f"its checksum is {checksum_of(data)}, expected {file.checksum}")
     else:
         try:
-            problem = _problem_of(pq.ParquetFile(pa.BufferReader(data)).read(), schema, file)
-        except (pa.ArrowException, OSError) as error:
-            problem = f"it cannot be read: {error}"
+            rows = decode_state_file(data, file)
+            problem = _problem_of(ops_to_names(rows) if file.format == "stream" else rows, schema, file)
+        except CorruptionError as error:
+            problem = f"it cannot be read: {error.message}"
         if problem:
             yield Finding(file.path, problem)
 

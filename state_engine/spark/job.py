@@ -9,6 +9,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from state_engine.api.checkpoint_config import CheckpointConfig
+from state_engine.api.checkpoint_storage import path_of
 from state_engine.api.descriptors import check_name
 from state_engine.api.state_backend import StateBackend, state_backend_of
 from state_engine.errors import JobDefinitionError, RestoreError, UnsupportedTopologyError
@@ -41,7 +42,8 @@ class StreamJob:
 
     Args:
         name: Its name; state, savepoints and history lie under it.
-        root: Folder or URL of the state root; the job's own folder is `<root>/<name>`.
+        root: Folder or URL of the state root; the job's own folder is `<root>/<name>`. It may be left out where the
+            checkpoint storage of `checkpoint_config` names it.
         parallelism: Number of subtasks of each operator.
         max_parallelism: Number of key groups, fixed with the first start; by default what the log has, or, for a new
             job, what Flink derives from the parallelism.
@@ -70,7 +72,7 @@ class StreamJob:
         self,
         name: str,
         *,
-        root: str | os.PathLike[str],
+        root: str | os.PathLike[str] | None = None,
         parallelism: int = 1,
         max_parallelism: int | None = None,
         checkpoint_interval_ms: int | None = None,
@@ -85,15 +87,14 @@ class StreamJob:
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
-        given = os.fspath(root)
-        self.root = local_path(given) or given
+        self.checkpoint_config = _checkpoint_config(checkpoint_config, checkpoint_interval_ms)
+        self.root = _root_of(root, self.checkpoint_config)
         self.parallelism = parallelism
         self._derived = max_parallelism is None
         self.max_parallelism = max_parallelism or default_max_parallelism(parallelism)
         check_parallelism(parallelism, self.max_parallelism)
         if codec not in ("zstd", "lz4", "none"):
             raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
-        self.checkpoint_config = _checkpoint_config(checkpoint_config, checkpoint_interval_ms)
         if heartbeat_interval_ms < 1:
             raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
         self.heartbeat_interval_ms = heartbeat_interval_ms
@@ -340,6 +341,23 @@ def _checkpoint_config(config: CheckpointConfig | None, interval_ms: int | None)
             action="Say the interval with checkpoint_config.set_checkpoint_interval().",
         )
     return config
+
+
+def _root_of(root: str | os.PathLike[str] | None, config: CheckpointConfig) -> str:
+    """The root that the job or its checkpoint storage names: there is one, since a log and its folds lie together."""
+    named = path_of(config.get_checkpoint_storage())
+    given = named if root is None else os.fspath(root)
+    if given is None:
+        raise JobDefinitionError(
+            "The job has no state root.", action="Give root, or a checkpoint storage with a checkpoint_path."
+        )
+    found = local_path(given) or given.rstrip("/")
+    if named is not None and (local_path(named) or named.rstrip("/")) != found:
+        raise JobDefinitionError(
+            f"The state root is {found}, and the checkpoint storage is at {named}.",
+            action="Give one of them, or the same path to both: checkpoints lie below the state root.",
+        )
+    return local_path(given) or given
 
 
 def _sent_copy(function: Any) -> Any:

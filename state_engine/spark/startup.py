@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_engine.api.checkpoint_config import CheckpointingMode
+from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
@@ -82,6 +83,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     publisher = CheckpointPublisher(
         storage,
         job.name,
+        checkpoint_storage=job.checkpoint_config.get_checkpoint_storage() or DeltaCheckpointStorage(),
         background=OneThread(f"publish-{job.name}"),
         crash=crash,
         on_end=lambda event: _report(coordinator, event),

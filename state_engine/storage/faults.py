@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from state_engine.errors import LakestateError, StorageError
-from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo
+from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, ObjectWriter
 
-Operation = Literal["get", "get_range", "put_exclusive", "put_if_absent", "list", "folders", "exists", "delete"]
+Operation = Literal[
+    "get",
+    "get_range",
+    "put_exclusive",
+    "open_exclusive",
+    "write",
+    "close",
+    "put_if_absent",
+    "list",
+    "folders",
+    "exists",
+    "delete",
+]
 Kind = Literal["before", "after", "in_flight", "slow"]
 
 Result = TypeVar("Result")
@@ -106,6 +118,16 @@ class FaultyStorage:
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         self._call("put_exclusive", path, lambda: self.inner.put_exclusive(path, *buffers))
 
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        opened: list[ObjectWriter] = []
+        try:
+            self._call("open_exclusive", path, lambda: opened.append(self.inner.open_exclusive(path)))
+        except Exception:
+            for writer in opened:  # nobody will: the object is there, and empty
+                writer.close()
+            raise
+        return _FaultyWriter(self, path, opened[0])
+
     def put_if_absent(self, path: str, data: Data) -> None:
         self._call("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
 
@@ -142,6 +164,25 @@ class FaultyStorage:
             with self._lock:
                 self.in_flight.append(InFlight(path, lambda: _forget(effect())))
         raise fault.error(f"Injected: {operation} of {path!r} failed {fault.kind.replace('_', ' ')}.")
+
+
+class _FaultyWriter:
+    """Writing to it and closing it are calls like others; `discard` never fails."""
+
+    def __init__(self, storage: FaultyStorage, path: str, inner: ObjectWriter) -> None:
+        self._storage, self._path, self._inner = storage, path, inner
+
+    def write(self, data: Data) -> None:
+        self._storage._call("write", self._path, lambda: self._inner.write(data))
+
+    def sync(self) -> None:
+        self._inner.sync()
+
+    def close(self) -> None:
+        self._storage._call("close", self._path, self._inner.close)
+
+    def discard(self) -> None:
+        self._inner.discard()
 
 
 def _forget(_: object) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, check_path, check_prefix
+from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
 
 class FolderStorage:
@@ -24,6 +24,9 @@ class FolderStorage:
 
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         self._storage.put_exclusive(self._full(path), *buffers)
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        return self._storage.open_exclusive(self._full(path))
 
     def put_if_absent(self, path: str, data: Data) -> None:
         self._storage.put_if_absent(self._full(path), data)

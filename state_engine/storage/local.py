@@ -8,7 +8,7 @@ from pathlib import Path
 
 from state_engine.clock import Ids, RandomIds
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
-from state_engine.storage.port import Data, ObjectInfo, check_path, check_prefix
+from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
 _TEMPORARY = ".tmp-"
 _SPACE = {errno.ENOSPC: "The disk is full", errno.EDQUOT: "The disk quota is used up"}
@@ -49,6 +49,12 @@ class LocalStorage:
             self._make_folder(os.path.dirname(full))
             _write_new(full, buffers)
             _sync_folder(os.path.dirname(full))
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        full = self._full(path)
+        with _writing(path, self._root):
+            self._make_folder(os.path.dirname(full))
+            return _FileWriter(path, self._root, full)
 
     def put_if_absent(self, path: str, data: Data) -> None:
         full = self._full(path)
@@ -113,14 +119,61 @@ class LocalStorage:
             _sync_folder(os.path.dirname(made))
 
 
+class _FileWriter:
+    """A file that was created exclusively and is open."""
+
+    def __init__(self, path: str, root: str, full: str) -> None:
+        self._path, self._root, self._full = path, root, full
+        self._descriptor: int | None = _create(full)
+
+    def write(self, data: Data) -> None:
+        with _writing(self._path, self._root):
+            _write_all(self._open(), data)
+
+    def sync(self) -> None:
+        with _writing(self._path, self._root):
+            os.fsync(self._open())
+
+    def close(self) -> None:
+        with _writing(self._path, self._root):
+            os.fsync(self._open())
+            _sync_folder(os.path.dirname(self._full))
+            self._release()
+
+    def discard(self) -> None:
+        if self._descriptor is None:
+            return
+        with suppress(OSError):
+            self._release()
+        with suppress(OSError):
+            os.unlink(self._full)
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            raise StorageError(f"{self._path!r} has been closed already.", action="Write a new object.")
+        return self._descriptor
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._open(), None
+        os.close(descriptor)
+
+
+def _create(full: str) -> int:
+    return os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+
+def _write_all(descriptor: int, data: Data) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def _write_new(full: str, buffers: tuple[Data, ...]) -> None:
     """Creates the file exclusively, writes all bytes and fsyncs it."""
-    descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = _create(full)
     try:
         for buffer in buffers:
-            view = memoryview(buffer).cast("B")
-            while view:
-                view = view[os.write(descriptor, view) :]
+            _write_all(descriptor, buffer)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

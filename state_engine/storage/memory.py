@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError
-from state_engine.storage.port import Data, ObjectInfo, check_path, check_prefix
+from state_engine.storage.gathering import GatheringWriter
+from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
 MAX_OBJECT_BYTES = 5 * 1024 * 1024
 
@@ -74,6 +75,11 @@ class MemoryStorage:
 
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         self.put_if_absent(path, b"".join(memoryview(buffer).cast("B") for buffer in buffers))
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        if self.exists(path):
+            raise AlreadyExistsError(f"There is an object at {path!r} in {self._url} already.")
+        return GatheringWriter(self, path)
 
     def put_if_absent(self, path: str, data: Data) -> None:
         check_path(path)

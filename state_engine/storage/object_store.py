@@ -9,7 +9,8 @@ from obstore import exceptions
 
 from state_engine.clock import Ids, RandomIds
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
-from state_engine.storage.port import Data, ObjectInfo, check_path, check_prefix
+from state_engine.storage.gathering import GatheringWriter
+from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -50,6 +51,11 @@ class ObjectStorage:
 
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         self.put_if_absent(path, b"".join(memoryview(buffer).cast("B") for buffer in buffers))
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        if self.exists(path):
+            raise AlreadyExistsError(f"There is an object at {path!r} in {self._url} already.")
+        return GatheringWriter(self, path)
 
     def put_if_absent(self, path: str, data: Data) -> None:
         with self._errors(path):

@@ -22,6 +22,26 @@ class ObjectInfo(NamedTuple):
     modified_ms: int
 
 
+class ObjectWriter(Protocol):
+    """A new object that is written piece by piece. Nothing is promised of it before `close` returns."""
+
+    def write(self, data: Data) -> None:
+        """Adds bytes; the caller may change them afterwards."""
+        ...
+
+    def sync(self) -> None:
+        """Makes what was written so far as durable as the storage can before the end."""
+        ...
+
+    def close(self) -> None:
+        """Ends the object; durable on return. Does *not* remove what it wrote when it fails."""
+        ...
+
+    def discard(self) -> None:
+        """Ends the object and removes it if it can; never raises. Nothing happens behind a `close` that returned."""
+        ...
+
+
 class CheckpointStorage(Protocol):
     """Immutable objects under the root of one job.
 
@@ -51,6 +71,13 @@ class CheckpointStorage(Protocol):
         The name itself is created exclusively: `AlreadyExistsError` when it is taken. A reader may see a part of the
         object while it is written, so nobody may know the name before this returns. Does *not* remove what it
         wrote when it fails.
+        """
+        ...
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        """Begins an object that is written piece by piece; else as `put_exclusive`.
+
+        `AlreadyExistsError` is raised at once where the storage can tell, and by `ObjectWriter.close` otherwise.
         """
         ...
 
@@ -170,6 +197,7 @@ __all__ = [
     "CheckpointStorage",
     "Data",
     "ObjectInfo",
+    "ObjectWriter",
     "check_name",
     "check_path",
     "check_prefix",

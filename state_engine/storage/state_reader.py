@@ -19,8 +19,8 @@ from state_engine.log.lineage import check_joins
 from state_engine.log.ops import log_schema, ops_to_codes, with_position
 from state_engine.log.records import Base, BaseReference, Manifest, StateHandle, StateSchema
 from state_engine.serialization.types import ddl_to_arrow
-from state_engine.storage.parquet import read_parquet
 from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_files import read_state_file
 
 _REMEDY = "Bring the file back from a backup, or restore an older checkpoint or savepoint (see `list_savepoints`)."
 
@@ -56,8 +56,8 @@ def read_base_rows(
 ) -> Iterator[pa.Table]:
     """Reads the rows of one state in key groups `first` to `last`, both inclusive, file by file.
 
-    Only row groups that overlap are fetched. A file that is wanted as a whole is checked by length and checksum,
-    parts of files by the checksums of their pages.
+    Only row groups that overlap are fetched; of a stream, only the key groups. A file that is wanted as a whole is
+    checked by length and checksum, parts of files by the checksums of their pages or blocks.
 
     Raises:
         MissingFileError: A file that the base names is gone.
@@ -71,7 +71,7 @@ def read_base_rows(
     for file in base.files:
         if file.schema_id not in schema_ids or file.last < first or file.first > last:
             continue
-        table = read_parquet(storage, file, first, last)
+        table = read_state_file(storage, file, first, last)
         if table is not None:
             yield _conform(schema, table, base.epoch, file.path)
 

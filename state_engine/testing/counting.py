@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
-from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo
+from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, ObjectWriter
 
 
 class CountingStorage:
@@ -41,6 +41,9 @@ class CountingStorage:
 
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         self.inner.put_exclusive(path, *buffers)
+
+    def open_exclusive(self, path: str) -> ObjectWriter:
+        return self.inner.open_exclusive(path)
 
     def put_if_absent(self, path: str, data: Data) -> None:
         self.inner.put_if_absent(path, data)

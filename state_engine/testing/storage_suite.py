@@ -94,6 +94,39 @@ class StorageSuite:
         subject.storage.put_if_absent(PATH, data)
         assert subject.behind.read(PATH) == data
 
+    def test_an_object_may_be_written_piece_by_piece(self, subject: StorageSubject) -> None:
+        writer = subject.storage.open_exclusive("a/b")
+        piece = bytearray(b"ab")
+        writer.write(piece)
+        piece[:] = b"xx"
+        writer.sync()
+        writer.write(memoryview(b"cd"))
+        writer.write(b"")
+        writer.close()
+        assert subject.behind.read("a/b") == b"abcd"
+        writer.discard()
+        assert subject.behind.read("a/b") == b"abcd", "what was closed stays"
+        with pytest.raises(StorageError):
+            writer.write(b"e")
+        with pytest.raises(StorageError):
+            writer.close()
+
+    def test_a_discarded_object_is_gone(self, subject: StorageSubject) -> None:
+        writer = subject.storage.open_exclusive(PATH)
+        writer.write(b"half")
+        writer.discard()
+        writer.discard()
+        assert subject.behind.paths() == []
+        assert not subject.storage.exists(PATH)
+        subject.storage.put_exclusive(PATH, b"whole")
+        assert subject.behind.read(PATH) == b"whole"
+
+    def test_a_taken_name_cannot_be_written_piece_by_piece(self, subject: StorageSubject) -> None:
+        subject.behind.write(PATH, b"first")
+        with pytest.raises(AlreadyExistsError):
+            subject.storage.open_exclusive(PATH).close()
+        assert subject.behind.read(PATH) == b"first"
+
     def test_an_empty_object_is_an_object(self, subject: StorageSubject) -> None:
         subject.storage.put_if_absent("a", b"")
         subject.storage.put_exclusive("b")
@@ -222,6 +255,7 @@ class StorageSuite:
             lambda: subject.storage.get(path),
             lambda: subject.storage.put_if_absent(path, b"x"),
             lambda: subject.storage.put_exclusive(path, b"x"),
+            lambda: subject.storage.open_exclusive(path),
             lambda: subject.storage.delete(path),
             lambda: subject.storage.exists(path),
         ):

@@ -46,8 +46,42 @@ def test_settings_of_checkpoints() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "storage"),
+    [
+        ({}, "None"),
+        ({"execution.checkpointing.storage": "jobmanager"}, "JobManagerCheckpointStorage(None, 5242880)"),
+        ({"state.checkpoint-storage": "filesystem"}, "FileSystemCheckpointStorage(None, 20480)"),
+        (
+            {"execution.checkpointing.storage": "filesystem", "execution.checkpointing.data-inline-threshold": "2kb"},
+            "FileSystemCheckpointStorage(None, 2048)",
+        ),
+        ({"execution.checkpointing.storage": "delta"}, "DeltaCheckpointStorage()"),
+    ],
+)
+def test_settings_of_checkpoint_storages(settings: dict[str, str], storage: str) -> None:
+    config = Configuration.from_dict({**settings, "execution.checkpointing.write-buffer-size": "64 kb"})
+    found = StreamExecutionEnvironment.get_execution_environment(config).get_checkpoint_config()
+    chosen = found.get_checkpoint_storage()
+    assert repr(chosen) == storage
+    if isinstance(chosen, flink.FileSystemCheckpointStorage):
+        assert chosen.get_write_buffer_size() == 64 * 1024
+
+
+def test_the_path_of_a_checkpoint_storage_is_the_state_root() -> None:
+    env = StreamExecutionEnvironment(session=DrySession())
+    env.get_checkpoint_config().set_checkpoint_storage_dir("file:///tmp/checkpoints")
+    assert env.build_job("a").root == "/tmp/checkpoints"
+    env.set_state_root("/tmp/elsewhere")
+    with pytest.raises(JobDefinitionError, match="state root is /tmp/elsewhere, and the checkpoint storage is at"):
+        env.build_job("a")
+    env.set_state_root("/tmp/checkpoints/")
+    assert env.build_job("a").root == "/tmp/checkpoints"
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("storage", "tape"),
         ("mode", "twice"),
         ("max-concurrent-checkpoints", "many"),
         ("max-concurrent-checkpoints", "0"),

@@ -23,7 +23,7 @@ from state_engine.log.documents import (
     encode_savepoint,
 )
 from state_engine.log.manifest import decode_manifest, encode_manifest
-from state_engine.log.ops import log_schema
+from state_engine.log.ops import log_schema, with_position
 from state_engine.log.records import (
     Ack,
     Adopted,
@@ -49,6 +49,7 @@ from state_engine.log.records import (
     TableVersion,
 )
 from state_engine.log.savepoints import CanonicalSavepoint, SavepointReference, SavepointTable
+from state_engine.log.state_stream import StreamEncoder, StreamHeader, decode_blocks, verify_state_stream
 from state_engine.serialization.column import Column
 from state_engine.serialization.types import ddl_to_arrow
 
@@ -275,6 +276,33 @@ def _base() -> Base:
     )
 
 
+def _stream(codec: Codec) -> tuple[bytes, StreamEncoder]:
+    header = StreamHeader(generation=1, uid="delays", state="count", schema_id="11aa", max_parallelism=128, codec=codec)
+    encoder = StreamEncoder(header, with_position(_rows(COUNTS, COUNT_ROWS), 40))
+    return b"".join(encoder.encoded()), encoder
+
+
+def _base_of_streams() -> Base:
+    """As `_base`, of the release that has several checkpoint storages; the older file has no such fields."""
+    data, encoder = _stream("none")
+    file = replace(
+        _base().files[0],
+        path=f"delays/count/part-g000001-e0000000040-full-00000-00127.{'5e' * 16}.stream",
+        length=len(data),
+        checksum=checksum_of(data),
+        rows=3,
+        first=64,
+        last=99,
+        codec="none",
+        row_groups=tuple((block.key_group, block.key_group, block.rows) for block in encoder.blocks),
+        format="stream",
+        spans=tuple((block.offset, block.length) for block in encoder.blocks),
+    )
+    layer = f"delays/count/part-g000001-e0000000041-from-e0000000040-00000-00127.{'6f' * 16}.stream"
+    files = (file, replace(file, path=layer, inlined=data))
+    return replace(_base(), files=files, tables=(), storage="filesystem")
+
+
 def _pin() -> Pin:
     return Pin(
         savepoint_id="sp-1",
@@ -332,11 +360,13 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "evolved.json": lambda: encode_manifest(_evolved())[0],
     "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
     "base.json": lambda: encode_base(_base())[0],
+    "base-of-streams.json": lambda: encode_base(_base_of_streams())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
     "adopting.json": lambda: encode_manifest(_adopting())[0],
     "savepoint.json": lambda: encode_savepoint(_savepoint())[0],
     "savepoint-reference.json": lambda: encode_reference(REFERENCE),
     "changes-none.arrow": lambda: _change_file("none")[0],
+    "state-none.stream": lambda: _stream("none")[0],
 }
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
@@ -345,6 +375,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "evolved.json": lambda data: decode_manifest(data).manifest,
     "operator_state.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
+    "base-of-streams.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
     "adopting.json": lambda data: decode_manifest(data).manifest,
     "savepoint.json": lambda data: decode_savepoint(data).savepoint,
@@ -352,6 +383,8 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "changes-none.arrow": verify_change_file,
     "changes-zstd.arrow": verify_change_file,
     "changes-lz4.arrow": verify_change_file,
+    "state-none.stream": verify_state_stream,
+    "state-zstd.stream": verify_state_stream,
 }
 
 
@@ -367,6 +400,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
     assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
+    assert decode_base((GOLDEN / "base-of-streams.json").read_bytes()).base == _base_of_streams()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
     assert decode_manifest((GOLDEN / "adopting.json").read_bytes()).manifest == _adopting()
     assert decode_savepoint((GOLDEN / "savepoint.json").read_bytes()).savepoint == _savepoint()
@@ -402,6 +436,16 @@ def test_golden_change_files_hold_their_rows(codec: Codec) -> None:
         assert found.equals(_rows(schema, rows))
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_golden_state_streams_hold_their_rows(codec: Codec) -> None:
+    data = (GOLDEN / f"state-{codec}.stream").read_bytes()
+    header, blocks = verify_state_stream(data)
+    assert (header.uid, header.codec) == ("delays", codec)
+    parts = [(block.key_group, block.rows, data[block.offset : block.offset + block.length]) for block in blocks]
+    found = decode_blocks(data[: blocks[0].offset], parts)
+    assert found.equals(with_position(_rows(COUNTS, COUNT_ROWS), 40))
+
+
 @pytest.mark.parametrize("name", sorted(DECODERS))
 @given(st.data())
 def test_a_changed_byte_anywhere_is_detected(name: str, data: st.DataObject) -> None:
@@ -430,3 +474,4 @@ if __name__ == "__main__":
         (GOLDEN / name).write_bytes(encoded())
     for other in ("zstd", "lz4"):
         (GOLDEN / f"changes-{other}.arrow").write_bytes(_change_file(other)[0])
+    (GOLDEN / "state-zstd.stream").write_bytes(_stream("zstd")[0])

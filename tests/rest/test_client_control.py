@@ -288,4 +288,8 @@ def test_settings_are_those_of_the_job(client: Client) -> None:
     config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE).set_checkpoint_timeout(900)
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
     config.set_max_concurrent_checkpoints(3).set_tolerable_checkpoint_failure_number(4)
-    assert control_of(client, config).settings() == ("at_least_once", 500, 900, 7, 3, 4, True)
+    config.set_checkpoint_storage("memory")
+    assert control_of(client, config).settings() == (
+        *("at_least_once", 500, 900, 7, 3, 4, True),
+        "JobManagerCheckpointStorage",
+    )

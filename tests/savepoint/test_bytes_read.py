@@ -25,7 +25,7 @@ FOOTER = 64 << 10  # what Arrow fetches at once from the end of a file
 def restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Segment:
     """A job that began with a canonical savepoint: one file, a row group per key group."""
     row_groups: Any = partial(encode_parquet, codec="none", target_rows=1)
-    monkeypatch.setattr("state_engine.checkpoint.fold_state.encode_parquet", lambda table, codec: row_groups(table))
+    monkeypatch.setattr("state_engine.storage.delta_access.encode_parquet", lambda table, codec: row_groups(table))
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
     job = sample_job(old)
     job.epoch({("aircraft", "count"): [put(f"N{number:07d}" + "x" * 200, number) for number in range(KEYS)]})

@@ -57,7 +57,7 @@ def checkpoint_config(call: Call) -> bodies.CheckpointConfigInfo:
         max_concurrent=settings.max_concurrent,
         externalization=bodies.Externalization(enabled=True, delete_on_cancellation=settings.deleted_on_cancellation),
         state_backend="lakestate",
-        checkpoint_storage="delta",
+        checkpoint_storage=settings.storage,
         tolerable_failed_checkpoints=settings.tolerable_failures,
     )
 

@@ -18,6 +18,7 @@ from lakestate.rest.job_port import (
 from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
 from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
+from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import LakestateError
@@ -109,6 +110,7 @@ class ClientControl:
             max_concurrent=config.get_max_concurrent_checkpoints(),
             tolerable_failures=config.get_tolerable_checkpoint_failure_number(),
             deleted_on_cancellation=retention is not ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+            storage=type(config.get_checkpoint_storage() or DeltaCheckpointStorage()).__name__,
         )
 
     def checkpoints(self) -> CheckpointStatistics:

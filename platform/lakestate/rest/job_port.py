@@ -68,6 +68,7 @@ class CheckpointSettings(NamedTuple):
     max_concurrent: int
     tolerable_failures: int
     deleted_on_cancellation: bool
+    storage: str = "DeltaCheckpointStorage"
 
 
 class JobControl(Protocol):
