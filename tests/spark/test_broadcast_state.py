@@ -16,6 +16,7 @@ from state_engine.api import (
 )
 from state_engine.errors import BroadcastDivergenceError, DuplicateStateError, JobDefinitionError, UserFunctionError
 from state_engine.inspect import read_state
+from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -97,6 +98,33 @@ def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> 
     assert (tmp_path / "root" / name / "_operator" / "match" / "rules").is_dir()
     client = run_all(match_job(spark, tmp_path, name), restore="checkpoint:1", parallelism=4)
     rows = read_state(str(tmp_path / "root"), name, "match", "rules").to_pylist()
+    assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
+
+
+def test_rules_that_were_written_out_go_on_elsewhere_in_other_key_groups(spark: Any, tmp_path: Path) -> None:
+    name, known, counts, expected = "moved-rules", {}, {}, []
+    here, there = tmp_path / "root", tmp_path / "backup"
+    for epoch in range(3):
+        for rule in sorted(add(tmp_path, "rules", epoch, 12)):
+            known.pop(rule.sub, None)
+            if rule.v >= 0:
+                known[rule.sub] = rule.n
+        for record in add(tmp_path, "data", epoch, 40):
+            counts[record.k] = counts.get(record.k, 0) + 1
+            expected.append((record.n, record.k, known.get(record.sub), counts[record.k]))
+        if epoch == 0:
+            run_all(match_job(spark, tmp_path, name, max_parallelism=13), parallelism=3)
+            taken = trigger_savepoint(str(here), name, kind="canonical", directory=str(there))
+            assert {table.schema.name: table.schema.kind for table in taken.tables}["rules"] == "broadcast"
+            here.rename(tmp_path / "gone")
+            place = (there / taken.savepoint_id).rename(tmp_path / "moved")
+            assert validate_savepoint(str(here), name, str(place)).ok
+        elif epoch == 1:
+            run_all(match_job(spark, tmp_path, name), restore=str(place), max_parallelism=128, parallelism=4)
+        else:
+            run_all(match_job(spark, tmp_path, name), restore="latest", max_parallelism=2, parallelism=2)
+    assert [row for row in by_n(MemorySink(name).rows()) if row[0] >= 1000] == expected[40:]
+    rows = read_state(str(here), name, "match", "rules").to_pylist()
     assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
 
 

@@ -137,6 +137,17 @@ def test_written_out_moved_and_restored_at_another_parallelism(spark: Any, tmp_p
     everything(new, name, source)
 
 
+def test_lists_of_more_subtasks_than_there_are_key_groups_now(spark: Any, tmp_path: Path) -> None:
+    source, root, name = Input(tmp_path / "in"), tmp_path / "root", "fewer-groups"
+    source.add_many(2, rows=30)
+    run_all(buffer_job(source.stream(spark), root, name, max_parallelism=8), parallelism=5)
+    for groups, parallelism in ((3, 2), (64, 4)):
+        source.add_many(1, rows=30, seed=groups)
+        client = buffer_job(source.stream(spark), root, name)
+        run_all(client, restore="latest", max_parallelism=groups, parallelism=parallelism)
+        everything(root, name, source)
+
+
 class Silent(ProcessFunction):
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> None:
         return None

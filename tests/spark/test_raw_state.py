@@ -19,10 +19,11 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
-from state_engine.errors import RawStateError
+from state_engine.errors import MaxParallelismChangedError, RawStateError
 from state_engine.inspect import open_job, read_state, run_sql
 from state_engine.key_groups import key_group_of
 from state_engine.log.records import Manifest
+from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
@@ -176,6 +177,23 @@ def test_published_savepointed_restored_and_gone_with_the_code_that_wrote_it(spa
     assert (raw_keyed(root, name), partitions(root, name)) == ({}, [])
     run_all(counts_job(source.stream(spark), root, name), restore=pin.savepoint_id, parallelism=3)
     everything(root, name, source)
+
+
+def test_written_out_moved_and_refused_in_other_key_groups_by_name(spark: Any, tmp_path: Path) -> None:
+    source, root, new, name = Input(tmp_path / "in"), tmp_path / "root", tmp_path / "new", "raw-moved"
+    source.add_many(2, rows=30)
+    run_all(counts_job(source.stream(spark), root, name))
+    taken = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
+    there = str((tmp_path / "backup" / taken.savepoint_id).rename(tmp_path / "there"))
+    root.rename(tmp_path / "gone")
+    assert validate_savepoint(str(new), name, there).ok
+    source.add_many(1, rows=10, seed=9)
+    job = counts_job(source.stream(spark), new, name, max_parallelism=None)
+    with pytest.raises(MaxParallelismChangedError, match=r"'counts' has raw keyed state.*13 key groups.*into 128"):
+        job.start(available_now=True, restore=there, max_parallelism=128)
+    assert not (new / name / "_restored").exists()
+    run_all(counts_job(source.stream(spark), new, name), restore=there, parallelism=3)
+    everything(new, name, source)
 
 
 class Strange(Counts):
