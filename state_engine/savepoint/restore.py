@@ -20,7 +20,7 @@ from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, LakestateError, NothingToRestoreError, RestoreCancelledError
-from state_engine.log.records import Manifest, Rewrite, SinkTable
+from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
 from state_engine.savepoint.adoption import adopt_for
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
@@ -47,6 +47,7 @@ class JobRestore:
         source: What `resolve_restore` takes.
         sinks_of: Opens the job's sinks.
         operators_of: The job's code, if it is at hand.
+        fingerprints: The sources as the code declares them; as they were, if nobody knows.
         parallelism: Subtasks of every operator from now on, until the job's definition says another number.
         max_parallelism: Sort all keys anew into so many key groups.
         uid_mapping: From uids that operators had in the source to those that they have now.
@@ -73,6 +74,7 @@ class JobRestore:
         sinks_of: SinksOf,
         *,
         operators_of: OperatorsOf | None = None,
+        fingerprints: tuple[SourceFingerprint, ...] | None = None,
         parallelism: int | None = None,
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
@@ -114,7 +116,7 @@ class JobRestore:
             job=job,
             root=root,
             operators=tuple(operators) if operators is not None else _as_recorded(seen),
-            fingerprints=seen.fingerprints,
+            fingerprints=seen.fingerprints if fingerprints is None else fingerprints,
             sinks=recorded,
             parallelism=parallelism,
             restore=target,
@@ -186,6 +188,7 @@ class JobRestore:
             lambda: compatibility.check_max_parallelism(request, seen.manifest),
             lambda: compatibility.check_keys(request, seen.manifest),
             *(_states_of_operator(shape, seen.manifest) for shape in request.operators),
+            lambda: compatibility.check_sources(request, seen.manifest),
             lambda: compatibility.check_imported(request, head),
             lambda: look.is_decided(self._log, self._job, target, head),
             sinks,

@@ -20,8 +20,10 @@ from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.savepoint.claim import ClaimMode
 from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.restore_report import WholeRestore
 from state_engine.spark.client import JobClient
 from state_engine.spark.dry import DryFrame
+from state_engine.spark.dry_restore import plan_restore
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
 from state_engine.spark.link import Packed
 from state_engine.spark.plan import PlannedChain
@@ -329,6 +331,41 @@ class StreamJob:
         client = JobClient(self, options)
         client.start()
         return client
+
+    def plan_restore(
+        self,
+        restore: str,
+        *,
+        parallelism: int | None = None,
+        allow_non_restored_state: bool = False,
+        keep_output: bool = False,
+        max_parallelism: int | None = None,
+        uid_mapping: Mapping[str, str] | None = None,
+        claim_mode: ClaimMode = "NO_CLAIM",
+        cancelled: Callable[[], bool] | None = None,
+        progress: Progress | None = None,
+    ) -> WholeRestore:
+        """Says what `start` with the same arguments would restore, and all that speaks against it; writes nothing.
+
+        It reads all state that would be restored: live rows, bytes, and whether every file is there and sound.
+
+        Raises:
+            NothingToRestoreError: `restore` names nothing that is there.
+            RestoreError: The arguments themselves fit nothing, such as a mapping of unknown uids.
+            RestoreCancelledError: It was cancelled.
+        """
+        options = StartOptions(
+            restore=restore,
+            parallelism=parallelism,
+            allow_non_restored_state=allow_non_restored_state,
+            keep_output=keep_output,
+            max_parallelism=max_parallelism,
+            uid_mapping=uid_mapping or {},
+            claim_mode=claim_mode,
+            cancelled=cancelled,
+            progress=progress,
+        )
+        return plan_restore(self, options)
 
 
 def _checkpoint_config(config: CheckpointConfig | None, interval_ms: int | None) -> CheckpointConfig:

@@ -60,6 +60,36 @@ def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: 
     assert state_of(new, "moved", "totals", "total", key="sub") == expected.states["total"]
 
 
+def test_a_dry_run_of_a_job_tells_what_its_start_would_do(spark, tmp_path: Path) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(3)
+
+    def job(stream=None, **options):
+        return tally_job(stream or source.stream(spark), root, "dry", sinks, 2, **options)
+
+    run_all(job(max_parallelism=13))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    planned = job()
+    plan = planned.plan_restore("epoch:1/3", max_parallelism=128, parallelism=4)
+    assert (plan.ok, plan.code_checked, plan.copied) == (True, True, True), plan.refusals
+    expected = truth([row for row in source.all if row.n < 120]).states
+    rows = {state.state: state.rows for state in plan.states}
+    assert rows["times"] == len(expected["times"])
+    assert rows["recent"] == sum(map(len, expected["recent"].values()))
+    assert {o.uid: (o.max_parallelism, o.parallelism) for o in plan.operators} == {
+        "tally": ((13, 128), (2, 4)),
+        "totals": ((13, 128), (2, 4)),
+    }
+    other = job(Input(tmp_path / "elsewhere").add_many(1).stream(spark), max_parallelism=64)
+    assert [r.error for r in other.plan_restore("latest").refusals] == [
+        "MaxParallelismChangedError",
+        "SourcesChangedError",
+    ]
+    assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    run_all(planned, restore="epoch:1/3")
+    assert_tally(root, "dry", sinks, source.all)
+
+
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_a_job_goes_back_in_place_and_its_sinks_with_it(spark, tmp_path: Path, backend: str) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
