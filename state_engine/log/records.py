@@ -448,7 +448,8 @@ class Pin(Record, frozen=True, kw_only=True):
     """A native savepoint: one sealed epoch, its base, and the manifests since; all paths relative to the job's root.
 
     `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
-    file that a restore reads, with its length.
+    file that a restore reads, with its length. `directory` is the folder, outside of the job's root, in which a
+    `_metadata` says where the savepoint lies.
     """
 
     savepoint_id: str
@@ -465,6 +466,7 @@ class Pin(Record, frozen=True, kw_only=True):
     note: str = ""
     bytes: int = 0
     rows: int = 0
+    directory: str | None = None
 
     @property
     def kind(self) -> Literal["native"]:

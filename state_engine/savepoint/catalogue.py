@@ -96,6 +96,11 @@ def location_of(root: str, savepoint: CanonicalSavepoint) -> SavepointLocation:
     return location_in_job(root, savepoint.job, savepoint.savepoint_id)
 
 
+def address_of_root(root: str) -> str:
+    """Returns a root as the note on a native savepoint names it: on local disks the absolute path."""
+    return (local_path(root) or root).rstrip("/")
+
+
 def is_location(what: str) -> bool:
     """Says whether a restore is asked for by path or address, not by name. Relative paths are names."""
     return what.startswith("/") or "://" in what
@@ -175,7 +180,7 @@ def _has_epoch(root: str, job: str, source: Canonical) -> bool:
 
 def _referred(root: str, reference: SavepointReference, where: str) -> RestoreTarget:
     """Follows the `_metadata` that a native savepoint left in a directory."""
-    if (local_path(root) or root).rstrip("/") != reference.root.rstrip("/"):
+    if address_of_root(root) != reference.root.rstrip("/"):
         raise SavepointError(
             f"{where} refers to the native savepoint {reference.savepoint_id} of job {reference.job!r}, whose files "
             f"lie under {reference.root}. It is not relocatable.",
@@ -239,6 +244,7 @@ def _named(names: object) -> str:
 
 
 __all__ = [
+    "address_of_root",
     "find_savepoint",
     "is_location",
     "list_savepoints",

@@ -4,12 +4,13 @@ from contextlib import suppress
 
 from state_engine.epoch import look
 from state_engine.errors import CorruptionError, NotFoundError, SavepointError
+from state_engine.log.documents import decode_reference
 from state_engine.log.lineage import first_own
 from state_engine.log.paths import METADATA, PIN, elsewhere_path, savepoint_folder
-from state_engine.log.savepoints import CanonicalSavepoint
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.savepoint.adoption import users_of
-from state_engine.savepoint.catalogue import find_savepoint, location_of
-from state_engine.savepoint.source import open_location, read_canonical
+from state_engine.savepoint.catalogue import address_of_root, find_savepoint
+from state_engine.savepoint.source import read_canonical
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, check_name, open_root, open_storage
@@ -19,7 +20,8 @@ def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = F
     """Removes a savepoint. Its row in `_checkpoints` stays, as history; it is listed no more.
 
     The files of a native savepoint are those of the job: they go with the next retention, if nothing else needs them.
-    Those of a canonical one are removed, wherever it was written to; a copy that somebody made elsewhere is theirs.
+    Those of a canonical one are removed, wherever it was written to, and so is the note that a native one left in a
+    directory; a copy that somebody made elsewhere is theirs.
 
     Args:
         root: Of the storage.
@@ -39,13 +41,9 @@ def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = F
     if not storage.list(folder):
         return False
     own = FolderStorage(storage, folder)
-    found: CanonicalSavepoint | None = None
+    elsewhere: CheckpointStorage | None = None
     with suppress(CorruptionError):  # what cannot be read can still be removed
-        savepoint = find_savepoint(storage, savepoint_id)
-        found = savepoint if isinstance(savepoint, CanonicalSavepoint) else None
-    elsewhere = open_location(location_of(root, found)) if found is not None and found.directory is not None else None
-    if elsewhere is not None and not _is(elsewhere, savepoint_id):
-        elsewhere = None  # it was moved, or somebody removed it: it is not ours to look for
+        elsewhere = _elsewhere(root, find_savepoint(storage, savepoint_id))
     users = [] if force else [*users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
     users += _forks_on(root, job, savepoint_id)
     if users:
@@ -67,11 +65,21 @@ def _remove(folder: CheckpointStorage, *visible: str) -> None:
         folder.delete(info.path)
 
 
-def _is(folder: CheckpointStorage, savepoint_id: str) -> bool:
-    try:
-        return read_canonical(folder).savepoint.savepoint_id == savepoint_id
-    except (NotFoundError, CorruptionError):
-        return False
+def _elsewhere(root: str, savepoint: Savepoint | None) -> CheckpointStorage | None:
+    """Returns the folder outside of the job's root in which a savepoint, or the note on a native one, still lies.
+
+    Null if there is none, and also if it was moved, or is another's by now: then it is not ours to look for.
+    """
+    if savepoint is None or savepoint.directory is None:
+        return None
+    folder = open_root(savepoint.directory)
+    with suppress(NotFoundError, CorruptionError):
+        if isinstance(savepoint, CanonicalSavepoint):
+            return folder if read_canonical(folder).savepoint.savepoint_id == savepoint.savepoint_id else None
+        note = decode_reference(folder.get(METADATA), path=f"{folder.url}/{METADATA}")
+        noted = (note.savepoint_id, note.job, note.root.rstrip("/"))
+        return folder if noted == (savepoint.savepoint_id, savepoint.job, address_of_root(root)) else None
+    return None
 
 
 def _forks_on(root: str, job: str, savepoint_id: str) -> list[str]:

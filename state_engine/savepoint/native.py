@@ -113,8 +113,18 @@ def check_independent(behind: Behind, head: Manifest) -> None:
     )
 
 
-def write_pin(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest) -> Pin:
+def write_pin(
+    root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest, noted_in: str | None = None
+) -> Pin:
     """Puts a pin under a name that nobody had before, and verifies it afterwards; one that fails is taken away again.
+
+    Args:
+        root: Of the storage.
+        storage: Of the job.
+        ids: New names.
+        draft: The pin without its name.
+        head: The epoch.
+        noted_in: Directory in which the caller is going to put a folder with a note of where the savepoint lies.
 
     Raises:
         CorruptionError: A file that a restore would need is gone or damaged.
@@ -122,7 +132,7 @@ def write_pin(root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head:
         SavepointError: No name was free.
         StorageError: It could not be written, or verified.
     """
-    pin = _put_pin(storage, ids, draft)
+    pin = _put_pin(storage, ids, draft, noted_in)
     try:
         ensure_kept(root, head, f"Savepoint {pin.savepoint_id}")
         verify_handles(storage, pin)
@@ -143,9 +153,10 @@ def _take_away(storage: CheckpointStorage, pin: Pin) -> None:
         storage.delete(pin_path(pin.savepoint_id))
 
 
-def _put_pin(storage: CheckpointStorage, ids: Ids, draft: Pin) -> Pin:
+def _put_pin(storage: CheckpointStorage, ids: Ids, draft: Pin, noted_in: str | None) -> Pin:
     for _ in range(ATTEMPTS):
-        pin = replace(draft, savepoint_id=new_savepoint_id(ids, draft.created_at))
+        name = new_savepoint_id(ids, draft.created_at)
+        pin = replace(draft, savepoint_id=name, directory=f"{noted_in}/{name}" if noted_in is not None else None)
         if storage.list(savepoint_folder(pin.savepoint_id)):
             continue
         data, _digest = encode_pin(pin)

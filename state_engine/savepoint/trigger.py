@@ -15,6 +15,7 @@ from state_engine.log.paths import METADATA, pin_path
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint, SavepointReference
 from state_engine.savepoint.canonical import write_canonical
+from state_engine.savepoint.catalogue import address_of_root
 from state_engine.savepoint.native import (
     check_independent,
     draft_pin,
@@ -152,18 +153,18 @@ def trigger_savepoint(
 def _native(
     root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest, directory: str | None
 ) -> Pin:
-    pin = write_pin(root, storage, ids, draft, head)
-    if directory is not None:
+    pin = write_pin(root, storage, ids, draft, head, _parent(directory) if directory is not None else None)
+    if pin.directory is not None:
         reference = SavepointReference(
             savepoint_id=pin.savepoint_id,
             job=pin.job,
-            root=local_path(root) or root,
+            root=address_of_root(root),
             manifest=pin.manifest,
             relocatable=False,
             note=_NOTE,
         )
         try:
-            open_root(_below(directory, pin.savepoint_id)).put_if_absent(METADATA, encode_reference(reference))
+            open_root(pin.directory).put_if_absent(METADATA, encode_reference(reference))
         except Exception:
             storage.delete(pin_path(pin.savepoint_id))
             raise
@@ -196,7 +197,7 @@ def _canonical(
         trigger=draft.trigger,
         label=draft.label,
         note=draft.note,
-        directory=_below(directory, name) if directory is not None else None,
+        directory=f"{_parent(directory)}/{name}" if directory is not None else None,
     )
     try:
         return write_canonical(root, savepoint, head, behind, ids, writer)
@@ -205,9 +206,9 @@ def _canonical(
             storage.delete(pin_path(pin.savepoint_id))
 
 
-def _below(directory: str, savepoint_id: str) -> str:
-    """The folder of a savepoint in a directory; on local disks an absolute path, whoever reads it from wherever."""
-    return f"{(local_path(directory) or directory).rstrip('/')}/{savepoint_id}"
+def _parent(directory: str) -> str:
+    """A directory into which savepoints are put; on local disks an absolute path, whoever reads it from wherever."""
+    return (local_path(directory) or directory).rstrip("/")
 
 
 def _row(taken: Savepoint, now_ms: int) -> CheckpointRow:

@@ -22,7 +22,7 @@ from state_engine.errors import (
     StorageError,
 )
 from state_engine.log.change_file import checksum_of
-from state_engine.log.documents import decode_savepoint, encode_savepoint
+from state_engine.log.documents import decode_reference, decode_savepoint, encode_reference, encode_savepoint
 from state_engine.log.paths import IN_USE, METADATA, savepoint_folder
 from state_engine.log.records import StateFile
 from state_engine.log.savepoints import CanonicalSavepoint
@@ -204,17 +204,19 @@ def test_what_does_not_exist(job: JobBuilder, tmp_path: Path) -> None:
             validate_savepoint(job.root, job.job, name)
 
 
-@pytest.mark.parametrize("kind", ["native", "canonical", "elsewhere"])
+@pytest.mark.parametrize("kind", ["native", "noted elsewhere", "canonical", "elsewhere"])
 def test_a_disposed_savepoint_is_gone_and_the_job_is_not(job: JobBuilder, tmp_path: Path, kind: str) -> None:
     other = trigger_savepoint(job.root, job.job, kind="canonical")
     before = {path for path in Path(job.root).rglob("*") if "_checkpoints" not in path.parts}
-    directory = str(tmp_path / "backup") if kind == "elsewhere" else None
+    directory = str(tmp_path / "backup") if "elsewhere" in kind else None
     savepoint = trigger_savepoint(
         job.root,
         job.job,
-        kind="native" if kind == "native" else "canonical",
+        kind="native" if kind in ("native", "noted elsewhere") else "canonical",
         directory=directory,
     )
+    assert (savepoint.directory is not None) == ("elsewhere" in kind)
+    assert savepoint.directory is None or Path(savepoint.directory, METADATA).is_file()
     assert dispose_savepoint(job.root, job.job, savepoint.savepoint_id)
     assert not dispose_savepoint(job.root, job.job, savepoint.savepoint_id), "a second time does nothing"
     assert list_savepoints(job.root, job.job) == [other]
@@ -231,6 +233,27 @@ def test_one_that_was_moved_is_left_where_it_is(job: JobBuilder, tmp_path: Path)
     shutil.move(savepoint.directory, tmp_path / "moved")
     assert dispose_savepoint(job.root, job.job, savepoint.savepoint_id)
     assert validate_savepoint(job.root, job.job, str(tmp_path / "moved")).ok
+
+
+@pytest.mark.parametrize("found", ["another root's", "another savepoint's", "something else", "nothing"])
+def test_a_note_that_is_anothers_is_left_where_it_is(job: JobBuilder, tmp_path: Path, found: str) -> None:
+    pin = trigger_savepoint(job.root, job.job, directory=str(tmp_path / "backup"))
+    assert pin.directory is not None
+    note = Path(pin.directory, METADATA)
+    reference = decode_reference(note.read_bytes())
+    assert (reference.relocatable, reference.root) == (False, job.root)
+    contents = {
+        "another root's": encode_reference(replace(reference, root="/elsewhere")),
+        "another savepoint's": encode_reference(replace(reference, savepoint_id="sp-1")),
+        "something else": b"{}",
+        "nothing": None,
+    }
+    content = contents[found]
+    note.unlink()
+    if content is not None:
+        note.write_bytes(content)
+    assert dispose_savepoint(job.root, job.job, pin.savepoint_id)
+    assert (note.read_bytes() if note.exists() else None) == content
 
 
 def test_what_a_restore_is_reading_is_not_disposed_of(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
