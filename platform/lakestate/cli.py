@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from lakestate.commands.cancel import cancel
+from lakestate.commands.checkpoint import checkpoint
 from lakestate.commands.checkpoints import checkpoints
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
+from lakestate.commands.operation import operation
 from lakestate.commands.rescale import rescale
 from lakestate.commands.restore import restore
 from lakestate.commands.run import run
@@ -38,8 +40,8 @@ def main(
 ) -> None:
     """Run, watch and operate streaming jobs whose state lives in Delta.
 
-    Verbs work on the storage, so a job may be running, stopped or dead; only stop, cancel and rescale ask its process,
-    and restore that of a running one for key groups. --root, or LAKESTATE_ROOT, says where jobs are.
+    Verbs work on the storage, so a job may be running, stopped or dead; those of running jobs ask their process.
+    --root, or LAKESTATE_ROOT, says where jobs are.
 
     Exit codes: 0 done; 1 failed, by a named error; 2 wrong use, or what was asked for is not there.
     """
@@ -58,6 +60,8 @@ app.command("restore", rich_help_panel=_KEEP)(restore)
 app.command("stop", rich_help_panel=_ASK)(stop)
 app.command("cancel", rich_help_panel=_ASK)(cancel)
 app.command("rescale", rich_help_panel=_ASK)(rescale)
+app.command("checkpoint", rich_help_panel=_ASK)(checkpoint)
+app.command("operation", rich_help_panel=_ASK)(operation)
 app.command("run", rich_help_panel=_TRY)(run)
 app.command("explain", rich_help_panel=_TRY)(explain)
 app.command("demo", rich_help_panel=_TRY)(demo)

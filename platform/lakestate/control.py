@@ -18,13 +18,15 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from lakestate.rest.bodies import Errors
+from lakestate.rest.ends import CONTROL
+from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
 from state_engine.storage.port import check_name
 
-CONTROL = "_control"
 _FILE = "endpoint.json"
 _PATIENCE_S = 5.0
+_REMEDIES = {401: f"Set {TOKEN} to the token that the job's process was started with."}
 
 
 class RunnerUnreachableError(LakestateError):
@@ -32,7 +34,13 @@ class RunnerUnreachableError(LakestateError):
 
 
 class RequestRefusedError(LakestateError):
-    """A running job's server does not do what it was asked for."""
+    """A running job's server does not do what it was asked for.
+
+    Attributes:
+        status: The answer's HTTP status.
+    """
+
+    status = 0
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +53,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """As much of the server's answer as is compared."""
+    """As much of the server's answer as is looked at."""
 
     incarnation: str
+    state: str = "RUNNING"
+    pid: int = 0
 
 
 def endpoint_path(root: str, job: str) -> Path | None:
@@ -143,6 +153,30 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
     )
 
 
+def endpoint_at(url: str, job: str) -> Endpoint | None:
+    """Returns the endpoint of a job whose REST server has this address; null if it runs no such job.
+
+    The token, if it wants one, is that of the environment.
+
+    Raises:
+        RequestRefusedError: The server does not answer whoever has no other token.
+        RunnerUnreachableError: Nobody answers there.
+    """
+    asked = Endpoint(url=url.rstrip("/"), pid=0, incarnation="", token=os.environ.get(TOKEN))
+    try:
+        answer = msgspec.json.decode(fetch(asked, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
+    except RequestRefusedError as error:
+        if error.status == 404:
+            return None
+        raise
+    except (OSError, msgspec.DecodeError) as error:
+        raise RunnerUnreachableError(
+            f"Nobody answers for job {job!r} at {asked.url}: {error}.",
+            action="Check address and port: the job's process was started with --rest-address and --rest-port.",
+        ) from error
+    return msgspec.structs.replace(asked, pid=answer.pid, incarnation=answer.incarnation)
+
+
 def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
     """Sends a request to a job's server and returns the answer's body.
 
@@ -165,7 +199,9 @@ def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.S
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         with error:
-            raise RequestRefusedError(_reason(error), action="See docs/rest.md.") from error
+            refused = RequestRefusedError(_reason(error), action=_REMEDIES.get(error.code, "See docs/rest.md."))
+        refused.status = error.code
+        raise refused from error
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
@@ -177,9 +213,11 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 __all__ = [
     "CONTROL",
+    "Answer",
     "Endpoint",
     "RequestRefusedError",
     "RunnerUnreachableError",
+    "endpoint_at",
     "endpoint_path",
     "fetch",
     "find_endpoint",

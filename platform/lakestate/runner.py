@@ -18,6 +18,7 @@ import typer
 from lakestate.control import Endpoint, publish_endpoint
 from lakestate.registry import load_job
 from lakestate.rest.client_control import ClientControl
+from lakestate.rest.ends import keep_ends
 from lakestate.rest.guard import TOKEN, check_address
 from lakestate.rest.server import LOOPBACK, serve
 from lakestate.runner_events import (
@@ -145,7 +146,7 @@ def controlled(
 ) -> Iterator[ClientControl]:
     """Serves a running job by REST and publishes where, until the block ends.
 
-    Answers that somebody still waits for are delivered before the server goes.
+    Answers that somebody still waits for are delivered before the server goes, and kept for those who ask later.
 
     Args:
         job: The `StreamJob`.
@@ -170,10 +171,15 @@ def controlled(
             yield control
         except BaseException as error:
             control.ended(error)
-            server.deliver(stop)
             raise
-        control.ended()
-        server.deliver(stop)
+        else:
+            control.ended()
+        finally:
+            server.deliver(stop)
+            try:
+                keep_ends(job.root, job.name, incarnation, server.ends)
+            except LakestateError as error:  # it is the storage that fails, and the job has ended either way
+                print(f"How operations ended is not kept: {error}", file=sys.stderr, flush=True)
 
 
 def run(

@@ -30,6 +30,8 @@ def runner_command(
     parallelism: int | None = None,
     available_now: bool = False,
     cores: str | None = None,
+    rest_address: str | None = None,
+    rest_port: int | None = None,
 ) -> list[str]:
     """Returns the command line of a runner, for this interpreter."""
     command = [sys.executable, "-m", "lakestate.runner", job, "--root", str(root)]
@@ -41,6 +43,10 @@ def runner_command(
         command += ["--parallelism", str(parallelism)]
     if cores is not None:
         command += ["--cores", cores]
+    if rest_address is not None:
+        command += ["--rest-address", rest_address]
+    if rest_port is not None:
+        command += ["--rest-port", str(rest_port)]
     return [*command, "--available-now"] if available_now else command
 
 

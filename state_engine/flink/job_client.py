@@ -133,7 +133,7 @@ class JobClient(Unlike):
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture[str]:
-        """Stops the job, takes a savepoint of what it has come to, and returns its id.
+        """Stops the job with a savepoint of what it has come to, whose id is returned; if that fails it runs on.
 
         Args:
             advance_to_end_of_event_time: End the input first, so that every event-time timer fires.
@@ -143,8 +143,8 @@ class JobClient(Unlike):
             UnsupportedMethodError: A directory was given.
         """
         _refuse_directory(savepoint_directory)
-        self.client.stop(drain=advance_to_end_of_event_time)
-        return self.trigger_savepoint()
+        taken = self.client.stop_with_savepoint(drain=advance_to_end_of_event_time)
+        return CompletableFuture.completed(taken.savepoint_id)
 
 
 def _refuse_directory(savepoint_directory: str | None) -> None:

@@ -6,6 +6,7 @@ from state_engine.savepoint.dispose import dispose_savepoint
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.key_groups import restore_key_groups
+from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
 from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
 from state_engine.savepoint.writers import ProcessWriter, RangeWriter
@@ -17,6 +18,7 @@ __all__ = [
     "ProcessWriter",
     "RangeWriter",
     "SavepointKind",
+    "SavepointWish",
     "ValidationReport",
     "adopt",
     "adopt_for",
@@ -27,6 +29,7 @@ __all__ = [
     "read_pinned",
     "resolve_restore",
     "restore_key_groups",
+    "stop_with_savepoint",
     "trigger_savepoint",
     "validate_savepoint",
     "verify_handles",

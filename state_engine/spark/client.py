@@ -18,6 +18,7 @@ from state_engine.log.records import Manifest, Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
+from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
@@ -38,7 +39,7 @@ class JobClient(JobRequests):
         self._job = job
         self._options = options
         self._lock = threading.RLock()
-        self._stopping = False
+        self._stopping = self._being_stopped = False
         self._in_batch = False
         self._error: BaseException | None = None
         self._started: Started
@@ -217,10 +218,10 @@ class JobClient(JobRequests):
             drain = self._refuse_epochs(drain)
             with self._lock:
                 pass  # the epoch at hand is sealed, or has failed
-        self._query.stop()
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
         try:
+            self._query.stop()
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             if drain:
                 self._end_input()
         except Exception as error:
@@ -229,10 +230,12 @@ class JobClient(JobRequests):
         finally:
             self._driver.request_stop()
             self._end_checkpoints()
+            self._being_stopped = False
 
     def _refuse_epochs(self, drain: bool) -> bool:
         """Refuses every later epoch but those of a drain; returns whether there is one."""
         running = self.state == "RUNNING" and self._error is None
+        self._being_stopped = running
         self._stopping = self._stopping or running
         if not (drain and running):
             self._driver.request_stop()
@@ -280,8 +283,8 @@ class JobClient(JobRequests):
             return "CREATED"
         if self._query.isActive or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
             return "RUNNING"
-        if self._heartbeat is not None and self._heartbeat.running and not self._stopping:
-            return "RUNNING"  # the input may have ended, and its end may have to be worked off
+        if self._being_stopped or (self._heartbeat is not None and self._heartbeat.running and not self._stopping):
+            return "RUNNING"  # the end of the input may have to be worked off, and checkpoints be published
         if self.exception is not None:
             return "FAILED"
         return "CANCELED" if self._stopping or isinstance(self._error, StopRequestedError) else "FINISHED"
@@ -364,6 +367,18 @@ class JobClient(JobRequests):
             note=note,
             writer=SparkWriter(self._job.session),
         )
+
+    def stop_with_savepoint(self, wish: SavepointWish | None = None, *, drain: bool = False) -> Savepoint:
+        """Stops with a savepoint of the last epoch, by default a native one; if there cannot be one the job runs on.
+
+        A drain leaves a second one in front of it, labelled `before drain`: the one to go on from. Raises what went
+        wrong; only a drain that has begun ends a job without the savepoint that was asked for.
+        """
+
+        def take(one: SavepointWish) -> Savepoint:
+            return trigger_savepoint(self._job.root, self._job.name, **one._asdict())
+
+        return stop_with_savepoint(self.stop, take, wish or SavepointWish(), drain=drain)
 
 
 def _is_stop(error: LakestateError) -> bool:

@@ -1,4 +1,6 @@
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,8 @@ from state_engine.testing.changes import append, delete, put
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import sample_job
+
+sys.path.append(str(Path(__file__).parent))  # behind those of other folders, which have modules of the same names
 
 COUNT, LEGS, SEEN = ("aircraft", "count"), ("aircraft", "legs"), ("carrier", "seen")
 
@@ -53,3 +57,9 @@ def job(tmp_path: Path) -> Job:
     builder.adopt(publisher.completed())
     builder.epoch({COUNT: [put("N2", 4), delete("[red]")]})
     return Job(root, builder)
+
+
+@pytest.fixture
+def job_at() -> Callable[[str, JobBuilder], Job]:
+    """Runs verbs on a job that a test has built."""
+    return Job

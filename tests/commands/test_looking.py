@@ -60,7 +60,7 @@ def test_status_says_where_a_job_stands(job) -> None:
     assert states["aircraft/count"]["keys"] == 2
     assert all(one["bytes"] > 0 for one in states.values())
     out = job.run("status", "flights").out
-    for said in ("1/4", "1 of epoch 1/3, 1 epochs behind", found["newest_savepoint"], "aircraft/legs"):
+    for said in ("1/4", "1 of epoch 1/3, 1 epoch behind", found["newest_savepoint"], "aircraft/legs"):
         assert said in out
 
 
@@ -84,7 +84,7 @@ def test_checkpoints_with_the_reasons_of_those_that_failed(job) -> None:
     rows.append([failed], app_id="test", version=1)
     ended = job.run("checkpoints", "flights")
     assert ended.code == 0
-    assert "1 checkpoints completed, 1 came to nothing" in ended.out
+    assert "1 checkpoint completed, 1 came to nothing" in ended.out
     assert "2 expired: It took longer than [600,000] ms." in ended.out
     found = job.run("checkpoints", "flights", "--json").json
     assert [row["status"] for row in found["history"]] == ["expired", "completed"]

@@ -56,10 +56,22 @@ def test_a_line_per_epoch_where_there_is_no_terminal(tmp_path: Path) -> None:
 
 def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
-    extra = ("--restore", "sp-1", "--parallelism", "3", "--available-now", "--cores", "4", "-o", "a=b=c")
+    extra = (
+        "--restore",
+        "sp-1",
+        "--parallelism",
+        "3",
+        "--available-now",
+        "--cores",
+        "4",
+        "--rest-port",
+        "8081",
+        "-o",
+        "a=b=c",
+    )
     assert run("finish", *extra, "--log", str(log)).exit_code == 0
     wanted = "flights --root s3://bucket/state --option plan=finish --option a=b=c --restore sp-1 --parallelism 3"
-    assert log.read_text() == f"arguments: {wanted} --cores 4 --available-now\n"
+    assert log.read_text() == f"arguments: {wanted} --cores 4 --rest-port 8081 --available-now\n"
 
 
 def test_events_for_programs() -> None:

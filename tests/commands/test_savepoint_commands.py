@@ -36,7 +36,7 @@ def test_one_savepoint_is_shown_with_its_files(job) -> None:
     savepoint_id = job.run("savepoint", "flights", "--note", "x").out.split()[0]
     out = job.run("savepoints", "show", "flights", savepoint_id, "--files").out
     [pin] = list_savepoints(job.root, "flights")
-    assert "checkpoint 1 of epoch 3, and 1 manifests since" in out
+    assert "checkpoint 1 of epoch 3, and 1 manifest since" in out
     for path, _ in pin.handles:
         assert path in out
 
@@ -62,7 +62,7 @@ def test_no_savepoints_are_no_error(job) -> None:
 
 
 def test_a_canonical_savepoint_is_written_out_and_can_lie_elsewhere(job, tmp_path: Path) -> None:
-    ended = job.run("savepoint", "flights", "--canonical", "--directory", str(tmp_path / "backup"))
+    ended = job.run("savepoint", "flights", "--type", "canonical", "--directory", str(tmp_path / "backup"))
     assert ended.code == 0
     savepoint_id = ended.out.split()[0]
     assert "canonical, epoch 1/4" in ended.out
@@ -72,7 +72,18 @@ def test_a_canonical_savepoint_is_written_out_and_can_lie_elsewhere(job, tmp_pat
     folder = str(tmp_path / "backup" / savepoint_id)
     for name in (savepoint_id, folder):
         assert job.run("savepoints", "validate", "flights", name).out.startswith(f"{savepoint_id} is sound; ")
-    assert job.run("savepoint", "flights", "--canonical", "--json").json["kind"] == "canonical"
+    assert job.run("savepoint", "flights", "--type", "canonical", "--json").json["kind"] == "canonical"
+
+
+def test_a_native_savepoint_leaves_a_note_elsewhere_that_goes_with_it(job, tmp_path: Path) -> None:
+    ended = job.run("savepoint", "flights", "--directory", str(tmp_path / "backup"))
+    savepoint_id = ended.out.split()[0]
+    folder = tmp_path / "backup" / savepoint_id
+    assert f"noted in {folder}" in ended.out
+    assert b'"relocatable":false' in (folder / "_metadata").read_bytes()
+    assert str(folder) in job.run("savepoints", "show", "flights", savepoint_id).out
+    assert job.run("savepoints", "dispose", "flights", savepoint_id).code == 0
+    assert not (folder / "_metadata").exists()
 
 
 def test_damage_is_found_and_named(job) -> None:
@@ -85,7 +96,7 @@ def test_damage_is_found_and_named(job) -> None:
     ended = job.run("savepoints", "validate", "flights", savepoint_id)
     assert ended.code == 1
     assert path in ended.out
-    assert "is damaged: 1 findings" in ended.out
+    assert "is damaged: 1 finding;" in ended.out
     found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
     assert (found.code, found.json["ok"], found.json["findings"][0]["path"]) == (1, False, path)
 

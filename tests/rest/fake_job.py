@@ -1,7 +1,7 @@
 """A job without an engine, for handlers: operations wait until they are let go, and do as they are told."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from lakestate.rest.job_port import (
     JobStatus,
     JobView,
     Operator,
-    SavepointKind,
+    SavepointWish,
 )
 from lakestate.rest.operations import Operations
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
@@ -96,7 +96,7 @@ class FakeJob:
     def trigger_checkpoint(self, *, full: bool) -> int:
         return int(self._operation("checkpoint", full))
 
-    def rescale(self, parallelism: int) -> int:
+    def rescale(self, parallelism: int | Mapping[str, int]) -> int:
         return int(self._operation("rescale", parallelism))
 
     def restore_key_groups(self, source: str, ranges: Any, keys: Any, uids: Any, *, dry_run: bool) -> KeyGroupRestore:
@@ -104,11 +104,11 @@ class FakeJob:
         origin = Origin(job=self.name, generation=1, epoch=4, manifest="h", savepoint_id="sp-1")
         return KeyGroupRestore(job=self.name, source=origin, onto=17, operators=(), states=(), sealed=(2, 18))
 
-    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
-        return str(self._operation("savepoint", kind, directory))
+    def trigger_savepoint(self, wish: SavepointWish) -> str:
+        return str(self._operation("savepoint", *wish))
 
-    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
-        location = str(self._operation("cancel" if cancel else "stop", kind, directory, drain))
+    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+        location = str(self._operation("cancel" if cancel else "stop", *wish, drain))
         self.state = "CANCELED" if cancel else "FINISHED"
         return location
 

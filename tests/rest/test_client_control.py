@@ -5,19 +5,22 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from lakestate.rest.client_control import ClientControl
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.ids import job_id
-from lakestate.rest.job_port import SavepointKind
+from lakestate.rest.job_port import SavepointWish
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
-from state_engine.errors import EpochError, SavepointError
+from state_engine.errors import EpochError, SavepointError, StorageError
 from state_engine.savepoint import list_savepoints, resolve_restore
 from state_engine.spark.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
+
+Kind = Literal["native", "canonical"]
+NATIVE = SavepointWish()
 
 
 class Client:
@@ -109,7 +112,7 @@ def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
 
 
 def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path) -> None:
-    location = control_of(client).trigger_savepoint("native", None)
+    location = control_of(client).trigger_savepoint(SavepointWish("native", None))
     pin = list_savepoints(client.log.root, "flights")[0]
     assert location == f"file://{tmp_path}/flights/_savepoints/{pin.savepoint_id}"
     assert pin.trigger == "rest"
@@ -117,11 +120,9 @@ def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["native", "canonical"])
 @pytest.mark.parametrize("spelt", ["{}", "file:{}", "file://{}", "{}/"])
-def test_a_savepoint_is_put_where_it_was_asked_to_be(
-    client: Client, tmp_path: Path, kind: SavepointKind, spelt: str
-) -> None:
+def test_a_savepoint_is_put_where_it_was_asked_to_be(client: Client, tmp_path: Path, kind: Kind, spelt: str) -> None:
     control, directory = control_of(client), tmp_path / "elsewhere"
-    location = control.trigger_savepoint(kind, spelt.format(directory))
+    location = control.trigger_savepoint(SavepointWish(kind, spelt.format(directory)))
     savepoint = list_savepoints(client.log.root, "flights")[0]
     assert location == f"file://{directory}/{savepoint.savepoint_id}"
     assert (directory / savepoint.savepoint_id / "_metadata").is_file()
@@ -134,29 +135,40 @@ def test_a_savepoint_is_put_where_it_was_asked_to_be(
 @pytest.mark.parametrize("kind", ["native", "canonical"])
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_savepoint_is_disposed_of_by_its_location(
-    client: Client, tmp_path: Path, kind: SavepointKind, elsewhere: bool
+    client: Client, tmp_path: Path, kind: Kind, elsewhere: bool
 ) -> None:
     control, directory = control_of(client), tmp_path / "elsewhere"
-    kept = control.trigger_savepoint(kind, str(directory) if elsewhere else None)
-    gone = control.trigger_savepoint(kind, str(directory) if elsewhere else None)
+    wish = SavepointWish(kind, str(directory) if elsewhere else None)
+    kept = control.trigger_savepoint(wish)
+    gone = control.trigger_savepoint(wish)
     copy = f"file://{tmp_path}/copy/{gone.rpartition('/')[2]}"
-    assert kind == "native" or not control.dispose(copy), "a copy is theirs who made it"
+    assert not control.dispose(copy), "a copy is theirs who made it"
     assert control.dispose(gone)
     assert not control.dispose(gone)
     assert control.savepoint_location(gone.rpartition("/")[2]) is None
+    left = [path.parent.name for path in directory.rglob("_metadata")]
+    assert left == ([kept.rpartition("/")[2]] if elsewhere else [])
     assert [one.savepoint_id for one in list_savepoints(client.log.root, "flights")] == [kept.rpartition("/")[2]]
+
+
+def test_a_savepoint_has_a_label_and_may_be_of_an_epoch_of_the_past(client: Client) -> None:
+    before = client.head.manifest.epoch
+    client.seal()
+    control_of(client).trigger_savepoint(SavepointWish(label="then", note="why", epoch=before))
+    [pin] = list_savepoints(client.log.root, "flights")
+    assert (pin.label, pin.note, pin.epoch) == ("then", "why", before)
 
 
 def test_a_relative_directory_is_refused(client: Client) -> None:
     with pytest.raises(SavepointError, match="relative"):
-        control_of(client).trigger_savepoint("canonical", "savepoints")
+        control_of(client).trigger_savepoint(SavepointWish("canonical", "savepoints"))
     assert epochs_of(client) == {}
 
 
 def test_a_stop_pins_the_epoch_that_the_job_ends_with(client: Client) -> None:
     control = control_of(client)
     client.seal()
-    asking = Asking(lambda: control.stop("native", None, drain=False))
+    asking = Asking(lambda: control.stop(NATIVE, drain=False))
     assert asking.served_by(control)
     assert asking.error is None
     assert asking.result is not None
@@ -168,7 +180,7 @@ def test_a_stop_pins_the_epoch_that_the_job_ends_with(client: Client) -> None:
 
 def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
     control = control_of(client)
-    asking = Asking(lambda: control.stop("native", None, drain=False, cancel=True))
+    asking = Asking(lambda: control.stop(NATIVE, drain=False, cancel=True))
     assert asking.served_by(control)
     assert control.view().state == "CANCELED"
 
@@ -176,21 +188,32 @@ def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
 @pytest.mark.parametrize("drain", [False, True])
 def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> None:
     control = control_of(client)
-    asking = Asking(lambda: control.stop("native", "relative", drain=drain))
+    asking = Asking(lambda: control.stop(SavepointWish(directory="relative"), drain=drain))
     assert not asking.served_by(control)
     assert isinstance(asking.error, SavepointError)
     assert client.stops == []
     assert control.view().state == "RUNNING"
     assert [failure.name for failure in control.failures()] == ["SavepointError"]
-    again = Asking(lambda: control.stop("native", None, drain=drain))
+    again = Asking(lambda: control.stop(NATIVE, drain=drain))
     assert again.served_by(control)
     assert again.result is not None
+
+
+def test_a_drain_into_a_directory_that_cannot_be_written_does_not_begin(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    control = control_of(client)
+    asking = Asking(lambda: control.stop(SavepointWish("canonical", f"{tmp_path}/file/x"), drain=True))
+    assert not asking.served_by(control)
+    assert isinstance(asking.error, StorageError)
+    assert client.stops == []
+    assert epochs_of(client) == {}
+    assert control.view().state == "RUNNING"
 
 
 def test_a_drain_leaves_a_savepoint_in_front_of_it_and_one_behind(client: Client) -> None:
     control = control_of(client)
     before = client.head.manifest.epoch
-    asking = Asking(lambda: control.stop("native", None, drain=True))
+    asking = Asking(lambda: control.stop(NATIVE, drain=True))
     assert asking.served_by(control)
     assert client.stops == [True]
     assert epochs_of(client) == {"before drain": before, "asked": before + 1}
@@ -202,7 +225,7 @@ def test_a_drain_leaves_a_savepoint_in_front_of_it_and_one_behind(client: Client
 def test_a_drain_that_fails_is_the_end_and_told(client: Client) -> None:
     control = control_of(client)
     client.drain_error = EpochError("A timer failed.")
-    asking = Asking(lambda: control.stop("native", None, drain=True))
+    asking = Asking(lambda: control.stop(NATIVE, drain=True))
     assert asking.served_by(control)
     assert isinstance(asking.error, EpochError)
     assert control.view().state == "FAILED"
@@ -249,13 +272,13 @@ def test_nothing_ends_a_job_that_has_ended(client: Client) -> None:
     with pytest.raises(JobEndedError):
         control.cancel()
     with pytest.raises(JobEndedError):
-        control.stop("native", None, drain=False)
+        control.stop(NATIVE, drain=False)
 
 
 def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> None:
     control = control_of(client)
     first = control._ends.ask("CANCELED")
-    second = control._ends.ask("FINISHED", "native")
+    second = control._ends.ask("FINISHED", NATIVE)
     assert control.serve()
     assert first.result(0) is None
     with pytest.raises(JobEndedError):
@@ -265,7 +288,7 @@ def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> Non
 
 def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
     control = control_of(client)
-    location = control.trigger_savepoint("native", None)
+    location = control.trigger_savepoint(SavepointWish("native", None))
     path = location.removeprefix("file://")
     for spelt in (location, path, f"file:{path}", f"{path}/", path.rpartition("/")[2]):
         assert control._savepoints.find(spelt) == path.rpartition("/")[2]
@@ -276,7 +299,7 @@ def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
 
 def test_statistics_come_from_the_store(client: Client) -> None:
     control = control_of(client)
-    control.trigger_savepoint("native", None)
+    control.trigger_savepoint(SavepointWish("native", None))
     latest = control.checkpoints().latest.savepoint
     assert latest is not None
     assert latest.epoch == client.head.manifest.epoch

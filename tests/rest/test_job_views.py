@@ -1,9 +1,13 @@
 """What the server tells of jobs and checkpoints, with Flink's names."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_job import NOW, START, FakeJob, client_of
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobFailure, JobStatus
@@ -198,6 +202,38 @@ def test_metrics_are_prometheus_text() -> None:
         'lakestate_checkpoints_in_progress{job="orders"}': 0,
         'lakestate_checkpoint_id{job="orders"}': 1,
         'lakestate_checkpoint_duration_seconds{job="orders"}': 0.005,
+        'lakestate_checkpoint_timestamp_seconds{job="orders"}': (START + 6) / 1000,
         'lakestate_checkpoint_bytes{job="orders"}': 10,
         'lakestate_state_bytes{job="orders"}': 100,
     }
+
+
+def families() -> list[Metric]:
+    """What a Prometheus server reads, of a job that has everything there is to tell."""
+    job = FakeJob()
+    job.rows = [row(1, bytes=10, state_bytes=100)]
+    with client_of(job) as client:
+        return list(text_string_to_metric_families(client.get("/metrics").text))
+
+
+def test_metrics_keep_to_prometheus_rules() -> None:
+    found = families()
+    assert len({metric.name for metric in found}) == len(found) > 15
+    for metric in found:
+        assert metric.name.startswith("lakestate_")
+        assert re.fullmatch(r"[a-z_]+", metric.name)
+        assert metric.type in ("counter", "gauge")
+        assert metric.documentation.endswith("."), metric.name
+        assert len(metric.documentation.split()) > 3, "it is read where no other is seen"
+        for sample in metric.samples:
+            assert sample.name.endswith("_total") == (metric.type == "counter")
+            assert {"job"} <= set(sample.labels) <= {"job", "state", "operator", "status"}
+        for unit, base in (("ms", "seconds"), ("millis", "seconds"), ("kb", "bytes"), ("percent", "ratio")):
+            assert unit not in metric.name.split("_"), f"the unit is {base}"
+
+
+def test_the_page_names_every_metric_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
+    table = page.partition("| metric | meaning |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(lakestate_\w+)`", table))
+    assert named == {sample.name for metric in families() for sample in metric.samples}

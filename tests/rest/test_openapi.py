@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from fake_job import client_of
+from starlette.applications import Starlette
+from starlette.routing import Route as WebRoute
 
+from lakestate.rest import operation_handlers
 from lakestate.rest.routes import ROUTES
 
 PAGE = Path(__file__).parents[2] / "docs" / "rest.md"
@@ -17,6 +20,31 @@ def test_the_document_has_every_route_and_nothing_else() -> None:
     operations = {(method.upper(), path) for path, methods in found["paths"].items() for method in methods}
     assert operations == {(route.method, route.path) for route in ROUTES}
     assert found["openapi"] == "3.1.0"
+
+
+def test_the_router_answers_what_the_document_says_and_nothing_else() -> None:
+    with client_of() as client:
+        found = client.get("/openapi.json").json()
+        assert isinstance(client.app, Starlette)
+        routed = {
+            (method, route.path)
+            for route in client.app.routes
+            if isinstance(route, WebRoute)
+            for method in (route.methods or set()) - {"HEAD"}
+        }
+    documented = {(method.upper(), path) for path, methods in found["paths"].items() for method in methods}
+    documented.add(("GET", "/openapi.json"))
+    assert routed == {(method, prefix + path) for method, path in documented for prefix in ("", "/v1")}
+
+
+def test_every_query_parameter_is_declared() -> None:
+    with client_of() as client:
+        found = client.get("/openapi.json").json()
+    handlers = Path(operation_handlers.__file__).read_text(encoding="utf-8")
+    asked = set(re.findall(r'call\.query\.get\("(\w+)"', handlers))
+    operations = [operation for methods in found["paths"].values() for operation in methods.values()]
+    declared = {one["name"] for operation in operations for one in operation["parameters"] if one["in"] == "query"}
+    assert declared == asked
 
 
 def test_every_reference_in_the_document_leads_somewhere() -> None:

@@ -29,18 +29,27 @@ def test_a_savepoint_is_under_way_and_then_has_a_location(prefix: str) -> None:
         job.let_go.set()
         ended = result_of(client, path, request_id)
     assert ended == {"status": {"id": "COMPLETED"}, "operation": {"location": job.answer}}
-    assert job.asked == [("savepoint", "native", None)]
+    assert job.asked == [("savepoint", "native", None, "", "", None)]
 
 
 @pytest.mark.parametrize(
     ("path", "body", "expected"),
     [
-        ("savepoints", {}, ("savepoint", "canonical", None)),
-        ("savepoints", {"formatType": "CANONICAL", "target-directory": "d"}, ("savepoint", "canonical", "d")),
-        ("savepoints", {"formatType": "DEFAULT"}, ("savepoint", "canonical", None)),
-        ("savepoints", {"cancel-job": True, "formatType": "NATIVE"}, ("cancel", "native", None, False)),
-        ("stop", {"drain": False, "formatType": "NATIVE"}, ("stop", "native", None, False)),
-        ("stop", {"drain": True, "targetDirectory": "d"}, ("stop", "canonical", "d", True)),
+        ("savepoints", {}, ("savepoint", "canonical", None, "", "", None)),
+        ("savepoints", {"target-directory": "d"}, ("savepoint", "canonical", "d", "", "", None)),
+        ("savepoints", {"formatType": "DEFAULT"}, ("savepoint", "canonical", None, "", "", None)),
+        ("savepoints", {"label": "x", "note": "y", "epoch": 3}, ("savepoint", "canonical", None, "x", "y", 3)),
+        (
+            "savepoints",
+            {"cancel-job": True, "formatType": "NATIVE"},
+            ("cancel", "native", None, "", "", None, False),
+        ),
+        ("stop", {"drain": False, "formatType": "NATIVE"}, ("stop", "native", None, "", "", None, False)),
+        (
+            "stop",
+            {"drain": True, "targetDirectory": "d", "label": "x"},
+            ("stop", "canonical", "d", "x", "", None, True),
+        ),
         ("checkpoints", {}, ("checkpoint", False)),
         ("checkpoints", {"checkpointType": "INCREMENTAL"}, ("checkpoint", False)),
         ("checkpoints", {"checkpointType": "FULL"}, ("checkpoint", True)),
@@ -128,7 +137,8 @@ def test_a_rescale_is_an_operation() -> None:
         begun = client.patch(f"{path}?parallelism=5").json()
         cause = result_of(client, path, begun["request-id"])["operation"]["failure-cause"]
         assert "It cannot." in cause["stack-trace"]
-    assert job.asked == [("rescale", 4), ("rescale", 5)]
+        assert client.patch(path, json={"operators": {"count": 2}}).status_code == 202
+    assert job.asked == [("rescale", 4), ("rescale", 5), ("rescale", {"count": 2})]
 
 
 @pytest.mark.parametrize(
@@ -167,6 +177,10 @@ def test_key_groups_or_keys_are_restored_and_reported(body: dict[str, Any], expe
         ("PATCH", "/jobs/{job}/rescaling", b"{}", 400),
         ("PATCH", "/jobs/{job}/rescaling?parallelism=-1", b"{}", 400),
         ("PATCH", "/jobs/{job}/rescaling?parallelism=many", b"{}", 400),
+        ("PATCH", "/jobs/{job}/rescaling?parallelism=2", b'{"operators":{"count":2}}', 400),
+        ("PATCH", "/jobs/{job}/rescaling", b'{"operators":{"count":0}}', 400),
+        ("PATCH", "/jobs/{job}/rescaling", b'{"operator":{"count":1}}', 400),
+        ("POST", "/jobs/{job}/savepoints", b'{"cancel-job":true,"epoch":3}', 400),
         ("POST", "/jobs/{job}/savepoints", b"[1]", 400),
         ("POST", "/jobs/{job}/savepoints", b"{", 400),
         ("POST", "/jobs/{job}/savepoints", b'{"formatType":"XML"}', 400),

@@ -10,6 +10,7 @@ from fake_job import FakeJob
 from lakestate.control import Endpoint, RequestRefusedError, fetch, find_endpoint, publish_endpoint
 from lakestate.rest.bodies import StopWithSavepoint
 from lakestate.rest.server import ServerNotStartedError, serve
+from state_engine.savepoint import SavepointWish
 
 TOKEN = "correct horse battery"
 
@@ -39,7 +40,7 @@ def test_a_request_with_a_body_is_sent_and_a_refusal_says_why() -> None:
         with pytest.raises(RequestRefusedError, match=f"Job {'0' * 32} not found .status 404."):
             fetch(endpoint, f"/jobs/{'0' * 32}?mode=cancel", method="PATCH")
         server.deliver(threading.Event(), within_s=0)
-    assert job.asked == [("stop", "native", None, True)]
+    assert job.asked == [("stop", "native", None, "", "", None, True)]
 
 
 def test_a_port_that_is_taken_is_an_error_by_name() -> None:
@@ -53,7 +54,7 @@ def test_it_waits_until_an_end_was_asked_for() -> None:
     job = FakeJob()
     job.let_go.clear()
     with serve([job]) as server:
-        key = server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint("native", None))
+        key = server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
         waiting = threading.Thread(target=server.deliver, args=(threading.Event(), 60.0))
         waiting.start()
         waiting.join(0.1)
@@ -70,12 +71,12 @@ def test_it_waits_until_an_end_was_asked_for() -> None:
 def test_it_does_not_wait_for_ever_nor_for_those_in_a_hurry() -> None:
     job = FakeJob()
     with serve([job]) as server:
-        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint("native", None))
+        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
         server.deliver(threading.Event(), within_s=0.01)
         hurry = threading.Event()
         hurry.set()
         server.deliver(hurry, within_s=60)
         job.let_go.clear()
-        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint("native", None))
+        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
         server.deliver(hurry, within_s=60)
         job.let_go.set()

@@ -121,6 +121,19 @@ def test_waiting_keeps_to_its_time_while_a_checkpoint_is_published(client: Any) 
     assert not coordinator.wants_epoch(0), "who asked was told that nothing comes any more"
 
 
+def test_no_state_says_that_a_job_has_stopped_while_it_still_publishes(client: Any) -> None:
+    publisher = client._started.publisher
+    publisher.ended.clear()
+    thread = threading.Thread(target=client.stop)
+    thread.start()
+    while client._query.isActive:
+        thread.join(0.001)
+    assert client.state == "RUNNING", "Spark's query has ended, and this process writes"
+    publisher.ended.set()
+    thread.join(10)
+    assert client.state == "CANCELED"
+
+
 def test_a_drain_that_fails_is_what_the_job_ends_with(client: Any) -> None:
     with pytest.raises(SinkError, match="away"):
         client.stop(drain=True)

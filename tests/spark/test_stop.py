@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for
 
+from state_engine.errors import StorageError
+from state_engine.savepoint import SavepointWish, list_savepoints
+
 pytestmark = pytest.mark.spark
 SLEEP_S = 30.0
 
@@ -73,6 +76,32 @@ def test_a_job_runs_on_if_what_is_done_before_its_stop_fails(spark, tmp_path: Pa
         wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
     client.stop()
     assert_counts(tmp_path / "root", "stop-not", source.all)
+
+
+def test_a_job_stops_with_a_savepoint_or_not_at_all(
+    spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, root = Input(tmp_path / "in").add_many(1), tmp_path / "root"
+    client = started(count_job(source.stream(spark), root, "stop-kept").start())
+    (tmp_path / "file").write_text("no directory")
+    for drain in (False, True):
+        wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
+        with pytest.raises(StorageError):
+            client.stop_with_savepoint(SavepointWish("canonical", str(tmp_path / "file" / "x")), drain=drain)
+        assert client.state == "RUNNING"
+        source.add_many(1)
+    wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
+    assert list_savepoints(str(root), "stop-kept") == []
+    seen, end_input = [], client._end_input
+    monkeypatch.setattr(client, "_end_input", lambda: (seen.append(client.state), end_input()))
+    taken = client.stop_with_savepoint(SavepointWish(label="last"), drain=True)
+    assert seen == ["RUNNING"], "Spark's query has ended, and epochs are sealed"
+    assert client.state == "CANCELED"
+    assert taken.epoch == newest(root, "stop-kept").epoch
+    before, last = list_savepoints(str(root), "stop-kept")
+    assert (before.label, last.label, last) == ("before drain", "last", taken)
+    run_all(count_job(source.stream(spark), root, "stop-kept"), restore=before.savepoint_id)
+    assert_counts(root, "stop-kept", source.all)
 
 
 def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_path: Path, started) -> None:

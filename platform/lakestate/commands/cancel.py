@@ -5,27 +5,35 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lakestate.commands.common import AsJson, Job, Root, make_console, named_errors, print_json, waiting
+from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
+from lakestate.commands.options import AskedRoot, SavepointDirectory, SavepointType, Url
 
 
 def cancel(
     job: Job,
-    root: Root,
+    root: AskedRoot = None,
     savepoint: Annotated[
         bool, typer.Option("--savepoint", "-s", help="Take a savepoint first; if that fails the job goes on.")
     ] = False,
+    kind: SavepointType = "native",
+    directory: SavepointDirectory = None,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a job that a process of this machine runs, after the epoch at hand. What is sealed is kept."""
+    """Cancel a running job after the epoch at hand, and wait until its process has let go. What is sealed is kept."""
+    if not savepoint and (directory is not None or kind != "native"):
+        raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
     with named_errors():
         from lakestate.commands.running import RunningJob
-        from lakestate.rest.bodies import SavepointTrigger
+        from lakestate.rest.bodies import savepoint_trigger
+        from state_engine.savepoint import SavepointWish
 
-        running = RunningJob(root, job)
+        running = RunningJob(root, job, url)
         location = None
         with waiting(f"{job} is cancelled"):
             if savepoint:
-                location = running.operate("savepoints", body=SavepointTrigger(cancel_job=True, format_type="NATIVE"))
+                wish = savepoint_trigger(SavepointWish(kind, directory), cancel_job=True)
+                location = running.operate("savepoints", body=wish).result
             else:
                 running.cancel()
             running.await_end()

@@ -18,7 +18,7 @@ from lakestate.commands.common import (
     print_json,
     print_title,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration
+from lakestate.commands.formats import format_bytes, format_count, format_duration, number_of
 from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def checkpoints(
 
 def _print(console: Console, job: str, found: "CheckpointStatistics", now_ms: int) -> None:
     counts = found.counts
-    console.print(Text(f"{job}: {counts.completed:,} checkpoints completed, {counts.failed:,} came to nothing"))
+    console.print(
+        Text(f"{job}: {number_of(counts.completed, 'checkpoint')} completed, {counts.failed:,} came to nothing")
+    )
     if not found.history:
         return
     figures = ("epoch", "ended", "took", "written", "state", "rows")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 import typer
@@ -28,7 +29,17 @@ class JobNotRunningError(LakestateError):
     """No process of this machine runs the job."""
 
 
-_NOT_THERE = (JobDefinitionError, NothingToRestoreError, UnknownOperatorError, JobNotRunningError)
+class UnknownTriggerError(LakestateError):
+    """Nothing is known of an operation of this id."""
+
+
+_NOT_THERE = (
+    JobDefinitionError,
+    NothingToRestoreError,
+    UnknownOperatorError,
+    JobNotRunningError,
+    UnknownTriggerError,
+)
 
 
 class ExitCode(IntEnum):
@@ -39,8 +50,30 @@ class ExitCode(IntEnum):
     WRONG_USE = 2
 
 
+def checked_root(root: str | None) -> str | None:
+    """Returns a root.
+
+    Raises:
+        BadParameter: It holds a secret, which the list of processes and every log would show.
+    """
+    if root is not None and "://" in root:
+        parts = urlsplit(root)
+        if parts.username is not None or parts.password is not None or parts.query:
+            raise typer.BadParameter(
+                "An address must hold no key and no signature: credentials come from the environment "
+                "(docs/configuration.md)."
+            )
+    return root
+
+
 Root = Annotated[
-    str, typer.Option("--root", envvar=ROOT_VARIABLE, help="The state root: a folder or the address of a bucket.")
+    str,
+    typer.Option(
+        "--root",
+        envvar=ROOT_VARIABLE,
+        callback=checked_root,
+        help="The state root: a folder or the address of a bucket.",
+    ),
 ]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job; it may be running.", show_default=False)]
 At = Annotated[str, typer.Option("--at", help="latest, checkpoint:<id>, epoch:<generation>/<epoch> or a savepoint id.")]
@@ -171,7 +204,9 @@ __all__ = [
     "Job",
     "JobNotRunningError",
     "Root",
+    "UnknownTriggerError",
     "add_row",
+    "checked_root",
     "exit_code_of",
     "make_console",
     "make_table",

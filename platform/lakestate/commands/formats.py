@@ -25,6 +25,11 @@ def format_count(count: float | None) -> str:
     return "" if count is None else f"{count:,.0f}"
 
 
+def number_of(count: int, thing: str) -> str:
+    """Returns for instance `1 epoch`, `1,234 epochs`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def format_duration(milliseconds: float | None) -> str:
     """Returns at most two units: `42 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`, `3 d 4 h`; nothing for None."""
     if milliseconds is None:
@@ -61,4 +66,4 @@ def shorten(text: str, length: int = 120) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-__all__ = ["format_bytes", "format_count", "format_duration", "format_time", "shorten"]
+__all__ = ["format_bytes", "format_count", "format_duration", "format_time", "number_of", "shorten"]

@@ -1,4 +1,4 @@
-"""Single keys from the terminal, without waiting for a line."""
+"""Keys from the terminal, without waiting for a line."""
 
 import os
 import select
@@ -33,12 +33,12 @@ class Keyboard:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     def read(self, timeout_s: float) -> str:
-        """Waits for a key and returns it; empty when none came in time."""
+        """Waits for keys and returns them; empty when none came in time."""
         if not self._is_terminal:
             time.sleep(timeout_s)
             return ""
         ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
-        return os.read(sys.stdin.fileno(), 1).decode("latin-1") if ready else ""
+        return os.read(sys.stdin.fileno(), 64).decode("latin-1") if ready else ""
 
 
 __all__ = ["Keyboard"]

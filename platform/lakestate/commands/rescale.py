@@ -5,25 +5,51 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from lakestate.commands.common import AsJson, Job, Root, make_console, named_errors, print_json, waiting
+from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
+from lakestate.commands.options import AskedRoot, Url
 
 
 def rescale(
     job: Job,
-    parallelism: Annotated[int, typer.Argument(metavar="PARALLELISM", min=1, help="Subtasks of every operator.")],
-    root: Root,
+    parallelism: Annotated[
+        int | None, typer.Argument(metavar="[PARALLELISM]", min=1, help="Subtasks of every operator.")
+    ] = None,
+    root: AskedRoot = None,
+    operator: Annotated[
+        list[str] | None,
+        typer.Option("--operator", metavar="UID=N", help="Subtasks of one operator, by its uid; may come again."),
+    ] = None,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a job that a process of this machine runs another parallelism, with its next epoch and without a restart."""
+    """Give a running job, or some of its operators, another parallelism with its next epoch and without a restart."""
+    some = dict(_pair(one) for one in operator or [])
+    if (parallelism is None) == (not some):
+        raise typer.BadParameter("Give either PARALLELISM, for every operator, or --operator UID=N.")
     with named_errors():
         from lakestate.commands.running import RunningJob
+        from lakestate.rest.bodies import Rescaling
 
-        with waiting(f"{job} takes {parallelism} subtasks"):
-            RunningJob(root, job).operate(f"rescaling?parallelism={parallelism}", method="PATCH")
+        running = RunningJob(root, job, url)
+        whom = ", ".join(f"{uid} with {number}" for uid, number in some.items())
+        with waiting(f"{job} is rescaled"):
+            if some:
+                running.operate("rescaling", method="PATCH", body=Rescaling(operators=some))
+            else:
+                running.operate(f"rescaling?parallelism={parallelism}", method="PATCH")
         if as_json:
-            print_json({"parallelism": parallelism})
+            print_json({"operators": some} if some else {"parallelism": parallelism})
+        elif some:
+            make_console().print(Text(f"{job} runs {whom} subtasks"))
         else:
             make_console().print(Text(f"{job} runs with {parallelism} subtasks for every operator"))
+
+
+def _pair(given: str) -> tuple[str, int]:
+    uid, equals, number = given.rpartition("=")
+    if not (uid and equals and number.isascii() and number.isdecimal() and int(number) > 0):
+        raise typer.BadParameter(f"{given!r} is not UID=N with N of at least 1", param_hint="--operator")
+    return uid, int(number)
 
 
 __all__ = ["rescale"]

@@ -48,6 +48,12 @@ def run(
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator.")] = None,
     available_now: Annotated[bool, typer.Option("--available-now", help="End when what is there now is read.")] = False,
     cores: Annotated[str | None, typer.Option(help="Task slots of the local Spark session; 2 by default.")] = None,
+    rest_address: Annotated[
+        str | None, typer.Option(help="Where the job's REST server listens; this machine's loopback by default.")
+    ] = None,
+    rest_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Its port; a free one by default.", show_default=False)
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Where Spark's and the job's own output go; a temporary file.")
     ] = None,
@@ -64,6 +70,8 @@ def run(
             parallelism=parallelism,
             available_now=available_now,
             cores=cores,
+            rest_address=rest_address,
+            rest_port=rest_port,
         )
     console = Console(stderr=True, highlight=False) if as_json else make_console()
     path = log or _temporary_log(job)

@@ -1,25 +1,40 @@
-"""Asking the process that runs a job, as its runner has published it."""
+"""Asking the process that runs a job, as its runner has published it or at a given address."""
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
+import typer
 
-from lakestate.commands.common import JobNotRunningError
-from lakestate.control import RunnerUnreachableError, fetch, find_endpoint, read_endpoint
-from lakestate.rest.bodies import (
-    FailureCause,
-    KeyGroupsRestore,
-    KeyGroupsResult,
-    PlainResult,
-    SavepointResult,
-    Triggered,
+from lakestate.commands.common import ROOT_VARIABLE, JobNotRunningError, UnknownTriggerError
+from lakestate.commands.options import URL_VARIABLE
+from lakestate.control import (
+    Answer,
+    Endpoint,
+    RequestRefusedError,
+    RunnerUnreachableError,
+    endpoint_at,
+    fetch,
+    find_endpoint,
+    read_endpoint,
 )
-from lakestate.rest.ids import job_id
+from lakestate.rest.bodies import KeyGroupsRestore, KeyGroupsResult, Triggered
+from lakestate.rest.ends import EndedOperation, find_end
+from lakestate.rest.ids import is_id, job_id
+from lakestate.rest.job_bodies import JobExceptions, StatusOnly
+from lakestate.rest.triggers import Kind
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
 
 _POLL_S = 0.1
+_RESULTS: dict[str, Kind] = {
+    "savepoints": "savepoint",
+    "checkpoints": "checkpoint",
+    "rescaling": "rescaling",
+    "key-groups": "key-groups",
+}
+_ENDED = ("FINISHED", "CANCELED", "FAILED")
 
 
 class OperationFailedError(LakestateError):
@@ -34,87 +49,154 @@ class Process(NamedTuple):
     incarnation: str
 
 
+class ProcessState(NamedTuple):
+    """A process that was asked: its job's state, null if it does not answer, and what last went wrong."""
+
+    url: str
+    pid: int
+    incarnation: str
+    state: str | None
+    problem: str | None
+
+
 def process_of(root: str, job: str) -> Process | None:
     """Returns the process of this machine that holds a job, without asking it; null if there is none."""
     found = read_endpoint(root, job)
     return Process(found.url, found.pid, found.incarnation) if found is not None else None
 
 
+def state_of(root: str, job: str) -> ProcessState | None:
+    """Returns the process of this machine that holds a job, and what it says of it; null if there is none."""
+    found = read_endpoint(root, job)
+    if found is None:
+        return None
+    path = f"/jobs/{job_id(job)}"
+    try:
+        state = msgspec.json.decode(fetch(found, f"{path}/status"), type=StatusOnly).status
+        history = msgspec.json.decode(fetch(found, f"{path}/exceptions"), type=JobExceptions).exception_history.entries
+    except (OSError, RequestRefusedError, msgspec.DecodeError) as error:
+        if read_endpoint(root, job) != found:
+            return state_of(root, job)  # it has ended meanwhile, and another may have begun
+        return ProcessState(found.url, found.pid, found.incarnation, None, f"It does not answer: {error}")
+    problem = f"{history[0].exception_name}: {history[0].stacktrace}" if history else None
+    return ProcessState(found.url, found.pid, found.incarnation, state, problem)
+
+
 class RunningJob:
-    """A job that a process of this machine runs.
+    """A job that some process runs.
 
     Args:
-        root: Of the storage.
+        root: Of the storage, in which a process of this machine has said where it listens; may be null with `url`.
         job: Name of the job.
+        url: Address of the job's server, in place of what the root says.
 
     Raises:
-        JobNotRunningError: No process of this machine does.
-        RunnerUnreachableError: It lives, and does not answer.
+        JobNotRunningError: Nobody runs it there.
+        RunnerUnreachableError: Somebody does, and does not answer.
+        RequestRefusedError: The server wants another token.
     """
 
-    def __init__(self, root: str, job: str) -> None:
-        found = find_endpoint(root, job)
-        if found is None:
-            raise JobNotRunningError(
-                f"No process of this machine runs job {job!r} under {root}.",
-                action="Check root and name (`lakestate list`). A job that runs elsewhere is asked there, or by its "
-                "REST server.",
-            )
-        self._root, self._job, self._endpoint = root, job, found
+    def __init__(self, root: str | None, job: str, url: str | None = None) -> None:
+        self._root, self._job, self._url = root, job, url
+        self._endpoint = _endpoint_of(root, job, url)
         self._path = f"/jobs/{job_id(job)}"
 
     def cancel(self) -> None:
         """Asks it to end after the epoch at hand."""
         self._fetch(self._path, method="PATCH")
 
-    def operate(self, path: str, *, method: str = "POST", body: msgspec.Struct | None = None) -> str | None:
-        """Begins an operation and waits for its end.
+    def begin(self, path: str, *, method: str = "POST", body: msgspec.Struct | None = None) -> str:
+        """Begins an operation and returns its trigger id.
 
         Args:
             path: Below that of the job.
             method: Of the route.
             body: What is sent.
 
-        Returns:
-            The location of a savepoint, null for operations without one.
-
         Raises:
-            OperationFailedError: It came to nothing; the job goes on.
+            RequestRefusedError: It is not begun.
             RunnerUnreachableError: The process is gone, or does not answer.
         """
         answer = self._fetch(f"{self._path}/{path}", method=method, body=body)
-        path = path.partition("?")[0]
+        return msgspec.json.decode(answer, type=Triggered).request_id
+
+    def operate(self, path: str, *, method: str = "POST", body: msgspec.Struct | None = None) -> EndedOperation:
+        """Begins an operation as `begin` does, waits for its end and returns it.
+
+        Raises:
+            OperationFailedError: It came to nothing; the message says whether the job goes on.
+        """
+        trigger_id = self.begin(path, method=method, body=body)
         # The result of an end with a savepoint is asked for as that of a savepoint.
-        results = "savepoints" if path == "stop" else path
-        request_id = msgspec.json.decode(answer, type=Triggered).request_id
-        kind: type[SavepointResult] | type[PlainResult] = SavepointResult if results == "savepoints" else PlainResult
-        while True:
-            result = msgspec.json.decode(self._fetch(f"{self._path}/{results}/{request_id}"), type=kind)
-            if result.operation is not None:
-                break
+        results = {"stop": "savepoints"}.get(path.partition("?")[0], path.partition("?")[0])
+        while (ended := self._look(results, trigger_id)) is None:
             time.sleep(_POLL_S)
-        if result.operation.failure_cause is not None:
-            raise _failed(result.operation.failure_cause)
-        return getattr(result.operation, "location", None)
+        if ended.error is None:
+            return ended
+        raise self._failed(ended)
+
+    def _failed(self, ended: EndedOperation | None) -> OperationFailedError:
+        how = "The job goes on" if self.goes_on() else "The job does not run any more"
+        why = f"{ended.error}: {ended.message}" if ended is not None else "nobody knows why it failed"
+        action = ended.action if ended is not None else None
+        return OperationFailedError(f"{how}: {why}", action=action or "`lakestate status` shows where it stands.")
+
+    def look(self, trigger_id: str) -> EndedOperation | None:
+        """Returns how an operation of the process has ended; null while it is under way.
+
+        Raises:
+            UnknownTriggerError: The process knows none of this id.
+            RunnerUnreachableError: It does not answer.
+        """
+        for results in _RESULTS:
+            try:
+                return self._look(results, trigger_id)
+            except RequestRefusedError as error:
+                if error.status != 404:
+                    raise
+        raise _unknown(self._job, trigger_id)
+
+    def goes_on(self) -> bool:
+        """Says whether a process may still hold the job: one that does not answer is not one that has ended."""
+        try:
+            answer = msgspec.json.decode(fetch(self._endpoint, f"{self._path}/incarnation"), type=Answer)
+        except RequestRefusedError as error:
+            return error.status != 404
+        except (OSError, msgspec.DecodeError) as error:
+            is_gone = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+            return self._is_held() if self._url is None else not is_gone
+        return answer.incarnation == self._endpoint.incarnation and answer.state not in _ENDED
 
     def restore_key_groups(self, body: KeyGroupsRestore) -> KeyGroupRestore:
         """Takes key groups or keys back, between two epochs, and waits for it; errors are those of `operate`."""
-        answer = self._fetch(f"{self._path}/key-groups", method="POST", body=body)
-        request_id = msgspec.json.decode(answer, type=Triggered).request_id
+        trigger_id = self.begin("key-groups", body=body)
         while True:
-            found = self._fetch(f"{self._path}/key-groups/{request_id}")
-            operation = msgspec.json.decode(found, type=KeyGroupsResult).operation
+            answer = self._fetch(f"{self._path}/key-groups/{trigger_id}")
+            operation = msgspec.json.decode(answer, type=KeyGroupsResult).operation
             if operation is not None:
                 break
             time.sleep(_POLL_S)
         if operation.report is None:
-            raise _failed(operation.failure_cause)
+            raise self._failed(_ended("key-groups", trigger_id, msgspec.json.decode(answer)))
         return operation.report
 
     def await_end(self) -> None:
         """Waits until the process has let go of the job, so that another one may start it."""
-        while (found := read_endpoint(self._root, self._job)) is not None and found == self._endpoint:
+        while self._is_held() if self._url is None else self.goes_on():
             time.sleep(_POLL_S)
+
+    def _is_held(self) -> bool:
+        return self._root is not None and read_endpoint(self._root, self._job) == self._endpoint
+
+    def _look(self, results: str, trigger_id: str) -> EndedOperation | None:
+        try:
+            answer = self._fetch(f"{self._path}/{results}/{trigger_id}")
+        except RunnerUnreachableError:
+            kept = find_end(self._root, self._job, trigger_id) if self._root is not None else None
+            if kept is None:
+                raise
+            return kept
+        return _ended(_RESULTS[results], trigger_id, msgspec.json.decode(answer))
 
     def _fetch(self, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
         try:
@@ -127,11 +209,88 @@ class RunningJob:
             ) from error
 
 
-def _failed(cause: FailureCause | None) -> OperationFailedError:
-    first = cause.stack_trace.partition("\n")[0] if cause is not None else "nobody knows why it failed"
-    return OperationFailedError(
-        f"The job goes on: {first.partition(': ')[2] or first}", action="`lakestate status` shows where it stands."
+def outcome_of(root: str | None, job: str, trigger_id: str, url: str | None = None) -> EndedOperation | None:
+    """Returns how an operation has ended, whether the process that it was asked of lives or not; null while under way.
+
+    Raises:
+        UnknownTriggerError: Nobody knows of it (any more).
+        RunnerUnreachableError: A process that may know it does not answer.
+    """
+    if not is_id(trigger_id):
+        raise _unknown(job, trigger_id)
+    try:
+        return RunningJob(root, job, url).look(trigger_id)
+    except (JobNotRunningError, RunnerUnreachableError, UnknownTriggerError):
+        kept = find_end(root, job, trigger_id) if root is not None else None
+        if kept is not None:
+            return kept
+        raise
+
+
+def _endpoint_of(root: str | None, job: str, url: str | None) -> Endpoint:
+    if url is not None:
+        found = endpoint_at(checked_url(url), job)
+        where = f"The server at {url} does not run job {job!r}."
+    elif root is not None:
+        found = find_endpoint(root, job)
+        where = f"No process of this machine runs job {job!r} under {root}."
+    else:
+        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}, or --url or {URL_VARIABLE}.")
+    if found is None:
+        raise JobNotRunningError(
+            where,
+            action="Check root and name (`lakestate list`). A job that runs elsewhere, or whose root is a bucket, is "
+            "asked by the address of its REST server: --url.",
+        )
+    return found
+
+
+def checked_url(url: str) -> str:
+    """Returns the address of a server.
+
+    Raises:
+        BadParameter: It is none, or holds a secret, which everybody on this machine would see.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise typer.BadParameter("Give an address such as http://host:8081.", param_hint="--url")
+    if parts.username is not None or parts.password is not None or parts.query:
+        raise typer.BadParameter("Secrets belong into the environment: LAKESTATE_REST_TOKEN.", param_hint="--url")
+    return url
+
+
+def _ended(kind: Kind, trigger_id: str, answer: Any) -> EndedOperation | None:
+    """Reads the answer about an operation of any kind."""
+    operation = answer.get("operation")
+    if operation is None:
+        return None
+    result = operation.get("location", operation.get("checkpointId"))
+    cause = operation.get("failure-cause")
+    if cause is None:
+        return EndedOperation(kind=kind, trigger_id=trigger_id, ended_at=0, result=result)
+    said = str(cause["stack-trace"]).partition("\n  File ")[0].strip().partition(": ")[2]
+    error, _, message = said.partition(": ")
+    message, _, action = message.partition(" What to do: ")
+    return EndedOperation(
+        kind=kind, trigger_id=trigger_id, ended_at=0, error=error, message=message, action=action or None
     )
 
 
-__all__ = ["OperationFailedError", "Process", "RunningJob", "process_of"]
+def _unknown(job: str, trigger_id: str) -> UnknownTriggerError:
+    return UnknownTriggerError(
+        f"Nothing is known of an operation {trigger_id[:64]!r} of job {job!r}.",
+        action="Check the id. A process tells of the last five minutes, and after its end of those before it; "
+        "`lakestate savepoints list` and `lakestate checkpoints` name what came about.",
+    )
+
+
+__all__ = [
+    "OperationFailedError",
+    "Process",
+    "ProcessState",
+    "RunningJob",
+    "checked_url",
+    "outcome_of",
+    "process_of",
+    "state_of",
+]

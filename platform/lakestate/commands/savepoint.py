@@ -1,51 +1,85 @@
 """`lakestate savepoint`: takes one."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lakestate.commands.common import AsJson, Job, Root, make_console, named_errors, print_json, waiting
-from lakestate.commands.formats import format_bytes, format_count
+from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
+from lakestate.commands.formats import format_bytes, number_of
+from lakestate.commands.options import (
+    AskedRoot,
+    Detached,
+    SavepointDirectory,
+    SavepointLabel,
+    SavepointNote,
+    SavepointType,
+    Url,
+)
 from lakestate.commands.savepoints import facts_of
 from state_engine.log.savepoints import CanonicalSavepoint
 
 if TYPE_CHECKING:
     from state_engine.log.savepoints import Savepoint
-    from state_engine.savepoint import SavepointKind
 
 
 def savepoint(
     job: Job,
-    root: Root,
-    label: Annotated[str, typer.Option(help="A short name for people.")] = "",
-    note: Annotated[str, typer.Option(help="Anything worth knowing.")] = "",
+    root: AskedRoot = None,
+    label: SavepointLabel = "",
+    note: SavepointNote = "",
     epoch: Annotated[
         int | None, typer.Option(min=1, help="A sealed epoch of the current lineage; the newest one by default.")
     ] = None,
-    canonical: Annotated[
-        bool, typer.Option("--canonical", help="Write the state out, as tables that can be moved and copied.")
-    ] = False,
-    directory: Annotated[
-        str | None,
-        typer.Option(help="A path or address below which it goes; of a native one only a note on where it lies."),
-    ] = None,
+    kind: SavepointType = "native",
+    directory: SavepointDirectory = None,
+    detached: Detached = False,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a savepoint of a running, stopped or dead job: native, which copies nothing, or canonical, written out."""
+    """Take a savepoint of a running, stopped or dead job: native, which copies nothing, or canonical, written out.
+
+    This process takes it, from the job's files. With --detached or --url the process of the running job does.
+    """
     with named_errors():
+        if detached or url is not None:
+            _ask(job, root, url, (kind, directory, label, note, epoch), detached=detached, as_json=as_json)
+            return
+        if root is None:
+            raise typer.BadParameter("Give --root or LAKESTATE_ROOT.")
         from state_engine.savepoint import trigger_savepoint
 
-        kind: SavepointKind = "canonical" if canonical else "native"
         with waiting(f"take a {kind} savepoint of {job}"):
             taken = trigger_savepoint(root, job, kind=kind, directory=directory, epoch=epoch, label=label, note=note)
         if as_json:
             print_json(facts_of(taken))
             return
-        size = f"{format_count(file_count(taken))} files, {format_bytes(taken.bytes)}"
-        where = f", in {taken.directory}" if isinstance(taken, CanonicalSavepoint) and taken.directory else ""
+        size = f"{number_of(file_count(taken), 'file')}, {format_bytes(taken.bytes)}"
+        noted = "noted in" if taken.kind == "native" else "in"
+        where = f", {noted} {taken.directory}" if taken.directory is not None else ""
         place = f"epoch {taken.generation}/{taken.epoch}"
         make_console().print(Text(f"{taken.savepoint_id}  {taken.kind}, {place}, {size}{where}"))
+
+
+def _ask(
+    job: str, root: str | None, url: str | None, wanted: tuple[Any, ...], *, detached: bool, as_json: bool
+) -> None:
+    """Lets the process of the running job take the savepoint that is wanted, by the fields of a `SavepointWish`."""
+    from lakestate.commands.operation import print_trigger
+    from lakestate.commands.running import RunningJob
+    from lakestate.rest.bodies import savepoint_trigger
+    from state_engine.savepoint import SavepointWish
+
+    running, wish = RunningJob(root, job, url), savepoint_trigger(SavepointWish(*wanted))
+    if detached:
+        print_trigger(job, running.begin("savepoints", body=wish), as_json=as_json)
+        return
+    with waiting(f"{job} takes a savepoint"):
+        location = running.operate("savepoints", body=wish).result
+    if as_json:
+        print_json({"savepoint": location})
+    else:
+        make_console().print(Text(f"{job} has taken the savepoint {location}"))
 
 
 def file_count(taken: "Savepoint") -> int:

@@ -23,7 +23,7 @@ from lakestate.commands.common import (
     text_of,
     waiting,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, shorten
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of, shorten
 from state_engine.clock import SystemClock
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint
@@ -104,6 +104,7 @@ def show(
                 ("note", pin.note),
                 ("kind", pin.kind),
                 ("stands on", _stands_on(pin)),
+                ("noted in", pin.directory if isinstance(pin, Pin) else None),
                 ("files", f"{format_count(len(held))}, {format_bytes(pin.bytes)}, all there"),
             ],
         )
@@ -128,8 +129,8 @@ def validate(job: Job, savepoint: AnySavepoint, root: Root, as_json: AsJson = Fa
         console = make_console()
         for finding in report.findings:
             console.print(Text(str(finding), style="red"))
-        verdict = "is sound" if report.ok else f"is damaged: {len(report.findings)} findings"
-        read = f"{format_count(report.files)} files with {format_count(report.rows)} rows read"
+        verdict = "is sound" if report.ok else f"is damaged: {number_of(len(report.findings), 'finding')}"
+        read = f"{number_of(report.files, 'file')} with {number_of(report.rows, 'row')} read"
         console.print(Text(f"{report.savepoint_id or savepoint} {verdict}; {read}"))
     if not report.ok:
         raise typer.Exit(ExitCode.FAILED)
@@ -215,7 +216,7 @@ def _stands_on(savepoint: "Savepoint") -> str:
         return f"nothing but itself{f', in {savepoint.directory}' if savepoint.directory is not None else ''}"
     base = savepoint.base
     on = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
-    return f"{on}, and {len(savepoint.manifests)} manifests since"
+    return f"{on}, and {number_of(len(savepoint.manifests), 'manifest')} since"
 
 
 def facts_of(savepoint: "Savepoint") -> dict[str, object]:

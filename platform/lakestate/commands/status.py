@@ -18,29 +18,29 @@ from lakestate.commands.common import (
     print_json,
     print_title,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of
 from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
-    from lakestate.commands.running import Process
+    from lakestate.commands.running import ProcessState
     from state_engine.inspect import JobStatus, OperatorStatus
 
 
 def status(job: Job, root: Root, as_json: AsJson = False) -> None:
     """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
     with named_errors():
-        from lakestate.commands.running import process_of
+        from lakestate.commands.running import state_of
         from state_engine.inspect import open_job, status_of
 
         found = status_of(open_job(root, job))
-        process = process_of(root, job)
+        process = state_of(root, job)
         if as_json:
             print_json(plain(found) | {"process": plain(process)})
         else:
             _print(make_console(), found, process, SystemClock().now_ms())
 
 
-def _print(console: Console, found: "JobStatus", process: "Process | None", now_ms: int) -> None:
+def _print(console: Console, found: "JobStatus", process: "ProcessState | None", now_ms: int) -> None:
     console.print(Text(found.job, style="bold"))
     kind = "" if found.kind == "epoch" else f" ({found.kind})"
     print_facts(
@@ -49,7 +49,8 @@ def _print(console: Console, found: "JobStatus", process: "Process | None", now_
             ("at", found.url),
             ("newest epoch", f"{found.generation}/{found.epoch}{kind}, {_when(found.sealed_at, now_ms)}"),
             ("incarnation", f"{found.incarnation_number}, {found.incarnation}"),
-            ("process", f"{process.pid}, {process.url}" if process is not None else "none of this machine"),
+            ("process", _process(process)),
+            ("problem", process.problem if process is not None else None),
             ("checkpoint", _checkpoint(found, now_ms)),
             ("savepoints", _savepoints(found)),
         ],
@@ -86,13 +87,19 @@ def _print(console: Console, found: "JobStatus", process: "Process | None", now_
         console.print(table)
 
 
+def _process(process: "ProcessState | None") -> str:
+    if process is None:
+        return "none of this machine"
+    return f"{process.pid}, {process.url}, {process.state or 'does not answer'}"
+
+
 def _when(milliseconds: int, now_ms: int) -> str:
     return f"{format_duration(now_ms - milliseconds)} ago ({format_time(milliseconds)})"
 
 
 def _checkpoint(found: "JobStatus", now_ms: int) -> str:
     row = found.checkpoint
-    behind = "at the newest epoch" if found.epochs_behind == 0 else f"{format_count(found.epochs_behind)} epochs behind"
+    behind = "at the newest epoch" if found.epochs_behind == 0 else f"{number_of(found.epochs_behind, 'epoch')} behind"
     if row is None:
         return "none yet"
     return f"{row.checkpoint_id} of epoch {row.generation}/{row.epoch}, {behind}, {_when(row.completed_at, now_ms)}"

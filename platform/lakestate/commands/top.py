@@ -1,7 +1,8 @@
 """`lakestate top`: a job while it runs, redrawn every second."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,17 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from lakestate.commands.common import Job, Root, add_row, make_console, make_table, named_errors, print_json
-from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of
 from lakestate.commands.keyboard import Keyboard
 from lakestate.commands.strips import heat_strip, spark_line
 from state_engine.clock import SystemClock
+from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:
+    from lakestate.commands.running import Process
     from state_engine.inspect import JobActivity
 
 _SMALLEST_STRIP, _LARGEST_STRIP = 8, 64
+_SMALLEST_BARS, _LARGEST_BARS = 9, 16
 _FIGURES = ("keys", "rows", "size", "skew")
-_QUIT = ("q", "Q", "\x03", "\x1b")
+_QUIT = ("q", "Q", "\x03")
+_ESCAPE = "\x1b"
+"""Alone it ends the view; an arrow key begins with it."""
 
 
 def top(
@@ -35,6 +41,7 @@ def top(
 ) -> None:
     """Watch a job: epochs, records, lag, and how its state is spread over the key groups. q ends it."""
     with named_errors():
+        from lakestate.commands.running import process_of
         from state_engine.inspect import activity_of, open_job
 
         view = open_job(root, job)
@@ -42,10 +49,10 @@ def top(
             print_json(activity_of(view))
             return
         console = make_console()
-        width = console.width if console.is_terminal else 160
 
         def look() -> Group:
-            return frame(activity_of(view), SystemClock().now_ms(), width)
+            width = console.width if console.is_terminal else 160  # a terminal may have been made larger
+            return frame(activity_of(view), SystemClock().now_ms(), width, process_of(root, job))
 
         if once or not console.is_terminal:
             console.print(look())
@@ -54,49 +61,65 @@ def top(
 
 
 def _watch(console: Console, look: Callable[[], Group], interval: float) -> None:
-    first = look()  # before the screen is taken: what is not there is said on the usual one
-    with Keyboard() as keyboard, Live(first, console=console, screen=True, auto_refresh=False) as live:
+    shown = look()  # before the screen is taken: what is not there is said on the usual one
+    with (
+        suppress(KeyboardInterrupt),
+        Keyboard() as keyboard,
+        Live(shown, console=console, screen=True, auto_refresh=False) as live,
+    ):
         next_look = time.monotonic() + interval
         while True:
-            if keyboard.read(max(0.0, next_look - time.monotonic())) in _QUIT:
+            keys = keyboard.read(max(0.0, next_look - time.monotonic()))
+            if keys == _ESCAPE or any(key in _QUIT for key in keys):
                 return
             if time.monotonic() >= next_look:
-                live.update(look(), refresh=True)
+                try:
+                    shown = look()
+                    live.update(shown, refresh=True)
+                except LakestateError as error:  # a file may have gone while it was read; the next look says more
+                    live.update(Group(shown, Text(), Text(f"{type(error).__name__}: {error}", "red")), refresh=True)
                 next_look = time.monotonic() + interval
 
 
-def frame(activity: "JobActivity", now_ms: int, width: int) -> Group:
+def frame(activity: "JobActivity", now_ms: int, width: int, process: "Process | None" = None) -> Group:
     """Returns what is shown of one look, for so many columns."""
     status = activity.status
     head = Text(status.job, style="bold")
+    held = f"process {process.pid}" if process is not None else "no process of this machine"
     head.append(
         f"  epoch {status.generation}/{status.epoch}, {format_duration(now_ms - status.sealed_at)} ago", "default"
     )
-    if activity.epochs_per_s is not None:
-        head.append(f" · {activity.epochs_per_s:.1f} epochs/s", "default")
+    head.append(f" · {held}", "default")
     checkpoint = status.checkpoint
-    behind = f"{format_count(status.epochs_behind)} epochs behind"
+    behind = f"{number_of(status.epochs_behind, 'epoch')} behind"
     said = f"checkpoint {checkpoint.checkpoint_id}, {behind}" if checkpoint is not None else "no checkpoint yet"
-    head.append(f" · {said}", "default")
-    return Group(head, Text(), _operators(activity), Text(), _states(activity, width))
+    if activity.epochs_per_s is not None:
+        said = f"{activity.epochs_per_s:.1f} epochs/s · {said}"
+    return Group(head, Text(said), Text(), _operators(activity, width), Text(), _states(activity, width))
 
 
-def _operators(activity: "JobActivity") -> Table:
-    table = make_table(
-        "operator", "subtasks", "records/s", "per epoch", "watermark", "lag", right=("subtasks", "records/s", "lag")
-    )
+def _operators(activity: "JobActivity", width: int) -> Table:
+    """The operators, with bars that take what the other columns leave."""
+    heads = ("operator", "subtasks", "records/s", "watermark", "lag")
+    rows = []
     for status, one in zip(activity.status.operators, activity.operators, strict=True):
         watermark = "end of input" if status.input_ended else format_time(status.watermark)
-        add_row(
-            table,
-            one.uid,
-            status.parallelism,
-            format_count(one.records_per_s),
-            Text(spark_line(one.records, 16), style="cyan"),
-            watermark,
-            format_duration(status.event_time_lag_ms),
-        )
+        lag = format_duration(status.event_time_lag_ms)
+        rows.append((one, (one.uid, f"{status.parallelism}", format_count(one.records_per_s), watermark, lag)))
+    if _width(heads, [cells for _, cells in rows]) + _SMALLEST_BARS + 2 > width:  # the lag says which day it is
+        rows = [(one, (*cells[:3], cells[3].rpartition(" ")[2] if ":" in cells[3] else cells[3], cells[4]))
+                for one, cells in rows]  # fmt: skip
+    left = width - _width(heads, [cells for _, cells in rows]) - 2
+    bars = min(_LARGEST_BARS, max(_SMALLEST_BARS, left))
+    table = make_table(*heads[:3], "per epoch", *heads[3:], right=("subtasks", "records/s", "lag"))
+    for one, cells in rows:
+        add_row(table, *cells[:3], Text(spark_line(one.records, bars), style="cyan"), *cells[3:])
     return table
+
+
+def _width(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """How many columns of the terminal a table takes."""
+    return sum(max(len(head), *(len(cells[n]) for cells in rows)) + 2 for n, head in enumerate(heads)) if rows else 0
 
 
 def _states(activity: "JobActivity", width: int) -> Table:
@@ -109,8 +132,7 @@ def _states(activity: "JobActivity", width: int) -> Table:
         figures = (format_count(state.keys), format_count(state.rows), format_bytes(state.bytes), skew)
         rows.append(((f"{state.uid}/{state.state}", *figures), spread))
     heads = ("state", *_FIGURES)
-    taken = sum(max(len(head), *(len(cells[n]) for cells, _ in rows)) + 2 for n, head in enumerate(heads) if rows)
-    strip = min(_LARGEST_STRIP, max(_SMALLEST_STRIP, width - taken))
+    strip = min(_LARGEST_STRIP, max(_SMALLEST_STRIP, width - _width(heads, [cells for cells, _ in rows])))
     table = make_table(*heads, "key groups", right=_FIGURES)
     for cells, spread in rows:
         add_row(table, *cells, heat_strip(spread.rows, strip) if spread is not None else "")

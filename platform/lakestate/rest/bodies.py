@@ -1,10 +1,11 @@
 """Bodies of requests and of answers about operations, with Flink's names."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.stop import SavepointWish
 
 FormatType = Literal["CANONICAL", "NATIVE", "DEFAULT"]
 """`DEFAULT` is the canonical one, as in Flink."""
@@ -15,21 +16,58 @@ class Empty(msgspec.Struct):
 
 
 class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
-    """Asks for a savepoint. Flink's `SavepointTriggerRequestBody`."""
+    """Asks for a savepoint. Flink's `SavepointTriggerRequestBody`, and `label`, `note` and `epoch`.
+
+    `epoch` is a sealed one of the current lineage, by default the newest; not with `cancel_job`.
+    """
 
     target_directory: str | None = None
     cancel_job: bool | None = False
     format_type: FormatType | None = msgspec.field(default="CANONICAL", name="formatType")
     trigger_id: str | None = msgspec.field(default=None, name="triggerId")
+    label: str = ""
+    note: str = ""
+    epoch: int | None = None
+
+
+def savepoint_trigger(wish: SavepointWish, *, cancel_job: bool = False) -> SavepointTrigger:
+    """Returns the body that asks for a savepoint."""
+    return SavepointTrigger(
+        format_type="CANONICAL" if wish.kind == "canonical" else "NATIVE",
+        target_directory=wish.directory,
+        label=wish.label,
+        note=wish.note,
+        epoch=wish.epoch,
+        cancel_job=cancel_job,
+    )
 
 
 class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
-    """Asks for the end of a job with a savepoint. Flink's `StopWithSavepointRequestBody`."""
+    """Asks for the end of a job with a savepoint. Flink's `StopWithSavepointRequestBody`, and `label` and `note`."""
 
     target_directory: str | None = None
     drain: bool | None = False
     format_type: FormatType | None = "CANONICAL"
     trigger_id: str | None = None
+    label: str = ""
+    note: str = ""
+
+
+def stop_with_savepoint(wish: SavepointWish, *, drain: bool = False) -> StopWithSavepoint:
+    """Returns the body that asks for the end of a job with a savepoint."""
+    return StopWithSavepoint(
+        drain=drain,
+        format_type="CANONICAL" if wish.kind == "canonical" else "NATIVE",
+        target_directory=wish.directory,
+        label=wish.label,
+        note=wish.note,
+    )
+
+
+class Rescaling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Asks for another parallelism of some operators, by uid; of all of them by the query parameter. Not in Flink."""
+
+    operators: dict[str, Annotated[int, msgspec.Meta(ge=1)]] | None = None
 
 
 class CheckpointTrigger(msgspec.Struct, kw_only=True, rename="camel"):

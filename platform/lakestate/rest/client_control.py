@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lakestate.rest.end_requests import EndRequest, EndRequests
@@ -13,7 +13,7 @@ from lakestate.rest.job_port import (
     JobFailure,
     JobStatus,
     JobView,
-    SavepointKind,
+    SavepointWish,
 )
 from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
@@ -23,10 +23,9 @@ from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.stop import stop_with_savepoint
 from state_engine.storage.port import open_storage
 from state_engine.storage.tables import open_tables
-
-_BEFORE_DRAIN = "before drain"
 
 
 class ClientControl:
@@ -134,7 +133,7 @@ class ClientControl:
         checkpoint: int = self._client.trigger_checkpoint(full=full).result()
         return checkpoint
 
-    def rescale(self, parallelism: int) -> int:
+    def rescale(self, parallelism: int | Mapping[str, int]) -> int:
         epoch: int = self._client.rescale(parallelism).result()
         return epoch
 
@@ -150,11 +149,11 @@ class ClientControl:
         report: KeyGroupRestore = self._client.restore_key_groups(source, ranges, keys=keys, uids=uids, dry_run=dry_run)
         return report
 
-    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
-        return self._savepoints.trigger(kind, directory)
+    def trigger_savepoint(self, wish: SavepointWish) -> str:
+        return self._savepoints.trigger(_checked(wish))
 
-    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
-        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", kind, directory, drain=drain)
+    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", wish, drain=drain)
         location = asked.result()
         assert location is not None
         return location
@@ -196,24 +195,8 @@ class ClientControl:
             self._ending = "CANCELLING"
             self._client.stop()
             return None
-        locations: list[str] = []
-        kind, directory = request.savepoint, request.directory
-
-        def take() -> None:
-            locations.append(self._savepoints.trigger(kind, directory))
-
-        if not request.drain:
-            self._client.stop(before=take)
-            return locations[0]
-        # What is drained cannot be taken back, so that a savepoint in front of it tells whether one can be taken.
-        self._client.stop(drain=True, before=lambda: self._before_drain(directory))
-        take()
-        return locations[0]
-
-    def _before_drain(self, directory: str | None) -> None:
-        if directory is not None:
-            checked_directory(directory)
-        self._savepoints.trigger("native", None, _BEFORE_DRAIN)
+        wish = _checked(request.savepoint)
+        return stop_with_savepoint(self._client.stop, self._savepoints.trigger, wish, drain=request.drain)
 
     def ended(self, error: BaseException | None = None) -> None:
         """The job has ended by itself, or because its process was told to end it."""
@@ -234,6 +217,11 @@ class ClientControl:
     def _note(self, error: BaseException) -> None:
         text = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
         self._failures.append(JobFailure(self._now_ms(), type(error).__name__, text))
+
+
+def _checked(wish: SavepointWish) -> SavepointWish:
+    """Returns a wish whose directory means the same to this process as to whoever asked."""
+    return wish._replace(directory=checked_directory(wish.directory)) if wish.directory is not None else wish
 
 
 __all__ = ["ClientControl"]

@@ -4,7 +4,7 @@ import queue
 from concurrent.futures import Future
 from typing import Literal, NamedTuple, Protocol
 
-from lakestate.rest.job_port import SavepointKind
+from lakestate.rest.job_port import SavepointWish
 from state_engine.errors import LakestateError
 
 
@@ -16,8 +16,7 @@ class EndRequest(NamedTuple):
     """A wish to end the job. `done` gets the savepoint's location, null without savepoint, or what went wrong."""
 
     final: Literal["FINISHED", "CANCELED"]
-    savepoint: SavepointKind | None
-    directory: str | None
+    savepoint: SavepointWish | None
     drain: bool
     done: "Future[str | None]"
 
@@ -45,8 +44,7 @@ class EndRequests:
     def ask(
         self,
         final: Literal["FINISHED", "CANCELED"],
-        savepoint: SavepointKind | None = None,
-        directory: str | None = None,
+        savepoint: SavepointWish | None = None,
         *,
         drain: bool = False,
     ) -> "Future[str | None]":
@@ -57,7 +55,7 @@ class EndRequests:
         """
         if self._over:
             raise self.refusal()
-        request = EndRequest(final, savepoint, directory, drain, Future())
+        request = EndRequest(final, savepoint, drain, Future())
         self._queue.put(request)
         if self._over:
             self.refuse()

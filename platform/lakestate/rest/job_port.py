@@ -1,13 +1,13 @@
 """What the server asks of a running job: a port, and the records that pass through it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.stop import SavepointWish
 
 JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
-SavepointKind = Literal["native", "canonical"]
 
 NO_END = -1
 """The end of a job that runs, in ms; Flink's."""
@@ -111,8 +111,8 @@ class JobControl(Protocol):
         """
         ...
 
-    def rescale(self, parallelism: int) -> int:
-        """Gives all operators another parallelism and returns the first epoch that has it.
+    def rescale(self, parallelism: int | Mapping[str, int]) -> int:
+        """Gives all operators, or some by uid, another parallelism and returns the first epoch that has it.
 
         Raises:
             LakestateError: It cannot have it, or has ended.
@@ -142,7 +142,7 @@ class JobControl(Protocol):
         """
         ...
 
-    def trigger_savepoint(self, kind: SavepointKind, directory: str | None) -> str:
+    def trigger_savepoint(self, wish: SavepointWish) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:
@@ -150,12 +150,11 @@ class JobControl(Protocol):
         """
         ...
 
-    def stop(self, kind: SavepointKind, directory: str | None, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
         """Ends the job with a savepoint and returns its location. If the savepoint fails the job runs on.
 
         Args:
-            kind: Of the savepoint.
-            directory: Where it is to lie.
+            wish: Which savepoint.
             drain: End the input first: the last watermark passes all operators.
             cancel: The job then counts as cancelled, and not as finished.
 
@@ -189,5 +188,5 @@ __all__ = [
     "JobStatus",
     "JobView",
     "Operator",
-    "SavepointKind",
+    "SavepointWish",
 ]

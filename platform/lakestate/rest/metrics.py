@@ -33,12 +33,20 @@ class JobCollector(Collector):
 
 
 def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
-    running = GaugeMetricFamily("lakestate_job_running", "1 while the job runs.", labels=("job", "state"))
-    generation = GaugeMetricFamily("lakestate_generation", "Line of epochs that the job is on.", labels=("job",))
-    epoch = GaugeMetricFamily("lakestate_epoch", "Newest sealed epoch.", labels=("job",))
-    epochs = CounterMetricFamily("lakestate_epochs", "Epochs sealed by this process.", labels=("job",))
-    seconds = CounterMetricFamily("lakestate_epoch_seconds", "Time that these took.", labels=("job",))
-    records = CounterMetricFamily("lakestate_records", "Records that they read from sources.", labels=("job",))
+    running = GaugeMetricFamily(
+        "lakestate_job_running", "1 while the job runs, 0 behind its end.", labels=("job", "state")
+    )
+    generation = GaugeMetricFamily(
+        "lakestate_generation", "Generation of the job: the line of epochs that it is on.", labels=("job",)
+    )
+    epoch = GaugeMetricFamily("lakestate_epoch", "Number of the newest sealed epoch.", labels=("job",))
+    epochs = CounterMetricFamily("lakestate_epochs", "Epochs that this process has sealed.", labels=("job",))
+    seconds = CounterMetricFamily(
+        "lakestate_epoch_seconds", "Time that the epochs of this process took.", labels=("job",)
+    )
+    records = CounterMetricFamily(
+        "lakestate_records", "Records that the epochs of this process read from sources.", labels=("job",)
+    )
     for view in views:
         running.add_metric((view.name, view.state), float(view.end_ms < 0))
         generation.add_metric((view.name,), view.generation)
@@ -50,11 +58,15 @@ def _of_jobs(views: list[JobView]) -> Iterator[Metric]:
 
 
 def _of_operators(views: list[JobView]) -> Iterator[Metric]:
-    subtasks = GaugeMetricFamily("lakestate_operator_parallelism", "Subtasks.", labels=_OF_OPERATOR)
-    rows = GaugeMetricFamily("lakestate_state_rows", "Entries of state, as of the epoch before.", labels=_OF_OPERATOR)
-    keys = GaugeMetricFamily("lakestate_state_keys", "Keys that have state.", labels=_OF_OPERATOR)
+    subtasks = GaugeMetricFamily("lakestate_operator_parallelism", "Subtasks of the operator.", labels=_OF_OPERATOR)
+    rows = GaugeMetricFamily(
+        "lakestate_state_rows", "Entries of the operator's states, as of the epoch before.", labels=_OF_OPERATOR
+    )
+    keys = GaugeMetricFamily(
+        "lakestate_state_keys", "Keys of the operator that have state, as of the epoch before.", labels=_OF_OPERATOR
+    )
     lag = GaugeMetricFamily(
-        "lakestate_watermark_lag_seconds", "Time between the watermark and now, with event time.", labels=_OF_OPERATOR
+        "lakestate_watermark_lag_seconds", "Time between the operator's watermark and now.", labels=_OF_OPERATOR
     )
     for view in views:
         for operator in view.operators:
@@ -68,12 +80,25 @@ def _of_operators(views: list[JobView]) -> Iterator[Metric]:
 
 
 def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Metric]:
-    ended = CounterMetricFamily("lakestate_checkpoints", "Checkpoints since the first start.", labels=("job", "status"))
-    under_way = GaugeMetricFamily("lakestate_checkpoints_in_progress", "Checkpoints under way.", labels=("job",))
-    newest = GaugeMetricFamily("lakestate_checkpoint_id", "Newest completed checkpoint.", labels=("job",))
-    duration = GaugeMetricFamily("lakestate_checkpoint_duration_seconds", "Time that it took.", labels=("job",))
-    written = GaugeMetricFamily("lakestate_checkpoint_bytes", "Bytes that it wrote.", labels=("job",))
-    state = GaugeMetricFamily("lakestate_state_bytes", "Bytes of the state that it stands for.", labels=("job",))
+    ended = CounterMetricFamily(
+        "lakestate_checkpoints", "Checkpoints that have ended since the job's first start.", labels=("job", "status")
+    )
+    under_way = GaugeMetricFamily(
+        "lakestate_checkpoints_in_progress", "Checkpoints that are under way.", labels=("job",)
+    )
+    newest = GaugeMetricFamily("lakestate_checkpoint_id", "Id of the newest completed checkpoint.", labels=("job",))
+    duration = GaugeMetricFamily(
+        "lakestate_checkpoint_duration_seconds", "Time that the newest completed checkpoint took.", labels=("job",)
+    )
+    at = GaugeMetricFamily(
+        "lakestate_checkpoint_timestamp_seconds", "When the newest completed checkpoint was completed.", labels=("job",)
+    )
+    written = GaugeMetricFamily(
+        "lakestate_checkpoint_bytes", "Bytes that the newest completed checkpoint wrote.", labels=("job",)
+    )
+    state = GaugeMetricFamily(
+        "lakestate_state_bytes", "Bytes of the whole state at the newest completed checkpoint.", labels=("job",)
+    )
     for name, known in jobs:
         ended.add_metric((name, "completed"), known.counts.completed)
         ended.add_metric((name, "failed"), known.counts.failed)
@@ -82,9 +107,10 @@ def _of_checkpoints(jobs: list[tuple[str, CheckpointStatistics]]) -> Iterator[Me
         if row is not None:
             newest.add_metric((name,), row.checkpoint_id or 0)
             duration.add_metric((name,), row.duration_ms / 1000)
+            at.add_metric((name,), row.completed_at / 1000)
             written.add_metric((name,), row.bytes)
             state.add_metric((name,), row.state_bytes)
-    yield from (ended, under_way, newest, duration, written, state)
+    yield from (ended, under_way, newest, duration, at, written, state)
 
 
 def metrics(call: Call) -> Text:

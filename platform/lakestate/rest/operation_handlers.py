@@ -2,12 +2,13 @@
 
 import traceback
 from collections.abc import Callable
+from typing import Literal
 
 from lakestate.rest import bodies
 from lakestate.rest.calls import Call, RefusedError, check_id
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
-from lakestate.rest.job_port import JobControl, SavepointKind
+from lakestate.rest.job_port import JobControl, SavepointWish
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
@@ -23,12 +24,12 @@ class UnknownJobError(LakestateError):
 def trigger_savepoint(call: Call) -> bodies.Triggered:
     """Takes a savepoint; with `cancel-job` the job is cancelled as soon as there is one."""
     body: bodies.SavepointTrigger = call.body
-    kind = _kind(body.format_type)
+    if body.cancel_job and body.epoch is not None:
+        raise RefusedError(400, "A job is cancelled with a savepoint of its last epoch, and of no other.")
+    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note, body.epoch)
 
     def run(job: JobControl) -> str:
-        if body.cancel_job:
-            return job.stop(kind, body.target_directory, drain=False, cancel=True)
-        return job.trigger_savepoint(kind, body.target_directory)
+        return job.stop(wish, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wish)
 
     return _begin(call, "savepoint", body.trigger_id, run)
 
@@ -36,8 +37,8 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
 def stop(call: Call) -> bodies.Triggered:
     """Ends the job with a savepoint."""
     body: bodies.StopWithSavepoint = call.body
-    kind, drain = _kind(body.format_type), bool(body.drain)
-    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(kind, body.target_directory, drain=drain))
+    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note)
+    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wish, drain=bool(body.drain)))
 
 
 def trigger_checkpoint(call: Call) -> bodies.Triggered:
@@ -99,11 +100,14 @@ def disposal_result(call: Call) -> bodies.PlainResult:
 
 
 def rescale(call: Call) -> bodies.Triggered:
-    """Gives all operators another `parallelism` with the next epoch; nothing is restarted."""
-    given = call.query.get("parallelism", "")
-    if not (given.isascii() and given.isdecimal() and len(given) < 6):
+    """Gives all operators another `parallelism`, or those that the body names; nothing is restarted."""
+    given, some = call.query.get("parallelism"), call.body.operators
+    if (given is None) == (some is None):
+        raise RefusedError(400, "Give either the query parameter parallelism, or operators in the body.")
+    if given is not None and not (given.isascii() and given.isdecimal() and len(given) < 6):
         raise RefusedError(400, f"The query parameter parallelism is {given[:64]!r}, and no number.")
-    return _begin(call, "rescaling", None, lambda job: job.rescale(int(given)))
+    wanted = int(given) if given is not None else dict(some)
+    return _begin(call, "rescaling", None, lambda job: job.rescale(wanted))
 
 
 def rescaling_result(call: Call) -> bodies.PlainResult:
@@ -163,7 +167,7 @@ def _given(trigger_id: str | None) -> str | None:
     return check_id("triggerId", trigger_id) if trigger_id is not None else None
 
 
-def _kind(format_type: bodies.FormatType | None) -> SavepointKind:
+def _kind(format_type: bodies.FormatType | None) -> Literal["native", "canonical"]:
     return "native" if format_type == "NATIVE" else "canonical"
 
 
@@ -178,7 +182,7 @@ def _look(call: Call, kind: Kind, job_id: str) -> Outcome | None:
 def cause(error: BaseException) -> bodies.FailureCause:
     """Returns a failure in Flink's shape."""
     name = JOB_NOT_FOUND if isinstance(error, UnknownJobError) else FLINK_EXCEPTION
-    text = f"{type(error).__name__}: {error}" if isinstance(error, LakestateError) else str(error)
+    text = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
     stack = f"{name}: {text}\n{''.join(traceback.format_tb(error.__traceback__))}"[:MAX_TEXT]
     return bodies.FailureCause(
         class_name=name, stack_trace=stack, serialized_throwable=serialized_throwable(name, text, stack)

@@ -74,6 +74,7 @@ ROUTES = (
         f"{JOB}/rescaling",
         operations.rescale,
         bodies.Triggered,
+        bodies.Rescaling,
         status=202,
         query=("parallelism",),
         is_flinks=False,

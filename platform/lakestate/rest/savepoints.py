@@ -1,6 +1,6 @@
 """Savepoints of one job by their locations."""
 
-from lakestate.rest.job_port import SavepointKind
+from lakestate.rest.job_port import SavepointWish
 from state_engine.errors import SavepointError
 from state_engine.log.paths import savepoint_folder
 from state_engine.log.records import Pin
@@ -39,17 +39,16 @@ class JobSavepoints:
             return self.location_of(savepoint_folder(savepoint_id))
         return address_of(found.directory)
 
-    def trigger(self, kind: SavepointKind, directory: str | None, label: str = "") -> str:
-        """Takes a savepoint of the newest sealed epoch and returns its location.
+    def trigger(self, wish: SavepointWish) -> str:
+        """Takes a savepoint and returns its location.
 
         Raises:
             LakestateError: It came to nothing.
         """
-        place = checked_directory(directory) if directory is not None else None
-        taken = trigger_savepoint(self._root, self._job, kind=kind, directory=place, label=label, trigger=TRIGGER)
-        if place is None:
+        taken = trigger_savepoint(self._root, self._job, **wish._asdict(), trigger=TRIGGER)
+        if taken.directory is None:
             return self.location_of(savepoint_folder(taken.savepoint_id))
-        return address_of(f"{place.rstrip('/')}/{taken.savepoint_id}")
+        return address_of(taken.directory)
 
     def dispose(self, location: str) -> bool:
         """Removes the savepoint of a location; returns whether it is one of this job's.
@@ -70,8 +69,6 @@ class JobSavepoints:
             return True
         if wanted == normal(self.location_of(savepoint_folder(savepoint.savepoint_id))):
             return isinstance(savepoint, Pin) or savepoint.directory is None
-        if isinstance(savepoint, Pin):  # in a directory that it was put into there is only its name
-            return wanted.rpartition("/")[2] == savepoint.savepoint_id
         return savepoint.directory is not None and wanted == normal(savepoint.directory)
 
 

@@ -13,6 +13,7 @@ from lakestate.rest.calls import Cluster
 from lakestate.rest.guard import Guard
 from lakestate.rest.job_port import JobControl
 from lakestate.rest.operations import Operations
+from lakestate.rest.triggers import Ended
 from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 
@@ -38,6 +39,11 @@ class RestServer:
     def __init__(self, url: str, operations: Operations) -> None:
         self.url = url
         self._operations = operations
+
+    @property
+    def ends(self) -> list[Ended]:
+        """How the operations ended that were asked for; those of the last minutes."""
+        return self._operations.registry.ends()
 
     def deliver(self, stop: threading.Event, within_s: float = DELIVERY_S) -> None:
         """Waits until operations have ended and their ends have been asked for.

@@ -37,6 +37,14 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
 
+class Ended(NamedTuple):
+    """An operation that has ended, and when, in ms."""
+
+    key: Key
+    at_ms: int
+    outcome: Outcome
+
+
 class _Entry:
     """One operation; an end that nobody has asked for yet is unread."""
 
@@ -132,6 +140,13 @@ class TriggerRegistry:
         with self._lock:
             return sum(not entry.read for entry in self._entries.values())
 
+    def ends(self) -> list[Ended]:
+        """Returns what is remembered of those that have ended, oldest first."""
+        with self._lock:
+            self._forget()
+            found = [(key, entry.ended_ms, entry.outcome) for key, entry in self._entries.items()]
+        return [Ended(key, at_ms, outcome) for key, at_ms, outcome in found if outcome is not None]
+
     def _running(self) -> int:
         return sum(entry.outcome is None for entry in self._entries.values())
 
@@ -145,6 +160,7 @@ class TriggerRegistry:
 __all__ = [
     "KEPT_MS",
     "MAX_RUNNING",
+    "Ended",
     "Key",
     "Kind",
     "Outcome",

@@ -1,0 +1,39 @@
+"""`lakestate checkpoint`: asks a running job for one."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
+from lakestate.commands.options import AskedRoot, Detached, Url
+
+
+def checkpoint(
+    job: Job,
+    root: AskedRoot = None,
+    full: Annotated[bool, typer.Option("--full", help="Fold the state from scratch.")] = False,
+    detached: Detached = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a checkpoint of a running job, with its next epoch."""
+    with named_errors():
+        from lakestate.commands.operation import print_trigger
+        from lakestate.commands.running import RunningJob
+        from lakestate.rest.bodies import CheckpointTrigger
+
+        running = RunningJob(root, job, url)
+        wish = CheckpointTrigger(checkpoint_type="FULL" if full else "CONFIGURED")
+        if detached:
+            print_trigger(job, running.begin("checkpoints", body=wish), as_json=as_json)
+            return
+        with waiting(f"{job} takes a checkpoint"):
+            checkpoint_id = running.operate("checkpoints", body=wish).result
+        if as_json:
+            print_json({"checkpoint": checkpoint_id})
+        else:
+            make_console().print(Text(f"{job} has completed checkpoint {checkpoint_id}"))
+
+
+__all__ = ["checkpoint"]

@@ -1,0 +1,69 @@
+"""`lakestate operation`: how something went that a running job was asked for, and that nobody waited for."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from lakestate.commands.common import AsJson, ExitCode, Job, make_console, named_errors, plain, print_json, waiting
+from lakestate.commands.options import AskedRoot, Url
+
+if TYPE_CHECKING:
+    from lakestate.rest.ends import EndedOperation
+
+_POLL_S = 0.2
+
+
+def operation(
+    job: Job,
+    trigger_id: Annotated[
+        str, typer.Argument(metavar="TRIGGER", help="What a verb with --detached has printed.", show_default=False)
+    ],
+    root: AskedRoot = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how a detached savepoint, checkpoint or stop went. Exit code 1 if it failed; 0 while it is under way."""
+    with named_errors():
+        from lakestate.commands.running import OperationFailedError, outcome_of
+
+        ended = outcome_of(root, job, trigger_id, url)
+        with waiting(f"{trigger_id} is under way"):
+            while wait and ended is None:
+                time.sleep(_POLL_S)
+                ended = outcome_of(root, job, trigger_id, url)
+        if as_json:
+            print_json({"trigger_id": trigger_id, "status": _status(ended), "operation": plain(ended)})
+            if ended is not None and ended.error is not None:
+                raise typer.Exit(ExitCode.FAILED)
+        elif ended is None:
+            make_console().print(Text(f"{trigger_id} is under way"))
+        elif ended.error is not None:
+            what = f"The {ended.kind} {trigger_id} failed: {ended.error}: {ended.message}"
+            raise OperationFailedError(what, action=ended.action or "`lakestate status` shows where the job stands.")
+        else:
+            make_console().print(Text(f"{trigger_id} is done: {_result(ended)}"))
+
+
+def print_trigger(job: str, trigger_id: str, *, as_json: bool) -> None:
+    """Prints what an operation is asked for by that nobody waits for; the id stands alone on standard output."""
+    if as_json:
+        print_json({"trigger_id": trigger_id})
+    else:
+        make_console().print(Text(trigger_id))
+        typer.echo(f"`lakestate operation {job} {trigger_id}` tells how it went.", err=True)
+
+
+def _status(ended: "EndedOperation | None") -> str:
+    if ended is None:
+        return "IN_PROGRESS"
+    return "COMPLETED" if ended.error is None else "FAILED"
+
+
+def _result(ended: "EndedOperation") -> str:
+    return ended.kind if ended.result is None else f"{ended.kind} {ended.result}"
+
+
+__all__ = ["operation", "print_trigger"]

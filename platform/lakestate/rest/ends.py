@@ -1,0 +1,86 @@
+"""How operations ended that a process was asked for, kept behind it: `<root>/<job>/_control/ends-<incarnation>.json`.
+
+While the process lives its server tells this. Whoever did not wait for an end, such as that of the job itself, asks
+when nobody answers any more. Those of the newest process are kept, and none older.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from lakestate.rest.triggers import Ended, Kind
+from state_engine.errors import AlreadyExistsError, LakestateError
+from state_engine.storage.port import CheckpointStorage, open_storage
+
+CONTROL = "_control"
+_PREFIX = f"{CONTROL}/ends-"
+
+
+class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of an operation; time in ms.
+
+    `result` is a savepoint's location, or a number: a checkpoint's id, or the epoch that has another parallelism.
+    `error` and `message` say what it failed with instead, `action` what to do about it.
+    """
+
+    kind: Kind
+    trigger_id: str
+    ended_at: int
+    result: str | int | None = None
+    error: str | None = None
+    message: str | None = None
+    action: str | None = None
+
+
+def ended_operation(ended: Ended) -> EndedOperation:
+    """Returns an end as it is kept."""
+    key, outcome = ended.key, ended.outcome
+    error, result = outcome.error, outcome.result
+    return EndedOperation(
+        kind=key.kind,
+        trigger_id=key.trigger_id,
+        ended_at=ended.at_ms,
+        result=result if isinstance(result, str | int) else None,
+        error=type(error).__name__ if error is not None else None,
+        message=error.message if isinstance(error, LakestateError) else str(error) if error is not None else None,
+        action=error.action if isinstance(error, LakestateError) else None,
+    )
+
+
+def keep_ends(root: str, job: str, incarnation: str, ends: Sequence[Ended]) -> None:
+    """Writes the ends of this process's operations, and removes those of earlier ones.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        incarnation: Which one ends here.
+        ends: What its operations came to.
+    """
+    storage = open_storage(root, job)
+    path = f"{_PREFIX}{incarnation}.json"
+    if ends:
+        with suppress(AlreadyExistsError):
+            storage.put_if_absent(path, msgspec.json.encode([ended_operation(one) for one in ends]))
+    for kept in _documents(storage):
+        if kept != path:
+            storage.delete(kept)
+
+
+def find_end(root: str, job: str, trigger_id: str) -> EndedOperation | None:
+    """Returns how an operation of the process that ran the job last has ended; null if nothing is known of it."""
+    storage = open_storage(root, job)
+    for path in _documents(storage):
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(storage.get(path), type=list[EndedOperation])
+            for one in found:
+                if one.trigger_id == trigger_id:
+                    return one
+    return None
+
+
+def _documents(storage: CheckpointStorage) -> list[str]:
+    return [info.path for info in storage.list(CONTROL, recursive=False) if info.path.startswith(_PREFIX)]
+
+
+__all__ = ["CONTROL", "EndedOperation", "ended_operation", "find_end", "keep_ends"]

@@ -1,0 +1,59 @@
+"""Stopping a job with a savepoint: in which order, so that a savepoint that fails leaves the job running."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
+
+from state_engine.storage.port import open_root
+
+BEFORE_DRAIN = "before drain"
+"""Label of the savepoint in front of a drain."""
+
+Taken = TypeVar("Taken")
+
+
+class SavepointWish(NamedTuple):
+    """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one."""
+
+    kind: Literal["native", "canonical"] = "native"
+    directory: str | None = None
+    label: str = ""
+    note: str = ""
+    epoch: int | None = None
+
+
+def stop_with_savepoint(
+    stop: Callable[..., None], take: Callable[[SavepointWish], Taken], wish: SavepointWish, *, drain: bool
+) -> Taken:
+    """Takes a savepoint of the epoch that a job ends with, and ends it.
+
+    What was drained cannot be taken back. A drain therefore leaves two savepoints: a native one in front of it,
+    labelled `before drain`, which is the one to go on from and tells whether any can be taken, and the one asked for.
+
+    Args:
+        stop: Stops the job; `JobClient.stop`, whose `before` is called while no epoch can begin.
+        take: Takes a savepoint.
+        wish: Which one.
+        drain: End the input first.
+
+    Returns:
+        What `take` returned for the savepoint that was asked for.
+
+    Raises:
+        Exception: What `take` raised: the job runs on, unless it was drained already.
+        LakestateError: What `stop` raised: the drain failed, and the job has ended with it.
+    """
+    taken: list[Taken] = []
+    if not drain:
+        stop(before=lambda: taken.append(take(wish)))
+        return taken[0]
+    stop(drain=True, before=lambda: _before_drain(take, wish))
+    return take(wish)
+
+
+def _before_drain(take: Callable[[SavepointWish], object], wish: SavepointWish) -> None:
+    if wish.directory is not None:
+        open_root(wish.directory).check_writable()
+    take(SavepointWish(label=BEFORE_DRAIN))
+
+
+__all__ = ["BEFORE_DRAIN", "SavepointWish", "stop_with_savepoint"]
