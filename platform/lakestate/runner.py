@@ -156,7 +156,9 @@ def controlled(
         port: Its port; 0 for a free one.
         token: What requests must bear.
     """
-    control = ClientControl(job, client, SystemClock().now_ms)
+    from state_engine.spark import SparkWriter
+
+    control = ClientControl(job, client, SystemClock().now_ms, writer=SparkWriter(job.session))
     with contextlib.ExitStack() as stack:
         try:
             server = stack.enter_context(serve([control], host=host, port=port, token=token))

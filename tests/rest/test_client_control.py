@@ -15,7 +15,7 @@ from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import SavepointWish
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.errors import EpochError, SavepointError, StorageError
-from state_engine.savepoint import list_savepoints, resolve_restore
+from state_engine.savepoint import ProcessWriter, list_savepoints, resolve_restore
 from state_engine.spark.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
@@ -58,13 +58,13 @@ def client(tmp_path: Path) -> Client:
     return Client(log)
 
 
-def control_of(client: Client, config: CheckpointConfig | None = None) -> ClientControl:
+def control_of(client: Client, config: CheckpointConfig | None = None, writer: Any = None) -> ClientControl:
     nodes = [SimpleNamespace(uid="aircraft", upstream=[]), SimpleNamespace(uid="carrier", upstream=[])]
     nodes[1].upstream = [(nodes[0], 0)]
     job = SimpleNamespace(
         root=client.log.root, name="flights", operators=nodes, checkpoint_config=config or CheckpointConfig()
     )
-    return ClientControl(job, client, lambda: 1_700_000_000_000)
+    return ClientControl(job, client, lambda: 1_700_000_000_000, writer=writer)
 
 
 class Asking:
@@ -316,3 +316,18 @@ def test_settings_are_those_of_the_job(client: Client) -> None:
         *("at_least_once", 500, 900, 7, 3, 4, True),
         "JobManagerCheckpointStorage",
     )
+
+
+def test_canonical_savepoints_are_folded_by_whom_the_runner_names(client: Client, tmp_path: Path) -> None:
+    tables: list[str] = []
+
+    class Noted(ProcessWriter):
+        def write(self, fold: Any, plan: Any) -> Any:
+            tables.append(plan.table)
+            return super().write(fold, plan)
+
+    control = control_of(client, writer=Noted())
+    control.trigger_savepoint(SavepointWish("native"))
+    assert tables == []
+    control.trigger_savepoint(SavepointWish("canonical", str(tmp_path / "backup")))
+    assert sorted(tables) == ["aircraft/count", "aircraft/legs", "carrier/seen"]

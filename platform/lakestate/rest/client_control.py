@@ -22,6 +22,7 @@ from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import LakestateError
+from state_engine.savepoint import RangeWriter
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.stop import stop_with_savepoint
 from state_engine.storage.port import open_storage
@@ -38,14 +39,15 @@ class ClientControl:
         job: The `StreamJob`.
         client: The `JobClient` that it was started with.
         now_ms: The present.
+        writer: Who folds canonical savepoints; this process by default.
     """
 
-    def __init__(self, job: Any, client: Any, now_ms: Callable[[], int]) -> None:
+    def __init__(self, job: Any, client: Any, now_ms: Callable[[], int], *, writer: RangeWriter | None = None) -> None:
         self._job = job
         self._client = client
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._savepoints = JobSavepoints(job.root, job.name)
+        self._savepoints = JobSavepoints(job.root, job.name, writer)
         self._counts = OperatorCounts(job.operators, client.head.manifest.epoch)
         self._ends = EndRequests(job.name)
         self._ending: JobStatus | None = None

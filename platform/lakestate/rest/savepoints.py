@@ -5,7 +5,7 @@ from state_engine.errors import SavepointError
 from state_engine.log.paths import savepoint_folder
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import Savepoint
-from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint
+from state_engine.savepoint import RangeWriter, dispose_savepoint, list_savepoints, trigger_savepoint
 from state_engine.savepoint.catalogue import find_savepoint
 from state_engine.storage.port import open_storage
 from state_engine.storage.roots import local_path
@@ -20,11 +20,13 @@ class JobSavepoints:
     Args:
         root: Of the storage.
         job: Name of the job.
+        writer: Who folds canonical savepoints; this process by default.
     """
 
-    def __init__(self, root: str, job: str) -> None:
+    def __init__(self, root: str, job: str, writer: RangeWriter | None = None) -> None:
         self._root = root
         self._job = job
+        self._writer = writer
 
     def location_of(self, place: str) -> str:
         """Returns the address of a place below the job's root: `file:///…`, `s3://…`."""
@@ -45,7 +47,7 @@ class JobSavepoints:
         Raises:
             LakestateError: It came to nothing.
         """
-        taken = trigger_savepoint(self._root, self._job, **wish._asdict(), trigger=TRIGGER)
+        taken = trigger_savepoint(self._root, self._job, **wish._asdict(), trigger=TRIGGER, writer=self._writer)
         if taken.directory is None:
             return self.location_of(savepoint_folder(taken.savepoint_id))
         return address_of(taken.directory)
