@@ -41,6 +41,8 @@ from state_engine.serialization.column import Record
 MAGIC = b"LAKESTS\n"
 VERSION = 1
 BATCH_ROWS = 1 << 16
+WORTH_COMPRESSION = 2048
+"""Bytes of a key group's rows below which compression makes them larger: each buffer has a frame of its own."""
 
 _PROLOGUE = struct.Struct("<8sII")
 _TRAILER = struct.Struct("<II16s8s")
@@ -103,7 +105,7 @@ class StreamEncoder:
         self._batch_rows = batch_rows
         self._cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
         self._groups = groups
-        self._options = pa.ipc.IpcWriteOptions(compression=None if header.codec == "none" else header.codec)
+        self._codec = header.codec
         self.prologue = _prologue(header, self._table.schema.serialize().to_pybytes())
         self.blocks: list[Block] = []
 
@@ -123,15 +125,12 @@ class StreamEncoder:
         yield body + _TRAILER.pack(len(body), VERSION, xxhash.xxh3_128(body + numbers).digest(), MAGIC)
 
     def _messages(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yields (key group, rows, record batch messages) of each key group, as one Arrow writer makes them."""
-        sink = _Sink()
-        with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), self._table.schema, options=self._options) as writer:
-            for start, stop in pairwise(self._cuts):
-                writer.write_table(self._table.slice(start, stop - start), max_chunksize=self._batch_rows)
-                messages = sink.take()
-                if start == 0:  # the schema stands in front of the first batch: 8 bytes, and as many as these say
-                    messages = messages[8 + int.from_bytes(messages[4:8], "little") :]
-                yield int(self._groups[start]), stop - start, messages
+        """Yields (key group, rows, record batch messages) of each key group."""
+        writers = {plain: _BatchWriter(self._table.schema, "none" if plain else self._codec) for plain in (True, False)}
+        for start, stop in pairwise(self._cuts):
+            rows = self._table.slice(start, stop - start)
+            writer = writers[rows.nbytes < WORTH_COMPRESSION]
+            yield int(self._groups[start]), stop - start, writer.messages(rows, self._batch_rows)
 
 
 def decode_blocks(prologue: bytes, blocks: Sequence[tuple[int, int, bytes]], *, path: str = "") -> pa.Table:
@@ -241,6 +240,25 @@ def _block_digest(prologue: bytes, key_group: int, messages: bytes) -> bytes:
     return digest.digest()
 
 
+class _BatchWriter:
+    """Encodes tables of one schema as record batch messages."""
+
+    def __init__(self, schema: pa.Schema, codec: Codec) -> None:
+        self._sink = _Sink()
+        options = pa.ipc.IpcWriteOptions(compression=None if codec == "none" else codec)
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, mode="w"), schema, options=options)
+        self._begun = False
+
+    def messages(self, rows: pa.Table, batch_rows: int) -> bytes:
+        """Returns the messages of the table, in batches of at most so many rows."""
+        self._writer.write_table(rows, max_chunksize=batch_rows)
+        messages = self._sink.take()
+        if not self._begun:  # the schema stands in front of the first batch: 8 bytes, and as many as these say
+            self._begun = True
+            messages = messages[8 + int.from_bytes(messages[4:8], "little") :]
+        return messages
+
+
 class _Sink(io.RawIOBase):
     """What Arrow writes, handed out piece by piece."""
 
@@ -270,6 +288,7 @@ __all__ = [
     "BATCH_ROWS",
     "MAGIC",
     "VERSION",
+    "WORTH_COMPRESSION",
     "Block",
     "StateStream",
     "StreamEncoder",

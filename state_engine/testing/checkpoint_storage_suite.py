@@ -116,8 +116,11 @@ class CheckpointStorageSuite:
                 ranges = [range_of(subtask, parallelism, GROUPS) for subtask in range(parallelism)]
                 found: dict[EntryKey, Any] = {}
                 for owned in ranges:
-                    rows = load_groups([Segment(job.storage, base, ())], schema, owned.first, owned.last)
-                    assert set(rows.column("key_group").to_pylist()) <= set(range(owned.first, owned.last + 1))
+                    storage = CountingStorage(job.storage)
+                    rows = load_groups([Segment(storage, base, ())], schema, owned.first, owned.last)
+                    assert set(groups_of(rows)) <= set(range(owned.first, owned.last + 1))
+                    own = [file for file in base.files if file.schema_id == schema.schema_id]
+                    assert storage.total() == sum(bytes_of(file, owned.first, owned.last) for file in own)
                     found |= model_of(schema, rows)
                 assert found == job.rows(schema.uid, schema.name, at)
 

@@ -70,6 +70,15 @@ def test_any_run_of_key_groups_is_what_was_written(codec: Codec, batch_rows: int
             assert found.equals(table.slice(starts[low], starts[high + 1] - starts[low]))
 
 
+def test_small_key_groups_do_not_grow_by_compression() -> None:
+    small, large = rows([1, 2, 3]), rows([1] * 2000 + [2] * 2000)
+    assert len(encoded(small, "zstd")[0]) == len(encoded(small, "none")[0])
+    assert len(encoded(large, "zstd")[0]) < len(encoded(large, "none")[0]) / 2
+    mixed = pa.concat_tables([rows([0]), rows([1] * 2000), rows([2])])
+    data, blocks = encoded(mixed, "lz4")
+    assert decoded(data, blocks).equals(mixed)
+
+
 def test_the_same_rows_are_the_same_bytes() -> None:
     table = rows([1, 2, 2, 5])
     chunked = pa.concat_tables([table.slice(0, 1), table.slice(1)])
