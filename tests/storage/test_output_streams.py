@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 from state_engine.errors import NotWritableError, StateTooLargeError, StorageError
 from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.object_store import ObjectStorage
 from state_engine.storage.output_stream import (
     MAX_FILE_STATE_THRESHOLD,
     FsCheckpointStateOutputStream,
@@ -158,6 +160,23 @@ def test_what_fails_is_removed(tmp_path: Path, operation: str) -> None:
         write_and_close(stream, b"12345")
     assert stream.is_closed()
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_on_an_object_store_nothing_lies_there_before_the_end() -> None:
+    store = MemoryStore()
+    storage, ids = ObjectStorage(store, url="store://memory"), CountingIds()
+    taken = f"chk/{ids.new_id()}"
+    storage.put_exclusive(taken, b"somebody else's")
+    with fs(storage, buffer=4) as stream:
+        stream.write(b"12345")
+        stream.sync()
+        assert [info.path for info in storage.list("")] == [taken]
+        handle = stream.close_and_get_handle()
+    assert handle is not None
+    assert (storage.get(taken), storage.get(handle.path)) == (b"somebody else's", b"12345")
+    with fs(storage, buffer=4) as stream:
+        stream.write(b"discarded")
+    assert len(storage.list("")) == 2
 
 
 def test_leaving_the_block_discards(tmp_path: Path) -> None:
