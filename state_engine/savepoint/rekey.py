@@ -192,7 +192,7 @@ def _write(
     writing, name = state.writing, f"{state.writing.schema.uid}/{state.writing.schema.name}"
     share = state.rows / len(state.reading.ranges)
     with _Shelf(writing.ranges) as shelf:
-        for live in live_pieces(segments, state.reading):
+        for live in live_pieces(segments, state.reading, attempt.go_on):
             attempt.go_on()
             shelf.put(regrouped(writing.schema, live, writing.max_parallelism))
             attempt.has_done(share, name)

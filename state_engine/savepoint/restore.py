@@ -208,7 +208,7 @@ class JobRestore:
             plan = reading_plan(segments, head.manifest, schema)
             _, size = log_size(segments, schema)
             rows = 0
-            for live in live_pieces(segments, plan):
+            for live in live_pieces(segments, plan, self._stop_if_cancelled):
                 rows += live.num_rows
                 self._stop_if_cancelled()
             if self._progress is not None:

@@ -1,6 +1,6 @@
 """What folds to the state of a restore's source, wherever that lies."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 import pyarrow as pa
@@ -84,17 +84,29 @@ def log_size(segments: Iterable[Segment], schema: StateSchema) -> tuple[int, int
     return rows, size
 
 
-def live_pieces(segments: Sequence[Segment], plan: StatePlan) -> Iterator[pa.Table]:
+def live_pieces(
+    segments: Sequence[Segment], plan: StatePlan, go_on: Callable[[], None] = lambda: None
+) -> Iterator[pa.Table]:
     """Yields the live rows of a state range by range, without what has expired, in the state's own type.
 
     Memory holds one range. The last access of rows that were stamped in another time is null.
+
+    Args:
+        segments: What folds to the state.
+        plan: How it is read.
+        go_on: Called between two files; may raise.
 
     Raises:
         CorruptionError: A file is gone or damaged; the error names it.
     """
     schema = without_expired(plan.schema)
     for first, last in plan.ranges:
-        live = fold(schema, [empty_rows(schema), *read_log_rows(segments, schema, first, last)])
+        read = [empty_rows(schema)]
+        for rows in read_log_rows(segments, schema, first, last):
+            read.append(rows)
+            go_on()
+        live = fold(schema, read)
+        del read
         live = drop_expired(schema, live, plan.processing_time, plan.watermark)
         yield forget_unknown(live, schema.unknown_until)
 

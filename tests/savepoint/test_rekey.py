@@ -1,14 +1,21 @@
 """A restore into another number of key groups: from every source, whatever the shape of the rows."""
 
+import random
 import shutil
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from group_jobs import changes_with_timers
 from rekey_jobs import SCHEMAS, DieAt, assert_state, files_below, job_of, start_rewritten
 
 from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types
+from state_engine.api.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 from state_engine.backends.operator_lists import OperatorList, Slot
 from state_engine.backends.schemas import broadcast_schema, operator_schema, raw_keyed_schema
 from state_engine.checkpoint.publish import CheckpointPublisher
@@ -109,6 +116,32 @@ def test_state_that_does_not_fit_into_memory_goes_over_the_disk(
     assert_state(new, "copy", expected, 128)
     files = sorted(Path(new, "copy", "_restored").rglob("aircraft/legs/*.parquet"))
     assert len(files) > 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_jobs_wander_through_random_numbers_of_key_groups(root: str, seed: int) -> None:
+    rng = random.Random(seed)
+    job = job_of(root, seed=seed, epochs=rng.randrange(1, 6), published=rng.sample(range(1, 6), 2))
+    for _ in range(3):
+        epoch = rng.randrange(1, max(epoch for _, epoch in job.models) + 1)
+        groups = rng.choice([1, 2, 13, 31, 128, 1000])
+        start_rewritten(root, "flights", f"epoch:1/{epoch}", max_parallelism=groups, parallelism=1)
+        assert_state(root, "flights", job.models[1, epoch], groups)
+        again = rng.choice([3, 64])
+        start_rewritten(root, "flights", "latest", max_parallelism=again, parallelism=3)
+        assert_state(root, "flights", job.models[1, epoch], again)
+
+
+@pytest.mark.parametrize("storage", [FileSystemCheckpointStorage(), JobManagerCheckpointStorage()])
+def test_checkpoints_of_every_storage_are_sorted_anew(root: str, storage: CheckpointStorage) -> None:
+    job = JobBuilder(root, "flights", SCHEMAS)
+    job.epoch(changes_with_timers(random.Random(5)))
+    publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock(), checkpoint_storage=storage)
+    publisher.begin(job.epoch(changes_with_timers(random.Random(6)), checkpoint_id=1))
+    assert publisher.completed() is not None
+    start_rewritten(root, "flights", "checkpoint:1", max_parallelism=128)
+    assert_state(root, "flights", job.models[1, 2], 128)
+    assert validate_savepoint(root, "flights", trigger_savepoint(root, "flights").savepoint_id).ok
 
 
 def test_the_state_of_another_job_is_sorted_anew_and_needs_that_job_no_more(root: str) -> None:

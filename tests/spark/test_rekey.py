@@ -22,7 +22,7 @@ from support import (
 from typer.testing import CliRunner
 
 from lakestate.cli import app
-from state_engine.errors import GeneratedUidError, MaxParallelismChangedError, RestoreError
+from state_engine.errors import GeneratedUidError, MaxParallelismChangedError, RestoreCancelledError, RestoreError
 from state_engine.savepoint import list_savepoints, trigger_savepoint
 from state_engine.spark import MemorySink, StreamJob
 
@@ -86,7 +86,12 @@ def test_a_dry_run_of_a_job_tells_what_its_start_would_do(spark, tmp_path: Path)
         "SourcesChangedError",
     ]
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    run_all(planned, restore="epoch:1/3")
+    with pytest.raises(RestoreCancelledError):
+        job().start(available_now=True, restore="epoch:1/3", max_parallelism=128, cancelled=lambda: True)
+    assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    told: list[float] = []
+    run_all(planned, restore="epoch:1/3", max_parallelism=128, progress=lambda _, share: told.append(share))
+    assert told[-1] == pytest.approx(1.0)
     assert_tally(root, "dry", sinks, source.all)
 
 
