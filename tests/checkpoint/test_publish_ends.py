@@ -163,6 +163,19 @@ def test_of_those_that_wait_the_newest_covers_the_others(root: str) -> None:
     assert model_of(COUNT, live) == running.job.rows("aircraft", "count")
 
 
+def test_nobody_folds_anew_for_one_that_was_given_up(root: str) -> None:
+    running = held_up(root, CrashPoint.E9_PUBLISH_BEGUN)
+    running.begin(2, full=True)
+    running.begin(3)
+    assert running.publisher.abandon(2)
+    running.end()
+    assert [(row.id, row.status, row.type) for row in running.rows()] == [
+        ("1", "completed", "FULL"),
+        ("2", "expired", None),
+        ("3", "completed", "INCREMENTAL"),
+    ]
+
+
 def test_full_folds_a_new_base_and_says_so(root: str) -> None:
     running = Publishing(root, CrashPoint.E9_PUBLISH_BEGUN, epoch=0)
     for checkpoint_id, full in ((1, False), (2, False), (3, True), (4, False)):
