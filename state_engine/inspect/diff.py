@@ -1,6 +1,7 @@
 """What differs between the states of a job at two epochs, entry by entry.
 
 Both sides are folded a run of key groups at a time, so memory is bounded by the largest key group, not by the state.
+Where a restore has sorted all keys into another number of key groups in between, a state is folded as a whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -101,14 +102,16 @@ def _diff_state(
 ) -> StateDiff:
     schema = schemas[0] or schemas[1]
     assert schema is not None
-    groups = 1 + max(last_group(side, schema.uid) for side in sides)
+    last = [last_group(side, schema.uid) for side in sides]
+    groups = 1 + max(last)
+    rekeyed = None not in schemas and last[0] != last[1]  # a key is in other groups on the other side
     segments = [segments_of(root, job, side) for side in sides]
     weights = np.zeros(groups)
     for n in (0, 1):
         one = schemas[n]
         weights = np.maximum(weights, group_rows(segments[n], one, groups)) if one is not None else weights
     # The elements of operator state have moved between subtasks where the job was rescaled: they are one list.
-    parts = list(ranges_of(weights, rows_at_once if schema.kind != "operator" else 1 << 62))
+    parts = list(ranges_of(weights, 1 << 62 if schema.kind == "operator" or rekeyed else rows_at_once))
     counts = dict.fromkeys(("added", "removed", "changed", "unchanged"), 0)
     told: list[EntryDiff] = []
     for number, part in enumerate(parts):

@@ -27,6 +27,7 @@ from state_engine.errors import (
     RestoreCancelledError,
 )
 from state_engine.inspect import open_job
+from state_engine.inspect.diff import diff_states
 from state_engine.log.ops import log_schema
 from state_engine.log.records import StateSchema
 from state_engine.savepoint import trigger_savepoint, validate_savepoint
@@ -176,6 +177,16 @@ def test_the_same_restore_again_begins_nothing_anew(root: str) -> None:
     assert (again.kind, again.generation) == ("claim", 1)
     assert {p: p.stat().st_mtime_ns for p in Path(root, "copy", "_restored").rglob("*")} == before
     assert_state(root, "copy", expected, 128)
+
+
+def test_what_differs_is_told_across_another_number_of_key_groups(root: str) -> None:
+    job_of(root)
+    start_rewritten(root, "flights", "epoch:1/3", max_parallelism=128)
+    for before, equal in (("epoch:1/3", True), ("epoch:1/4", False)):
+        found = list(diff_states(root, "flights", before, "latest", rows_at_once=2))
+        assert len(found) == len(SCHEMAS)
+        assert all(one.is_equal for one in found) is equal
+        assert sum(one.unchanged for one in found) > 0
 
 
 def test_the_files_that_the_sources_gave_come_along(root: str, tmp_path: Path) -> None:
