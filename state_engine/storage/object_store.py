@@ -1,5 +1,6 @@
 """Checkpoint storage on an object store (S3, Google Cloud Storage, Azure, …) by `obstore`."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+_REFUSALS = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+# a listing that is refused has no error class of its own
+_REFUSED = re.compile(r"status code: 40[13]\b")
 
 
 class ObjectStorage:
@@ -114,14 +119,17 @@ class ObjectStorage:
             raise AlreadyExistsError(f"There is an object at {where} already.") from error
         except FileNotFoundError as error:
             raise NotFoundError(f"There is no object at {where}.") from error
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise NotWritableError(
-                f"The object store refused access to {where}: {error}.",
-                action="Give these credentials read, write and delete permission to the bucket.",
-            ) from error
         except (exceptions.BaseError, OSError, ValueError) as error:
+            said = (
+                str(error).partition("\n")[0].rstrip(".")
+            )  # what obstore has to say to its own authors stands behind it
+            if isinstance(error, _REFUSALS) or _REFUSED.search(said) is not None:
+                raise NotWritableError(
+                    f"The object store refused access to {where}: {said}.",
+                    action="Give these credentials permission to list, read, write and delete in the bucket.",
+                ) from error
             raise StorageError(
-                f"The object store failed at {where}: {error}.",
+                f"The object store failed at {where}: {said}.",
                 action="Check the bucket and the connection; a put may or may not have happened.",
             ) from error
 

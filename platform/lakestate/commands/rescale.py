@@ -12,7 +12,7 @@ from lakestate.commands.options import AskedRoot, Url
 def rescale(
     job: Job,
     parallelism: Annotated[
-        int | None, typer.Argument(metavar="[PARALLELISM]", min=1, help="Subtasks of every operator.")
+        int | None, typer.Argument(metavar="PARALLELISM", min=1, help="Subtasks of every operator.")
     ] = None,
     root: AskedRoot = None,
     operator: Annotated[

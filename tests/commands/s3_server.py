@@ -1,0 +1,173 @@
+"""As much of S3 as object stores' clients need: objects in memory, conditional puts, ranges, lists, a key to show.
+
+Requests are by path (`/bucket/key`). Signatures are not checked; whoever does not name the access key is refused.
+It is a process of its own, since some clients hold Python's lock while they wait for an answer.
+"""
+
+import hashlib
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+ACCESS_KEY = "AKIAEXAMPLE"
+_LISTED = "<ListBucketResult><KeyCount>{count}</KeyCount><IsTruncated>false</IsTruncated>{content}</ListBucketResult>"
+_OBJECT = "<Contents><Key>{key}</Key><LastModified>{at}</LastModified><ETag>{tag}</ETag><Size>{size}</Size></Contents>"
+
+
+class Stored(NamedTuple):
+    """An object and when it came."""
+
+    data: bytes
+    at: datetime
+
+    @property
+    def tag(self) -> str:
+        """Its ETag."""
+        return f'"{hashlib.md5(self.data, usedforsecurity=False).hexdigest()}"'
+
+
+class S3Server(ThreadingHTTPServer):
+    """Holds the objects by `bucket/key`."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.objects: dict[str, Stored] = {}
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: S3Server
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+    def _key(self) -> str:
+        return unquote(urlsplit(self.path).path).strip("/")
+
+    def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _refuse(self, status: int, code: str) -> None:
+        self._answer(status, f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode())
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _is_refused(self) -> bool:
+        if f"Credential={ACCESS_KEY}/" in self.headers.get("Authorization", ""):
+            return False
+        self._body()
+        self._refuse(403, "AccessDenied")
+        return True
+
+    def do_PUT(self) -> None:
+        if self._is_refused():
+            return
+        key, new = self._key(), Stored(self._body(), datetime.now(UTC))
+        with self.server.lock:
+            there = key in self.server.objects
+            if there and self.headers.get("If-None-Match") == "*":
+                self._refuse(412, "PreconditionFailed")
+                return
+            self.server.objects[key] = new
+        self._answer(200, ETag=new.tag)
+
+    def do_GET(self) -> None:
+        if self._is_refused():
+            return
+        query = parse_qs(urlsplit(self.path).query)
+        if "list-type" in query:
+            self._list(query)
+            return
+        found = self.server.objects.get(self._key())
+        if found is None:
+            self._refuse(404, "NoSuchKey")
+            return
+        facts = {"ETag": found.tag, "Last_Modified": format_datetime(found.at, usegmt=True)}
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if asked is None:
+            self._answer(200, found.data, **facts)
+            return
+        size = len(found.data)
+        first = int(asked[1]) if asked[1] else max(0, size - int(asked[2]))
+        last = min(int(asked[2]), size - 1) if asked[1] and asked[2] else size - 1
+        self._answer(206, found.data[first : last + 1], Content_Range=f"bytes {first}-{last}/{size}", **facts)
+
+    do_HEAD = do_GET
+
+    def do_DELETE(self) -> None:
+        if not self._is_refused():
+            self.server.objects.pop(self._key(), None)
+            self._answer(204)
+
+    def do_POST(self) -> None:
+        if self._is_refused():
+            return
+        body = self._body().decode()
+        if "delete" not in parse_qs(urlsplit(self.path).query, keep_blank_values=True):
+            self._refuse(501, "NotImplemented")
+            return
+        keys = re.findall(r"<Key>(.*?)</Key>", body)
+        for key in keys:
+            self.server.objects.pop(f"{self._key()}/{key}", None)
+        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+    def _list(self, query: dict[str, list[str]]) -> None:
+        bucket, prefix = self._key(), query.get("prefix", [""])[0]
+        after, delimiter = query.get("start-after", [""])[0], query.get("delimiter", [""])[0]
+        with self.server.lock:
+            objects = sorted(self.server.objects.items())
+        found, folders = [], []
+        for path, stored in objects:
+            key = path.removeprefix(f"{bucket}/")
+            if not path.startswith(f"{bucket}/") or not key.startswith(prefix) or key <= after:
+                continue
+            name, cut, _ = key.removeprefix(prefix).partition(delimiter) if delimiter else (key, "", "")
+            if cut:
+                folders.append(f"{prefix}{name}{delimiter}")
+            else:
+                at = stored.at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+                found.append(_OBJECT.format(key=escape(key), at=at, tag=stored.tag, size=len(stored.data)))
+        common = [f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in dict.fromkeys(folders)]
+        self._answer(200, _LISTED.format(count=len(found) + len(common), content="".join(found + common)).encode())
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Runs a server until the block ends; gives its address."""
+    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    with S3Server() as server:
+        print(server.url, flush=True)
+        server.serve_forever()

@@ -1,0 +1,105 @@
+"""Every verb on a root in a bucket: what it says, and that no secret is in what it says, stores, or was told."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from s3_server import ACCESS_KEY, s3_server
+
+from lakestate.rest.ends import find_end, keep_ends
+from lakestate.rest.triggers import Ended, Key, Outcome
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.savepoint import list_savepoints
+from state_engine.storage.port import open_root
+from state_engine.testing.changes import append, put
+from state_engine.testing.manual import ManualClock
+from state_engine.testing.sample_jobs import sample_job
+
+COUNT, LEGS = ("aircraft", "count"), ("aircraft", "legs")
+ROOT = "s3://bucket/state"
+SECRET = "a-secret-that-nobody-may-see"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with s3_server() as url:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_REGION", "eu-central-1")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        yield url
+
+
+@pytest.fixture
+def job(server: str, job_at: Callable[..., Any]) -> Any:
+    builder = sample_job(ROOT)
+    publisher = CheckpointPublisher(builder.storage, builder.job, clock=ManualClock())
+    builder.epoch({COUNT: [put("N1", 1), put("N2", 2)]})
+    publisher.begin(builder.epoch({LEGS: [append("N1", {"origin": "JFK", "minutes": 90})]}, checkpoint_id=1))
+    builder.adopt(publisher.completed())
+    builder.epoch({COUNT: [put("N1", 3)]})
+    return job_at(ROOT, builder)
+
+
+def said(ended: Any, code: int = 0) -> Any:
+    assert ended.code == code, ended.err
+    assert SECRET not in ended.out + ended.err
+    return ended
+
+
+def test_every_verb_that_looks(job: Any, server: str) -> None:
+    assert [(one["job"], one["epoch"]) for one in said(job.run("list", "--json")).json] == [("flights", 3)]
+    status = said(job.run("status", "flights", "--json")).json
+    assert (status["url"], status["epoch"], status["process"]) == (f"{ROOT}/flights", 3, None)
+    assert "1 checkpoint completed" in said(job.run("checkpoints", "flights")).out
+    assert "epoch 1/3" in said(job.run("top", "flights", "--once")).out
+    assert '"value": 3' in said(job.run("inspect", "flights", "count", "--json")).out
+    counted = said(job.run("sql", "--job", "flights", "--live", "--format", "csv", 'select * from "aircraft"."count"'))
+    assert "N1" in counted.out
+    assert "unchanged" in said(job.run("savepoints", "diff", "flights", "epoch:1/2", "latest")).out
+    stored = open_root("s3://bucket")
+    assert all(SECRET.encode() not in stored.get(info.path) for info in stored.list(""))
+
+
+@pytest.mark.parametrize("kind", ["native", "canonical"])
+@pytest.mark.parametrize("directory", [None, "s3://backup/flights"])
+def test_savepoints_of_a_bucket_in_a_bucket(job: Any, server: str, kind: str, directory: str | None) -> None:
+    options: list[Any] = ["--directory", directory] if directory is not None else []
+    savepoint_id = said(job.run("savepoint", "flights", "--type", kind, "--epoch", "2", *options)).out.split()[0]
+    assert bool(open_root("s3://backup").list(f"flights/{savepoint_id}")) == (directory is not None)
+    assert said(job.run("savepoints", "list", "flights", "--json")).json[0]["savepoint_id"] == savepoint_id
+    said(job.run("savepoints", "show", "flights", savepoint_id, "--files"))
+    assert "is sound" in said(job.run("savepoints", "validate", "flights", savepoint_id)).out
+    said(job.run("savepoints", "dispose", "flights", savepoint_id))
+    assert open_root("s3://backup").list("") == []
+    assert list_savepoints(ROOT, "flights") == []
+
+
+def test_a_job_in_a_bucket_is_asked_by_its_address(job: Any) -> None:
+    for verb in (("stop",), ("cancel",), ("rescale", "2"), ("checkpoint",)):
+        assert "--url" in said(job.run(verb[0], "flights", *verb[1:]), 2).err
+
+
+def test_what_operations_came_to_is_kept_in_the_bucket(job: Any) -> None:
+    key = Key("savepoint", "", "0" * 32)
+    keep_ends(ROOT, "flights", "first", [Ended(key._replace(trigger_id="1" * 32), 1, Outcome("s3://old"))])
+    keep_ends(ROOT, "flights", "second", [Ended(key, 2, Outcome("s3://there"))])
+    found = find_end(ROOT, "flights", key.trigger_id)
+    assert found is not None
+    assert found.result == "s3://there"
+    assert find_end(ROOT, "flights", "1" * 32) is None
+    assert said(job.run("operation", "flights", "0" * 32)).out == f"{'0' * 32} is done: savepoint s3://there\n"
+
+
+def test_wrong_credentials_are_a_failure_that_does_not_name_them(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
+    assert said(job.run("savepoints", "list", "flights"), 1).out == ""
+    for verb in (("list",), ("status", "flights"), ("savepoint", "flights")):
+        ended = said(job.run(*verb), 1)
+        assert "NotWritableError: The object store refused access" in ended.err
+        assert ended.out == ""
+        assert len(ended.err.splitlines()) == 1
