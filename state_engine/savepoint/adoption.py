@@ -26,7 +26,7 @@ from state_engine.log.paths import IN_USE, manifest_path, restored_folder
 from state_engine.log.records import Adopted, Base, BaseReference
 from state_engine.savepoint.copying import CopyAttempt, Progress
 from state_engine.savepoint.rekey import rewrite_state
-from state_engine.savepoint.segments import segments_of_target
+from state_engine.savepoint.segments import check_files, segments_of_target
 from state_engine.savepoint.source import REMEDY, Canonical, open_location, read_canonical, read_file
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -39,23 +39,26 @@ def adopt_for(
     *,
     cancelled: Callable[[], bool] | None = None,
     progress: Progress | None = None,
+    validate: bool = True,
 ) -> StartRequest:
     """Makes a request ready to be started: asks all that a start asks first, then copies what it needs.
 
-    Nothing is copied for a restore that is decided already: its copy is there.
+    What needs no copy is read once all the same, and compared with its checksums: sinks would go back before a task
+    found the damage. Nothing is done for a restore that is decided already.
 
     Args:
         request: What the start is asked for.
         log: The job's log.
         cancelled: As of `adopt`.
         progress: As of `adopt`.
+        validate: Whether to read what needs no copy.
 
     Raises:
         RestoreError: The job cannot go on from there; nothing was written.
         CorruptionError, StorageError, RestoreCancelledError: As of `adopt`.
     """
     wanted = request.restore
-    if wanted is None or (wanted.location is None and wanted.rewrite is None):
+    if wanted is None:
         return request
     head = look.newest(log)
     if look.is_decided(log, request.job, wanted, head):
@@ -63,6 +66,11 @@ def adopt_for(
     check(request, wanted.seen.manifest)
     if wanted.imported:
         check_imported(request, head)
+    if wanted.location is None and wanted.rewrite is None:
+        if validate:
+            with leased(request.root, wanted.stored, "restore"):
+                check_files(segments_of_target(request.root, wanted), cancelled=cancelled, progress=progress)
+        return request
     adopted = adopt(request.root, request.job, wanted, cancelled=cancelled, progress=progress)
     return replace(request, restore=adopted)
 

@@ -1,12 +1,12 @@
 """The files behind a pin: which they are, whether they are there, and what they say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from state_engine.checkpoint.behind import follow
 from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError, NotFoundError
 from state_engine.log.manifest import StoredManifest, decode_manifest
-from state_engine.log.records import Base, BaseReference, Manifest, Pin
+from state_engine.log.records import Base, BaseReference, Manifest, Pin, StateHandle
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, read_base
 
@@ -34,11 +34,16 @@ def handles_of(
     if base is not None:
         found |= {file.path: file.length for file in base.files if file.inlined is None}
     for manifest in manifests:
-        for operator in manifest.operators.values():
-            for ack in operator.acks:
-                if ack.changes is not None and ack.changes.path not in manifest.inlined:
-                    found[ack.changes.path] = ack.changes.length
+        found |= {handle.path: handle.length for handle in changes_of(manifest)}
     return tuple(found.items())
+
+
+def changes_of(manifest: Manifest) -> Iterator[StateHandle]:
+    """Yields the change files of an epoch; what is inlined has none."""
+    for operator in manifest.operators.values():
+        for ack in operator.acks:
+            if ack.changes is not None and ack.changes.path not in manifest.inlined:
+                yield ack.changes
 
 
 def verify_handles(storage: CheckpointStorage, pin: Pin) -> None:
@@ -88,4 +93,4 @@ def _read_manifest(storage: CheckpointStorage, path: str, digest: str) -> Stored
     return stored
 
 
-__all__ = ["Pinned", "handles_of", "read_pinned", "verify_handles"]
+__all__ = ["Pinned", "changes_of", "handles_of", "read_pinned", "verify_handles"]

@@ -54,6 +54,7 @@ class JobRestore:
         allow_non_restored_state: State of operators that the code no longer has may stay behind.
         keep_output: Sinks keep what they have.
         claim_mode: Whether the savepoint belongs to the job from now on.
+        validate: Read every file and compare its checksum before anything is written.
         cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
         progress: Is told how far it is.
         clock: Time; that of this machine by default.
@@ -81,6 +82,7 @@ class JobRestore:
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
         claim_mode: ClaimMode = "NO_CLAIM",
+        validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
         progress: Progress | None = None,
         clock: Clock | None = None,
@@ -88,7 +90,7 @@ class JobRestore:
         crash: Crash | None = None,
     ) -> None:
         self._root, self._job = root, job
-        self._cancelled, self._progress = cancelled, progress
+        self._cancelled, self._progress, self._validates = cancelled, progress, validate
         self._clock, self._ids, self._crash = clock or SystemClock(), ids or RandomIds(), crash
         self._claim_mode: ClaimMode = claim_mode
         self._storage = open_storage(root, job)
@@ -158,7 +160,9 @@ class JobRestore:
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: Nobody knows how far it came; the same again, or any start, goes on.
         """
-        request = adopt_for(self._request, self._log, cancelled=self._cancelled, progress=self._progress)
+        request = adopt_for(
+            self._request, self._log, cancelled=self._cancelled, progress=self._progress, validate=self._validates
+        )
         assert request.restore is not None
         publisher = CheckpointPublisher(
             self._storage, self._job, clock=self._clock, open_job=lambda other: open_storage(self._root, other)

@@ -1,6 +1,7 @@
 """What folds to the state of a restore's source, wherever that lies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 
 import pyarrow as pa
@@ -9,16 +10,23 @@ from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import StatePlan, plan_state
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.request import RestoreTarget
+from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, RestoreCancelledError
+from state_engine.log.change_file import checksum_of
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Manifest, Pin, SourceFile, StateSchema
+from state_engine.log.records import Base, Manifest, Pin, SourceFile, StateFile, StateHandle, StateSchema
 from state_engine.log.state_ttl import drop_expired, forget_unknown, without_expired
 from state_engine.savepoint.catalogue import load_canonical, load_savepoint
-from state_engine.savepoint.handles import read_pinned
+from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.handles import changes_of, read_pinned
+from state_engine.savepoint.source import REMEDY
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
 from state_engine.storage.tables import open_tables
+
+_READERS = 4
+"""Files that are checked at the same time, and so in memory."""
 
 
 def segments_of_target(root: str, target: RestoreTarget) -> Sequence[Segment]:
@@ -84,6 +92,57 @@ def log_size(segments: Iterable[Segment], schema: StateSchema) -> tuple[int, int
     return rows, size
 
 
+def check_files(
+    segments: Iterable[Segment], *, cancelled: Callable[[], bool] | None = None, progress: Progress | None = None
+) -> None:
+    """Reads every file of a history once, by length and checksum.
+
+    Args:
+        segments: The history.
+        cancelled: Asked between files.
+        progress: Is told how much of the bytes is read.
+
+    Raises:
+        MissingFileError: A file is gone; the error names it.
+        DamagedFileError: A file is not what was written; likewise.
+        RestoreCancelledError: It was given up.
+    """
+    wanted = [(storage, file) for storage, base, manifests in segments for file in _files_of(base, manifests)]
+    total, done = sum(file.length for _, file in wanted), 0
+    with ThreadPoolExecutor(_READERS) as readers:
+        try:
+            for (_, file), _ in zip(wanted, readers.map(_check_file, *zip(*wanted, strict=True)), strict=True):
+                done += file.length
+                if progress is not None:
+                    progress("checking files", done / total if total else 1.0)
+                if cancelled is not None and cancelled():
+                    raise RestoreCancelledError(
+                        "The restore was cancelled while it checked files.", action="Nothing; the job is as it was."
+                    )
+        finally:
+            readers.shutdown(wait=False, cancel_futures=True)
+
+
+def _files_of(base: Base | None, manifests: Iterable[Manifest]) -> Iterator[StateFile | StateHandle]:
+    if base is not None:
+        yield from (file for file in base.files if file.inlined is None)
+    for manifest in manifests:
+        yield from changes_of(manifest)
+
+
+def _check_file(storage: CheckpointStorage, file: StateFile | StateHandle) -> None:
+    try:
+        data = storage.get(file.path)
+    except NotFoundError as error:
+        raise MissingFileError(f"{storage.url}/{file.path} is gone.", action=REMEDY) from error
+    if len(data) != file.length or checksum_of(data) != file.checksum:
+        raise DamagedFileError(
+            f"{storage.url}/{file.path} has {len(data)} bytes with checksum {checksum_of(data)}; expected are "
+            f"{file.length} with {file.checksum}.",
+            action=REMEDY,
+        )
+
+
 def live_pieces(
     segments: Sequence[Segment], plan: StatePlan, go_on: Callable[[], None] = lambda: None
 ) -> Iterator[pa.Table]:
@@ -111,4 +170,12 @@ def live_pieces(
         yield forget_unknown(live, schema.unknown_until)
 
 
-__all__ = ["live_pieces", "log_size", "reading_plan", "segments_at", "segments_of_target", "source_files_of"]
+__all__ = [
+    "check_files",
+    "live_pieces",
+    "log_size",
+    "reading_plan",
+    "segments_at",
+    "segments_of_target",
+    "source_files_of",
+]

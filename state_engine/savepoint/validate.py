@@ -14,10 +14,10 @@ from state_engine.log.change_file import checksum_of, verify_change_file
 from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
 from state_engine.log.ops import KEY_GROUP, OP, Op, ops_to_names, table_schema
 from state_engine.log.paths import METADATA, elsewhere_path, metadata_path, pin_path
-from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
+from state_engine.log.records import Pin, StateFile, StateHandle, StateSchema
 from state_engine.log.savepoints import SavepointTable
 from state_engine.savepoint.catalogue import is_location, load_savepoint, location_of
-from state_engine.savepoint.handles import read_pinned
+from state_engine.savepoint.handles import changes_of, read_pinned
 from state_engine.savepoint.source import Canonical, location_in_job, location_of_url, open_location, read_canonical
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.port import CheckpointStorage, check_name, open_storage
@@ -229,18 +229,11 @@ def _validate_pin(storage: CheckpointStorage, pin: Pin) -> ValidationReport:
     for file in base.files if base is not None else ():
         findings += check_file(storage, schemas[file.schema_id], file)
     for manifest in pinned.segment.manifests:
-        for handle in _changes(manifest):
+        for handle in changes_of(manifest):
             findings += _check_changes(storage, handle)
     return ValidationReport(
         pin.savepoint_id, pin.kind, tuple(findings), len(pin.handles) + len(pin.manifests), pin.rows
     )
-
-
-def _changes(manifest: Manifest) -> Iterator[StateHandle]:
-    for operator in manifest.operators.values():
-        for ack in operator.acks:
-            if ack.changes is not None and ack.changes.path not in manifest.inlined:
-                yield ack.changes
 
 
 def _check_changes(storage: CheckpointStorage, handle: StateHandle) -> Iterator[Finding]:

@@ -272,6 +272,7 @@ class StreamJob:
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
+        validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
         progress: Progress | None = None,
     ) -> JobClient:
@@ -293,8 +294,10 @@ class StreamJob:
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
                 is copied for it.
             claim_mode: With `restore`: `CLAIM` hands the savepoint to the job, which removes it once it stands without.
-            cancelled: Asked while state is copied; once it says True the start ends.
-            progress: Is told what is copied, and the share that is done, from 0 to 1.
+            validate: With `restore`: read every file of what is restored and compare its checksum before anything is
+                written. Copied state always is.
+            cancelled: Asked while state is checked or copied; once it says True the start ends.
+            progress: Is told what is checked or copied, and the share that is done, from 0 to 1.
 
         Raises:
             JobDefinitionError: The job cannot run as it is built.
@@ -325,6 +328,7 @@ class StreamJob:
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,
+            validate=validate,
             cancelled=cancelled,
             progress=progress,
         )

@@ -49,6 +49,7 @@ class StartOptions(NamedTuple):
     max_parallelism: int | None = None
     uid_mapping: Mapping[str, str] = {}
     claim_mode: ClaimMode = "NO_CLAIM"
+    validate: bool = True
     cancelled: Callable[[], bool] | None = None
     progress: Progress | None = None
 
@@ -92,7 +93,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     request = _request(job, log, options, sinks)
     _check_sources(request, open_job)
     sinks.check()
-    request = adopt_for(request, log, cancelled=options.cancelled, progress=options.progress)
+    request = adopt_for(request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate)
     with _kept(job.root, request.restore):
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     if request.restore is not None and options.claim_mode == "CLAIM":

@@ -12,13 +12,15 @@ from rekey_jobs import SCHEMAS, assert_state, files_below, job_of, start_rewritt
 from state_engine.backends.schemas import raw_keyed_schema
 from state_engine.epoch.request import OperatorShape
 from state_engine.errors import (
+    CorruptionError,
     DamagedFileError,
     MaxParallelismChangedError,
+    MissingFileError,
     RestoreCancelledError,
     StateTypeChangedError,
 )
 from state_engine.inspect import open_job
-from state_engine.log.records import StateSchema
+from state_engine.log.records import Pin, StateSchema
 from state_engine.savepoint import trigger_savepoint
 from state_engine.savepoint.restore import JobRestore
 from state_engine.savepoint.restore_report import WholeRestore
@@ -171,6 +173,45 @@ def test_a_dry_run_finds_the_file_that_is_damaged(root: str) -> None:
     with pytest.raises(DamagedFileError, match=file.name):
         restore_of(root, "flights", taken.savepoint_id).run()
     assert not Path(root, "flights", "_restored").exists() or not files_below(f"{root}/flights/_restored")
+
+
+@pytest.mark.parametrize(("damage", "error"), [("gone", MissingFileError), ("bytes", DamagedFileError)])
+def test_state_that_needs_no_copy_is_read_before_anything_is_written(
+    root: str, damage: str, error: type[CorruptionError]
+) -> None:
+    job_of(root)
+    taken = trigger_savepoint(root, "flights")
+    assert isinstance(taken, Pin)
+    file = Path(root, "flights", max(path for path, _ in taken.handles if path.endswith((".parquet", ".arrow"))))
+    good = file.read_bytes()
+    file.unlink()
+    if damage == "bytes":
+        file.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    before = files_below(root)
+    restoring = restore_of(root, "flights", f"epoch:{taken.generation}/{taken.epoch}")
+    with pytest.raises(error, match=file.name) as caught:
+        restoring.run()
+    assert caught.value.action
+    assert files_below(root) == before
+    file.unlink(missing_ok=True)
+    file.write_bytes(good)
+    told: list[float] = []
+    with pytest.raises(RestoreCancelledError):
+        restore_of(root, "flights", taken.savepoint_id, cancelled=lambda: True).run()
+    report = restore_of(root, "flights", taken.savepoint_id, progress=lambda _, share: told.append(share)).run()
+    assert report.sealed is not None
+    assert (told[0] > 0, told == sorted(told), told[-1]) == (True, True, 1.0)
+
+
+def test_who_must_not_wait_restores_unread_files(root: str) -> None:
+    job_of(root)
+    taken = trigger_savepoint(root, "flights")
+    assert isinstance(taken, Pin)
+    file = Path(root, "flights", max(path for path, _ in taken.handles if path.endswith((".parquet", ".arrow"))))
+    good = file.read_bytes()
+    file.unlink()
+    file.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+    assert restore_of(root, "flights", taken.savepoint_id, validate=False).run().sealed is not None
 
 
 def test_a_dry_run_and_a_restore_can_be_given_up(root: str) -> None:

@@ -24,6 +24,8 @@ from state_engine.errors import (
     StorageError,
     UnknownOperatorError,
 )
+from state_engine.log.records import Pin
+from state_engine.savepoint import trigger_savepoint
 from state_engine.spark import DeltaSink, MemorySink, StreamJob
 from state_engine.storage.delta import table_version
 
@@ -159,6 +161,28 @@ def test_a_change_file_that_is_gone_or_damaged(
     files[0].write_bytes(sound)
     run_all(count_job(df, root, name))
     assert_counts(root, name, source.all)
+
+
+def test_a_savepoint_with_a_damaged_file_is_refused_before_the_sinks_go_back(
+    spark, source: Input, root: Path, tmp_path: Path
+) -> None:
+    def job() -> StreamJob:
+        return count_job(source.stream(spark), root, "sound", sink=DeltaSink(str(tmp_path / "out")))
+
+    run_all(job())
+    taken = trigger_savepoint(str(root), "sound")
+    assert isinstance(taken, Pin)
+    source.add_many(1)
+    run_all(job())
+    files = [path for path, _ in taken.handles if path.endswith((".parquet", ".arrow"))]
+    if not files:
+        pytest.skip("this release inlines such small changes in the manifest")
+    path = root / "sound" / max(files)
+    sound = path.read_bytes()
+    path.unlink()
+    path.write_bytes(sound[:-9] + bytes([sound[-9] ^ 1]) + sound[-8:])
+    back = {"available_now": True, "restore": taken.savepoint_id}
+    refused(root, "sound", DamagedFileError, path.name, lambda: job().start(**back))
 
 
 def test_a_root_that_cannot_be_written(spark, source: Input) -> None:

@@ -79,6 +79,9 @@ def restore(
     without_code: Annotated[
         bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
     ] = False,
+    no_validate: Annotated[
+        bool, typer.Option("--no-validate", help="Do not read every file before anything is written.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,6 +93,7 @@ def restore(
         "--parallelism": parallelism,
         "--keep-output": keep_output,
         "--claim": claim,
+        "--no-validate": no_validate,
         "--allow-non-restored-state": allow_non_restored_state,
     }
     if part and (wrong := [name for name, value in whole_only.items() if value]):
@@ -114,6 +118,7 @@ def restore(
                 allow_non_restored_state=allow_non_restored_state,
                 keep_output=keep_output,
                 claim_mode="CLAIM" if claim else "NO_CLAIM",
+                validate=not no_validate,
             )
         if as_json:
             print_json(report)
