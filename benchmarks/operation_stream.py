@@ -23,7 +23,7 @@ from state_engine.savepoint import list_savepoints
 from state_engine.spark import DiscardingSink, JobClient, StreamJob, local_session
 
 JOB, UID, STATE = "benchmark", "operator", "count"
-WARM_UP = 12
+WARM_UP = 20
 EPOCHS_PER_SAVEPOINT = 4
 TIMEOUT = 900.0
 

@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
 
 SMALL = Sizes((1_000, 50_000), 2_000, 4, 2, 20_000, 100, 1)
 """Does it work? The figures mean little."""
-FULL = Sizes((10_000, 5_000_000), 40_000, 20, 4, 2_000_000, 100, 3)
+FULL = Sizes((10_000, 5_000_000), 25_000, 20, 4, 2_000_000, 100, 3)
 """What the thresholds are about."""
 
 
