@@ -8,11 +8,13 @@ import typer
 from lakestate.commands.cancel import cancel
 from lakestate.commands.checkpoint import checkpoint
 from lakestate.commands.checkpoints import checkpoints
+from lakestate.commands.compact import compact
 from lakestate.commands.inspect import inspect
 from lakestate.commands.list import list_all
 from lakestate.commands.operation import operation
 from lakestate.commands.rescale import rescale
 from lakestate.commands.restore import restore
+from lakestate.commands.retain import retain
 from lakestate.commands.run import run
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
@@ -47,7 +49,8 @@ def main(
     """
 
 
-_LOOK, _KEEP, _ASK, _TRY = "Looking at jobs", "Savepoints", "Running jobs", "Jobs that are installed"
+_LOOK, _KEEP, _ROOM = "Looking at jobs", "Savepoints", "Room"
+_ASK, _TRY = "Running jobs", "Jobs that are installed"
 app.command("list", rich_help_panel=_LOOK)(list_all)
 app.command("status", rich_help_panel=_LOOK)(status)
 app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
@@ -57,6 +60,8 @@ app.command("sql", rich_help_panel=_LOOK)(sql)
 app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
 app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
 app.command("restore", rich_help_panel=_KEEP)(restore)
+app.command("retain", rich_help_panel=_ROOM)(retain)
+app.command("compact", rich_help_panel=_ROOM)(compact)
 app.command("stop", rich_help_panel=_ASK)(stop)
 app.command("cancel", rich_help_panel=_ASK)(cancel)
 app.command("rescale", rich_help_panel=_ASK)(rescale)

@@ -107,22 +107,84 @@ def leased(
         CondemnedError: Retention is removing some of it.
         MissingFileError: Some of it is gone.
     """
-    clock, ids = clock or SystemClock(), ids or RandomIds()
-    job, now = stored.manifest.job, clock.now_ms()
+    job = stored.manifest.job
     storage = open_storage(root, job)
+    place = stored.manifest.generation, stored.manifest.epoch, stored.hash
+    with _put(storage, job, place, "", purpose, clock, ids, for_ms) as lease:
+        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}")
+        yield lease
+
+
+@contextmanager
+def leased_folder(
+    root: str,
+    job: str,
+    folder: str,
+    purpose: str,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    for_ms: int = LEASE_MS,
+) -> Iterator[Lease]:
+    """Keeps retention away from a folder of a job while files are written there that nothing names yet.
+
+    What retention has condemned before is not kept: ask `ensure_not_condemned` before relying on files that are there.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        folder: Path below the job's root.
+        purpose: What for, in words.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        for_ms: When it expires, should the process die.
+    """
+    storage = open_storage(root, job)
+    with _put(storage, job, (0, 0, ""), folder, purpose, clock, ids, for_ms) as lease:
+        yield lease
+
+
+def ensure_not_condemned(storage: CheckpointStorage, folder: str, what: str) -> None:
+    """Makes sure that nothing that lies in a folder goes, once a lease that protects it is durable.
+
+    Raises:
+        CondemnedError: Retention is removing some of it.
+    """
+    for condemned in read_condemned(storage):
+        for file in condemned.files:
+            if file.path.startswith(f"{folder}/") and storage.exists(file.path):
+                raise CondemnedError(
+                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
+                    action="Let retention end (its grace time says when) and try again.",
+                )
+
+
+@contextmanager
+def _put(
+    storage: CheckpointStorage,
+    job: str,
+    place: tuple[int, int, str],
+    folder: str,
+    purpose: str,
+    clock: Clock | None,
+    ids: Ids | None,
+    for_ms: int,
+) -> Iterator[Lease]:
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    now = clock.now_ms()
     lease = Lease(
         lease_id=ids.new_id(),
         job=job,
-        generation=stored.manifest.generation,
-        epoch=stored.manifest.epoch,
-        manifest=stored.hash,
+        generation=place[0],
+        epoch=place[1],
+        manifest=place[2],
         purpose=purpose,
         created_at=now,
         expires_at=now + for_ms,
+        folder=folder,
     )
     storage.put_if_absent(lease_path(lease.lease_id), encode_lease(lease))
     try:
-        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}")
         yield lease
     finally:
         storage.delete(lease_path(lease.lease_id))
@@ -134,4 +196,12 @@ def _all_leases(storage: CheckpointStorage) -> Iterator[Lease]:
             yield decode_lease(storage.get(info.path), path=info.path)
 
 
-__all__ = ["LEASE_MS", "ensure_kept", "leased", "read_condemned", "read_leases"]
+__all__ = [
+    "LEASE_MS",
+    "ensure_kept",
+    "ensure_not_condemned",
+    "leased",
+    "leased_folder",
+    "read_condemned",
+    "read_leases",
+]

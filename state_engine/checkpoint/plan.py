@@ -83,13 +83,13 @@ def plan_state(
     """
     head = manifests[-1]
     table = state_table_path(schema)
-    mine = _files_of(base, schema)
+    mine = files_of(base, schema)
     layer = f"e{head.epoch:010d}-from-e{base.epoch + 1:010d}" if base is not None else ""
     incremental = f"part-g{head.generation:06d}-{layer}"
     foreign = _foreign(table, mine, active, incremental) if traits.tables else ""
     reason = _why_full(schema, base, mine, head, foreign, traits)
     reason = reason or ("it was asked for" if asked_full else "")
-    folded = (*mine, *_files_of(inherited, schema)) if reason else ()
+    folded = (*mine, *files_of(inherited, schema)) if reason else ()
     blocks = [*_blocks(manifests, schema), *_file_blocks(folded)]
     groups = _max_parallelism(schema, mine, manifests)
     return StatePlan(
@@ -201,7 +201,8 @@ def _foreign(table: str, mine: Sequence[StateFile], active: Sequence[str] | None
     return "its table holds other files than the base" if missing or extra else ""
 
 
-def _files_of(base: Base | None, schema: StateSchema) -> tuple[StateFile, ...]:
+def files_of(base: Base | None, schema: StateSchema) -> tuple[StateFile, ...]:
+    """Returns the files of a state in a base, also those that were written with an older schema of it."""
     if base is None:
         return ()
     ids = {old.schema_id for old in base.schemas if (old.uid, old.name) == (schema.uid, schema.name)}
@@ -238,6 +239,7 @@ __all__ = [
     "changed_rows",
     "cut_ranges",
     "file_name",
+    "files_of",
     "layer_of",
     "live_rows",
     "part_stem",

@@ -143,12 +143,13 @@ class CheckpointPublisher:
         ends, self._untold = self._untold, []
         return ends
 
-    def finish(self, head: StoredManifest) -> BaseReference | None:
+    def finish(self, head: StoredManifest, mark: Mark | None = None) -> BaseReference | None:
+        """Publishes what a chain owes; `mark` is that of a checkpoint on `head` itself, if it is known."""
         self._background.wait()
         self._visible = self._completed = newest_base(self._world.rows.newest_first(), head.manifest)
         owed = self._owed(head)
         if owed:
-            work = [Work(stored, _owed_mark(stored)) for stored in owed]
+            work = [Work(stored, mark if mark and stored is owed[-1] else _owed_mark(stored)) for stored in owed]
             self._run(work[-1], work[:-1], FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         return self.completed()
 

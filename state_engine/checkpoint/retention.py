@@ -9,7 +9,7 @@ at the lists (`leases.ensure_kept`). Retention looks again *behind* its list, so
 may be the last one of a process; the next run goes on from the lists that it finds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from state_engine.checkpoint.leases import read_condemned
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention_decision import Removal, decide
 from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention_savepoints import Disposal
 from state_engine.checkpoint.retention_snapshot import Found, look_around
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.log.paths import condemned_path, parse_manifest_path
@@ -44,9 +45,11 @@ class RetentionPlan(NamedTuple):
         policy: What it was made for; None removes everything that no savepoint needs.
         planned_at: When, in ms.
         removals: The files, sorted by path.
-        savepoints: Ids of the savepoints among them; only ones that a policy made.
+        savepoints: Ids of the native savepoints among them; only ones that a policy made.
+        disposals: Canonical savepoints, and others with files elsewhere, that the policy keeps no longer.
+            `apply_retention` leaves them alone, and `state_engine.savepoint.retain` disposes of them.
         checkpoints: Ids of the checkpoints that stay, oldest first.
-        oldest_epoch: (generation, epoch) from which on every epoch stays; None when nothing can go yet.
+        oldest_epoch: (generation, epoch) from which on every epoch stays; None when all of them do.
         head: Hash of the newest sealed manifest.
     """
 
@@ -56,14 +59,15 @@ class RetentionPlan(NamedTuple):
     planned_at: int
     removals: tuple[Removal, ...]
     savepoints: tuple[str, ...]
+    disposals: tuple[Disposal, ...]
     checkpoints: tuple[str, ...]
     oldest_epoch: tuple[int, int] | None
     head: str | None
 
     @property
     def bytes(self) -> int:
-        """How many bytes the files have."""
-        return sum(removal.bytes for removal in self.removals)
+        """How many bytes the files have, those of canonical savepoints that are disposed of included."""
+        return sum(removal.bytes for removal in self.removals) + sum(one.bytes for one in self.disposals)
 
 
 @dataclass
@@ -72,6 +76,7 @@ class RetentionReport:
 
     Attributes:
         condemned: Files that were condemned now.
+        due: Files that are to be deleted now.
         removed: Files that were deleted now.
         bytes: Their bytes.
         spared: Condemned files that somebody needs after all.
@@ -79,6 +84,7 @@ class RetentionReport:
     """
 
     condemned: int = 0
+    due: int = 0
     removed: list[str] = field(default_factory=list)
     bytes: int = 0
     spared: list[str] = field(default_factory=list)
@@ -117,7 +123,13 @@ def plan_discard(root: str, job: str, now_ms: int) -> RetentionPlan:
     return _plan(root, job, None, now_ms, found, decide(found.facts))
 
 
-def apply_retention(plan: RetentionPlan, *, clock: Clock | None = None, ids: Ids | None = None) -> RetentionReport:
+def apply_retention(
+    plan: RetentionPlan,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RetentionReport:
     """Condemns the files of a plan, and deletes condemned ones whose grace time is over; it never waits.
 
     So with a grace time the same call has to come again. Calls may overlap, die anywhere, and be repeated.
@@ -126,6 +138,7 @@ def apply_retention(plan: RetentionPlan, *, clock: Clock | None = None, ids: Ids
         plan: Of `plan_retention` or `plan_discard`.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
+        progress: Is told, now and again, how many files were deleted of how many.
 
     Raises:
         CorruptionError: Something is damaged; nothing was deleted.
@@ -133,7 +146,8 @@ def apply_retention(plan: RetentionPlan, *, clock: Clock | None = None, ids: Ids
     """
     report = RetentionReport()
     for _ in retention_steps(plan, report, clock=clock, ids=ids):
-        pass
+        if progress is not None and report.due:
+            progress(len(report.removed), report.due)
     return report
 
 
@@ -145,8 +159,8 @@ def retention_steps(
     storage = open_storage(plan.root, plan.job)
     yield from _condemn(storage, plan, report, clock, ids)
     now = clock.now_ms()
-    due = []
-    for condemned in read_condemned(storage):
+    due, lists = [], read_condemned(storage)
+    for condemned in lists:
         begins = condemned.condemned_at + condemned.grace_ms
         if now < begins:
             report.waiting += len(condemned.files)
@@ -157,13 +171,16 @@ def retention_steps(
             storage.delete(condemned_path(condemned.list_id))
     if due:
         yield "look_again"
-        yield from _delete(storage, plan, due, report, clock)
+        yield from _delete(storage, plan, due, lists, report, clock)
 
 
 def _condemn(
     storage: CheckpointStorage, plan: RetentionPlan, report: RetentionReport, clock: Clock, ids: Ids
 ) -> Iterator[str]:
-    known = {file.path for condemned in read_condemned(storage) for file in condemned.files}
+    grace = plan.policy.grace_ms if plan.policy is not None else 0
+    ends = clock.now_ms() + grace  # a list that waits longer than this plan does not stand for it
+    lists = [condemned for condemned in read_condemned(storage) if condemned.condemned_at + condemned.grace_ms <= ends]
+    known = {file.path for condemned in lists for file in condemned.files}
     new = [CondemnedFile(path=r.path, bytes=r.bytes, reason=r.reason) for r in plan.removals if r.path not in known]
     for first in range(0, len(new), FILES_PER_LIST):
         files = tuple(new[first : first + FILES_PER_LIST])
@@ -172,7 +189,7 @@ def _condemn(
             list_id=ids.new_id(),
             job=plan.job,
             condemned_at=clock.now_ms(),
-            grace_ms=plan.policy.grace_ms if plan.policy is not None else 0,
+            grace_ms=grace,
             files=files,
         )
         storage.put_if_absent(condemned_path(condemned.list_id), encode_condemned(condemned))
@@ -180,9 +197,14 @@ def _condemn(
 
 
 def _delete(
-    storage: CheckpointStorage, plan: RetentionPlan, due: Sequence[Condemned], report: RetentionReport, clock: Clock
+    storage: CheckpointStorage,
+    plan: RetentionPlan,
+    due: Sequence[Condemned],
+    lists: Sequence[Condemned],
+    report: RetentionReport,
+    clock: Clock,
 ) -> Iterator[str]:
-    """Deletes what is condemned and, in a look behind the lists, still not needed."""
+    """Deletes what is condemned and, in a look behind the lists, still not needed; then lists whose files are gone."""
     found = look_around(plan.root, plan.job, plan.policy, clock.now_ms())
     again = {removal.path: removal for removal in decide(found.facts)}
     if plan.policy is not None and found.facts.head is None:
@@ -191,6 +213,7 @@ def _delete(
         return  # the job runs again
     condemned = {file.path for one in due for file in one.files}
     going = sorted((again[path] for path in condemned if path in again), key=lambda r: (_ORDER.get(r.kind, 2), r.path))
+    report.due = len(going)
     report.spared = sorted(path for path in condemned if path in found.facts.objects and path not in again)
     for floor in _floors(storage, plan, found, going, clock.now_ms()):
         yield "raise_floor"
@@ -205,7 +228,7 @@ def _delete(
         gone.add(removal.path)
         report.removed.append(removal.path)
         report.bytes += removal.bytes
-    for one in due:
+    for one in lists:
         if not any(file.path in found.facts.objects and file.path not in gone for file in one.files):
             yield "remove_list"
             storage.delete(condemned_path(one.list_id))
@@ -241,7 +264,8 @@ def _plan(
         policy=policy,
         planned_at=now_ms,
         removals=tuple(sorted(removals)),
-        savepoints=tuple(sorted(found.facts.savepoints)),
+        savepoints=found.leaving.native,
+        disposals=found.leaving.disposals,
         checkpoints=tuple(row.id for row in sorted(kept, key=lambda row: row.checkpoint_id or 0)),
         oldest_epoch=found.facts.start,
         head=found.head,

@@ -1,14 +1,20 @@
 """What goes and what stays, decided from what was found. Pure: the same facts give the same answer."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from state_engine.checkpoint.retention_needs import holds
 from state_engine.log.lineage import contains
-from state_engine.log.paths import SAVEPOINTS, parse_beside_manifest, parse_manifest_path, parse_state_file
+from state_engine.log.paths import (
+    RESTORED,
+    parse_beside_manifest,
+    parse_manifest_path,
+    parse_state_file,
+)
 from state_engine.log.records import Manifest, Span
 
-RemovalKind = Literal["savepoint", "manifest", "changes", "output", "base", "state"]
+RemovalKind = Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored"]
 
 
 class Removal(NamedTuple):
@@ -18,6 +24,20 @@ class Removal(NamedTuple):
     bytes: int
     kind: RemovalKind
     reason: str
+
+
+class Names(NamedTuple):
+    """What is named, and up to where that is all that ever will be.
+
+    Attributes:
+        files: Named by a manifest, or by a base that a manifest or a checkpoint names.
+        sealed: Generation to its newest sealed epoch: no later manifest names change files or output of these.
+        published: Generation to its newest checkpoint: none of an earlier epoch becomes visible any more.
+    """
+
+    files: frozenset[str]
+    sealed: Mapping[int, int]
+    published: Mapping[int, int]
 
 
 class Facts(NamedTuple):
@@ -31,7 +51,9 @@ class Facts(NamedTuple):
         needed: Files that somebody needs.
         way_back: Manifests that restores to what is kept walk.
         entered: Manifests of abandoned lines whose staged output such a restore gives to sinks again.
-        savepoints: Ids of the savepoints that go.
+        leaving: Files of savepoints that go, and why.
+        copies: Folders with copies of canonical savepoints, and the (generation, epoch) of manifests that name them.
+        names: Of the files that stay with their epochs; None lets every file stay with its epoch.
     """
 
     objects: Mapping[str, int]
@@ -40,24 +62,29 @@ class Facts(NamedTuple):
     needed: frozenset[str] = frozenset()
     way_back: tuple[Span, ...] = ()
     entered: tuple[Span, ...] = ()
-    savepoints: frozenset[str] = frozenset()
+    leaving: Mapping[str, str] = MappingProxyType({})
+    copies: Mapping[str, Collection[tuple[int, int]]] = MappingProxyType({})
+    names: Names | None = None
 
 
 def decide(facts: Facts) -> list[Removal]:
     """Returns the files that go. A file whose name this release does not understand always stays."""
     found = []
+    idle = _idle_copies(facts)
     for path, length in facts.objects.items():
         if path in facts.needed:
             continue
-        if (savepoint := _savepoint_of(path)) is not None:
-            if savepoint in facts.savepoints:
-                found.append(Removal(path, length, "savepoint", f"the policy keeps savepoint {savepoint} no longer"))
+        if path in facts.leaving:
+            found.append(Removal(path, length, "savepoint", facts.leaving[path]))
+            continue
+        if folder_below(RESTORED, path) in idle:
+            found.append(Removal(path, length, "restored", "no epoch that stays began with this copy of a savepoint"))
             continue
         known = _kind_of(path)
         if known is None:
             continue
         kind, generation, epoch = known
-        why = _why(facts, generation, epoch)
+        why = _why(facts, generation, epoch) or _why_stray(facts.names, path, *known)
         kept = (kind == "manifest" and holds(facts.way_back, generation, epoch)) or (
             kind == "output" and holds(facts.entered, generation, epoch)
         )
@@ -91,9 +118,29 @@ def _why(facts: Facts, generation: int, epoch: int) -> str:
     return ""
 
 
-def _savepoint_of(path: str) -> str | None:
-    folder, _, rest = path.partition("/")
-    return rest.partition("/")[0] if folder == SAVEPOINTS else None
+def _why_stray(names: Names | None, path: str, kind: RemovalKind, generation: int, epoch: int) -> str:
+    """Says why a file of an epoch that stays may go: nobody names it, and nobody will; empty when it may not."""
+    if names is None or kind == "manifest" or path in names.files:
+        return ""
+    if kind in ("changes", "output"):
+        return "no manifest names it" if epoch <= names.sealed.get(generation, 0) else ""
+    return "no checkpoint names it" if epoch <= names.published.get(generation, 0) else ""
 
 
-__all__ = ["Facts", "Removal", "RemovalKind", "decide"]
+def _idle_copies(facts: Facts) -> set[str]:
+    """Copies of canonical savepoints of which nothing is needed, and that no epoch names which can be restored."""
+    needed = {folder_below(RESTORED, path) for path in facts.needed}
+    return {
+        folder
+        for folder, places in facts.copies.items()
+        if folder not in needed and all(_why(facts, *place) for place in places)
+    }
+
+
+def folder_below(parent: str, path: str) -> str | None:
+    """Returns the name of the folder directly in `parent` in which a file lies; None if it lies elsewhere."""
+    first, _, rest = path.partition("/")
+    return rest.partition("/")[0] if first == parent else None
+
+
+__all__ = ["Facts", "Names", "Removal", "RemovalKind", "decide", "folder_below"]

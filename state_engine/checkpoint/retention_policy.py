@@ -17,6 +17,9 @@ _MONDAY_MS = 3 * DAY_MS  # 1 January 1970 was a Thursday
 GRACE_MS = 600_000
 """How long condemned files stay by default: ten minutes."""
 
+UNFINISHED_MS = DAY_MS
+"""How long a canonical savepoint may take to be written; what is left of one that died goes then."""
+
 POLICY = "policy:"
 """What the trigger of a savepoint begins with that a policy made, such as `policy:nightly`."""
 
@@ -76,17 +79,20 @@ class RetentionPolicy:
 
     Attributes:
         checkpoints: Completed checkpoints; at least the newest one always stays (Flink's
-            `state.checkpoints.num-retained` is `last`).
+            `state.checkpoints.num-retained` is `last`). None keeps them all, and every epoch.
         savepoints: Savepoints that a policy made (`made_by_policy`); None keeps them all. Other savepoints always stay.
+        strays: Whether files of epochs that stay go if no manifest and no checkpoint names them: those of attempts that
+            died. To find them all manifests are read.
         grace_ms: Files are deleted no earlier than so long after they were condemned.
     """
 
-    checkpoints: Keep = Keep(last=1)
+    checkpoints: Keep | None = Keep(last=1)
     savepoints: Keep | None = None
+    strays: bool = False
     grace_ms: int = GRACE_MS
 
     def __post_init__(self) -> None:
-        if self.checkpoints.last < 1:
+        if self.checkpoints is not None and self.checkpoints.last < 1:
             raise JobDefinitionError(
                 "A retention policy keeps no checkpoint at all.", action="Set checkpoints.last to 1 or more."
             )
@@ -122,7 +128,7 @@ def retained_checkpoints(
     """
     by_id = sorted(rows, key=lambda row: row.checkpoint_id or 0)
     mine = [r for r in by_id if r.epoch <= head.epoch and contains(head.lineage, r.generation, r.epoch)]
-    if not mine:
+    if policy.checkpoints is None or not mine:
         return Retained(None, (), tuple(by_id))
     times = [row.completed_at for row in mine]
     recent = policy.checkpoints.recent(times, now_ms)
@@ -158,6 +164,7 @@ __all__ = [
     "GRACE_MS",
     "HOUR_MS",
     "POLICY",
+    "UNFINISHED_MS",
     "WEEK_MS",
     "Keep",
     "Retained",

@@ -1,10 +1,10 @@
 """What retention finds: one look at a job's storage, and at the jobs that were forked from it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from state_engine.checkpoint.leases import read_leases
-from state_engine.checkpoint.retention_decision import Facts
+from state_engine.checkpoint.retention_decision import Facts, folder_below
 from state_engine.checkpoint.retention_needs import (
     History,
     files_of_base,
@@ -12,23 +12,25 @@ from state_engine.checkpoint.retention_needs import (
     files_owed,
     way_back,
 )
-from state_engine.checkpoint.retention_policy import (
-    Retained,
-    RetentionPolicy,
-    expendable_savepoints,
-    made_by_policy,
-    retained_checkpoints,
-)
+from state_engine.checkpoint.retention_policy import Retained, RetentionPolicy, retained_checkpoints
+from state_engine.checkpoint.retention_savepoints import Leaving, find_leaving, read_pin
+from state_engine.checkpoint.retention_strays import read_names
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.epoch import look
 from state_engine.errors import NotFoundError, StorageError
-from state_engine.log.documents import decode_pin
 from state_engine.log.lineage import first_own
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import SAVEPOINTS, manifest_path, parse_state_file, pin_path
-from state_engine.log.records import Pin, Span
+from state_engine.log.paths import (
+    RESTORED,
+    SAVEPOINTS,
+    manifest_path,
+    parse_manifest_path,
+    parse_state_file,
+    pin_path,
+)
+from state_engine.log.records import Span
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, job_names, open_storage
+from state_engine.storage.port import job_names, open_storage
 from state_engine.storage.tables import Tables, open_tables
 
 
@@ -39,11 +41,13 @@ class Found(NamedTuple):
         facts: For the decision.
         retained: The checkpoints that stay.
         head: Hash of the newest sealed manifest.
+        leaving: What goes of savepoints.
     """
 
     facts: Facts
     retained: Retained
     head: str | None
+    leaving: Leaving
 
 
 def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
@@ -72,19 +76,21 @@ def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int
     history = History(storage, log, _newest_first(rows))
     completed = [row for row in rows if row.kind == "checkpoint" and row.status == "completed"]
     there = [row for row in completed if manifest_path(row.generation, row.epoch) in objects]
-    going = _going(policy, rows, storage, now_ms)
+    leaving = find_leaving(storage, objects, policy, rows, leases, now_ms)
     if policy is None or head is None:
         retained = Retained(None, (), ())
     else:
         retained = retained_checkpoints(policy, there, head.manifest, now_ms)
-    needed, targets = _pinned(history, going)
+    needed, targets = _pinned(history, leaving.files)
+    needed |= {path for path in objects for lease in leases if lease.folder and path.startswith(f"{lease.folder}/")}
     kept = (retained.start, *retained.others) if retained.start is not None else ()
     places = [(row.generation, row.epoch) for row in kept]
-    places += [(lease.generation, lease.epoch) for lease in leases]
+    places += [(lease.generation, lease.epoch) for lease in leases if not lease.folder]
     places += _forked(root, job)
     if head is not None and head.manifest.successor is not None:
-        origin = head.manifest.successor.origin
+        origin, adopted = head.manifest.successor.origin, head.manifest.successor.adopted
         places.append((origin.generation, origin.epoch))
+        needed |= {adopted.manifest_path, adopted.base.path} if adopted is not None else set()
     targets += [stored for place in places if (stored := _read(log, *place)) is not None]
     for target in targets:
         needed |= files_of_epoch(history, target)
@@ -106,41 +112,42 @@ def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int
         needed=frozenset(needed),
         way_back=tuple(dict.fromkeys(left)),
         entered=tuple(dict.fromkeys(entered)),
-        savepoints=frozenset(going),
+        leaving=leaving.files,
+        copies=_copies(log, objects),
+        names=read_names(history, objects, completed) if policy is not None and policy.strays else None,
     )
-    return Found(facts, retained, head.hash if head is not None else None)
+    return Found(facts, retained, head.hash if head is not None else None, leaving)
 
 
 def _newest_first(rows: Iterable[CheckpointRow]) -> tuple[CheckpointRow, ...]:
     return tuple(sorted((r for r in rows if r.checkpoint_id is not None), key=lambda r: -(r.checkpoint_id or 0)))
 
 
-def _going(
-    policy: RetentionPolicy | None, rows: Iterable[CheckpointRow], storage: CheckpointStorage, now_ms: int
-) -> set[str]:
-    """Savepoints that the policy lets go: native ones, by their rows and their pins alike."""
-    if policy is None or policy.savepoints is None:
-        return set()
-    folders = set(storage.folders(SAVEPOINTS))
-    there = [r for r in rows if r.kind == "savepoint" and r.status == "completed" and r.id in folders]
-    going = expendable_savepoints(policy, there, now_ms)
-    return {name for name in going if (pin := _pin(storage, name)) is not None and made_by_policy(pin.trigger)}
+def _copies(log: ManifestLog, objects: Mapping[str, int]) -> dict[str, set[tuple[int, int]]]:
+    """Folders with copies of canonical savepoints, and which manifests name them. Without such none is read."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for path in objects:
+        if (folder := folder_below(RESTORED, path)) is not None:
+            found.setdefault(folder, set())
+    for path in objects if found else ():
+        place = parse_manifest_path(path)
+        stored = _read(log, *place) if place is not None else None
+        if place is None or stored is None:
+            continue
+        successor = stored.manifest.successor
+        adopted = successor.adopted.base if successor is not None and successor.adopted is not None else None
+        for base in (stored.manifest.base, adopted):
+            if base is not None and (folder := folder_below(RESTORED, base.path)) in found:
+                found[folder].add(place)
+    return found
 
 
-def _pin(storage: CheckpointStorage, savepoint_id: str) -> Pin | None:
-    path = pin_path(savepoint_id)
-    try:
-        return decode_pin(storage.get(path), path=path).pin
-    except NotFoundError:
-        return None
-
-
-def _pinned(history: History, going: set[str]) -> tuple[set[str], list[StoredManifest]]:
+def _pinned(history: History, leaving: Collection[str]) -> tuple[set[str], list[StoredManifest]]:
     """Files that pins list, and the epochs that they are of. A pin counts before its savepoint has a row."""
     needed: set[str] = set()
     targets = []
     for name in history.storage.folders(SAVEPOINTS):
-        pin = _pin(history.storage, name) if name not in going else None
+        pin = read_pin(history.storage, name) if pin_path(name) not in leaving else None
         if pin is None:
             continue
         needed |= {path for path, _ in (*pin.manifests, *pin.handles)}

@@ -117,8 +117,8 @@ class JobClient(Unlike):
         return CompletableFuture(wait, lambda: self.client.state not in ("CREATED", "RUNNING"))
 
     def cancel(self) -> CompletableFuture[None]:
-        """Stops the job behind the epoch at hand; started again, it goes on from there."""
-        self.client.stop()
+        """Ends the job behind the epoch at hand; its checkpoints stay or go as its `CheckpointConfig` says."""
+        self.client.cancel()
         return CompletableFuture.completed(None)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:

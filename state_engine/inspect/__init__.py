@@ -6,6 +6,7 @@ from state_engine.inspect.jobs import JobSummary, list_jobs
 from state_engine.inspect.keys import empty_state, parse_key, rows_of_key
 from state_engine.inspect.query import list_states, run_sql, show_sql
 from state_engine.inspect.read import History, history_at, read_state, schema_of
+from state_engine.inspect.reading import reading
 from state_engine.inspect.scan import find_state, scan_state
 from state_engine.inspect.sql import run_state_sql, state_sql
 from state_engine.inspect.status import JobStatus, OperatorStatus, status_of
@@ -34,6 +35,7 @@ __all__ = [
     "parse_key",
     "read_state",
     "read_table",
+    "reading",
     "rows_of_key",
     "run_sql",
     "run_state_sql",

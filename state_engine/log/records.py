@@ -449,7 +449,8 @@ class Pin(Record, frozen=True, kw_only=True):
 
     `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
     file that a restore reads, with its length. `directory` is the folder, outside of the job's root, in which a
-    `_metadata` says where the savepoint lies.
+    `_metadata` says where the savepoint lies. One that `folds` only keeps the epoch while a canonical savepoint
+    of the same id is written, and is removed behind it.
     """
 
     savepoint_id: str
@@ -467,6 +468,7 @@ class Pin(Record, frozen=True, kw_only=True):
     bytes: int = 0
     rows: int = 0
     directory: str | None = None
+    folds: bool = False
 
     @property
     def kind(self) -> Literal["native"]:

@@ -44,7 +44,10 @@ class Condemned(Record, frozen=True, kw_only=True):
 
 
 class Lease(Record, frozen=True, kw_only=True):
-    """Somebody needs a sealed epoch until `expires_at` (ms): a restore that begins, or a reader."""
+    """Somebody needs a sealed epoch until `expires_at` (ms): a restore that begins, or a reader.
+
+    With a `folder`, a path below the job's root, all that lies in it is needed, and no epoch is meant.
+    """
 
     lease_id: str
     job: str
@@ -54,6 +57,7 @@ class Lease(Record, frozen=True, kw_only=True):
     purpose: str
     created_at: int
     expires_at: int
+    folder: str = ""
 
 
 def encode_floor(floor: Floor) -> bytes:

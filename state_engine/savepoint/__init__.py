@@ -1,11 +1,12 @@
 """Savepoints: pins of sealed epochs and folds written out, their catalogue, and what a restore may be asked for."""
 
-from state_engine.savepoint.adoption import adopt, adopt_for
+from state_engine.savepoint.adoption import adopt, adopt_for, kept_for_start
 from state_engine.savepoint.catalogue import list_savepoints, load_canonical, load_savepoint, resolve_restore
 from state_engine.savepoint.dispose import dispose_savepoint
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.key_groups import restore_key_groups
+from state_engine.savepoint.retain import Retained, retain
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
 from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
@@ -17,18 +18,21 @@ __all__ = [
     "Pinned",
     "ProcessWriter",
     "RangeWriter",
+    "Retained",
     "SavepointKind",
     "SavepointWish",
     "ValidationReport",
     "adopt",
     "adopt_for",
     "dispose_savepoint",
+    "kept_for_start",
     "list_savepoints",
     "load_canonical",
     "load_savepoint",
     "read_pinned",
     "resolve_restore",
     "restore_key_groups",
+    "retain",
     "stop_with_savepoint",
     "trigger_savepoint",
     "validate_savepoint",

@@ -9,12 +9,12 @@ with, one that was given up or refused leaves nothing.
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
 from msgspec.structs import replace
 
-from state_engine.checkpoint.leases import leased
+from state_engine.checkpoint.leases import ensure_not_condemned, leased, leased_folder
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
 from state_engine.epoch.compatibility import check, check_imported
@@ -22,7 +22,7 @@ from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.errors import DamagedFileError, NotFoundError, StorageError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import IMPORTED
-from state_engine.log.paths import IN_USE, manifest_path, restored_folder
+from state_engine.log.paths import IN_USE, RESTORED, manifest_path, restored_folder
 from state_engine.log.records import Adopted, Base, BaseReference
 from state_engine.savepoint.copying import CopyAttempt, Progress
 from state_engine.savepoint.rekey import rewrite_state
@@ -75,6 +75,25 @@ def adopt_for(
     return replace(request, restore=adopted)
 
 
+@contextmanager
+def kept_for_start(request: StartRequest, *, clock: Clock | None = None, ids: Ids | None = None) -> Iterator[None]:
+    """Keeps retention away from what a start restores and copies, until the log itself says that the job stands on it.
+
+    Around `adopt_for` and the start.
+
+    Raises:
+        CondemnedError, MissingFileError: Retention is removing the source, or has.
+    """
+    restore = request.restore
+    with ExitStack() as stack:
+        if restore is not None:
+            copies = leased_folder(request.root, request.job, RESTORED, "restore", clock=clock, ids=ids)
+            stack.enter_context(copies)
+        if restore is not None and not restore.imported:
+            stack.enter_context(leased(request.root, restore.stored, "restore", clock=clock, ids=ids))
+        yield
+
+
 def adopt(
     root: str,
     job: str,
@@ -112,6 +131,7 @@ def adopt(
     attempt = CopyAttempt(storage, folder, cancelled=cancelled, progress=progress)
     try:
         with _kept(root, job, target, clock, ids):
+            ensure_not_condemned(storage, folder, "The restore")
             adopted = _copy(root, job, target, storage, folder, attempt)
             attempt.go_on()
     except StorageError:
@@ -231,4 +251,4 @@ def _put(storage: CheckpointStorage, path: str, data: bytes) -> None:
         raise DamagedFileError(f"{path} holds other bytes than the savepoint it was copied from.", action=REMEDY)
 
 
-__all__ = ["adopt", "adopt_for", "users_of"]
+__all__ = ["adopt", "adopt_for", "kept_for_start", "users_of"]

@@ -2,11 +2,14 @@
 
 from contextlib import suppress
 
+from state_engine.checkpoint.leases import read_leases
+from state_engine.clock import Clock, SystemClock
 from state_engine.epoch import look
 from state_engine.errors import CorruptionError, NotFoundError, SavepointError
 from state_engine.log.documents import decode_reference
 from state_engine.log.lineage import first_own
 from state_engine.log.paths import METADATA, PIN, elsewhere_path, savepoint_folder
+from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.savepoint.adoption import users_of
 from state_engine.savepoint.catalogue import address_of_root, find_savepoint
@@ -16,7 +19,9 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, check_name, open_root, open_storage
 
 
-def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = False) -> bool:
+def dispose_savepoint(
+    root: str, job: str, savepoint_id: str, *, force: bool = False, clock: Clock | None = None
+) -> bool:
     """Removes a savepoint. Its row in `_checkpoints` stays, as history; it is listed no more.
 
     The files of a native savepoint are those of the job: they go with the next retention, if nothing else needs them.
@@ -27,7 +32,8 @@ def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = F
         root: Of the storage.
         job: The job that took it.
         savepoint_id: Its id.
-        force: Also if a restore says that it is reading it; one that died may have left that behind.
+        force: Also if a restore or a reader says that it is reading it; one that died may have left that behind.
+        clock: Time; that of this machine by default.
 
     Returns:
         False if there was nothing (any more) to remove.
@@ -42,9 +48,13 @@ def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = F
         return False
     own = FolderStorage(storage, folder)
     elsewhere: CheckpointStorage | None = None
+    leases: list[str] = []
     with suppress(CorruptionError):  # what cannot be read can still be removed
-        elsewhere = _elsewhere(root, find_savepoint(storage, savepoint_id))
-    users = [] if force else [*users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
+        savepoint = find_savepoint(storage, savepoint_id)
+        elsewhere = _elsewhere(root, savepoint)
+        if isinstance(savepoint, Pin):
+            leases = _leases_of(storage, savepoint, (clock or SystemClock()).now_ms())
+    users = [] if force else [*leases, *users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
     users += _forks_on(root, job, savepoint_id)
     if users:
         raise SavepointError(
@@ -56,6 +66,16 @@ def dispose_savepoint(root: str, job: str, savepoint_id: str, *, force: bool = F
     storage.delete(elsewhere_path(savepoint_id))
     _remove(own, METADATA, PIN)
     return True
+
+
+def _leases_of(storage: CheckpointStorage, pin: Pin, now_ms: int) -> list[str]:
+    """Returns who has leased the epoch of a native savepoint, and may be reading what only its pin keeps."""
+    mine = [lease for lease in read_leases(storage, now_ms) if (lease.generation, lease.epoch) == _place(pin)]
+    return [f"{lease.purpose} since {lease.created_at}" for lease in mine]
+
+
+def _place(pin: Pin) -> tuple[int, int]:
+    return pin.generation, pin.epoch
 
 
 def _remove(folder: CheckpointStorage, *visible: str) -> None:

@@ -1,11 +1,13 @@
 """A restore of key groups or keys against the storage: reads both epochs, writes the rows, seals nothing."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import pyarrow as pa
 
-from state_engine.clock import Ids, RandomIds
+from state_engine.checkpoint.leases import leased
+from state_engine.clock import Clock, Ids, RandomIds
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.key_groups import RestoredRows
@@ -111,6 +113,16 @@ class GroupRestorer:
         except BaseException:
             self.discard()
             raise
+
+    def kept(self, clock: Clock | None = None) -> AbstractContextManager[object]:
+        """Keeps retention away from the source until the block ends; a canonical savepoint needs no such thing.
+
+        Raises:
+            CondemnedError, MissingFileError: As of `leased`.
+        """
+        if self._target.location is not None:
+            return nullcontext()
+        return leased(self._root, self._target.stored, "restore of key groups", clock=clock, ids=self._ids)
 
     def discard(self) -> None:
         """Removes what was written. Only for whoever knows that no manifest names it."""

@@ -74,6 +74,13 @@ def restore_key_groups(
     log = log or ManifestLog(open_storage(root, job), job)
     selection = selection_of(ranges, keys, uids)
     restorer = GroupRestorer(root, job, source, selection, ids=ids, cancelled=cancelled, crash=crash)
+    if dry_run:
+        return restorer.plan(_newest(log, job))
+    with restorer.kept(clock):
+        return _restore(log, job, restorer, clock, ids, crash)
+
+
+def _restore(log: Log, job: str, restorer: GroupRestorer, clock: Clock, ids: Ids, crash: Crash) -> KeyGroupRestore:
     nonce, me = ids.new_id(), None
     for _ in range(CLAIM_ATTEMPTS):
         head = _newest(log, job)
@@ -81,8 +88,6 @@ def restore_key_groups(
         look.fence(head, me)
         crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch)
         report = restorer.plan(head)
-        if dry_run:
-            return report
         if (claim := _claim(log, head, me, clock, crash)) is not None:
             return replace(report, sealed=_seal(log, restorer, claim, clock, crash))
     raise FencedError(

@@ -10,18 +10,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.plan import states_of
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import compatibility, look
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
-from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, LakestateError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
-from state_engine.savepoint.adoption import adopt_for
+from state_engine.savepoint.adoption import adopt_for, kept_for_start
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
@@ -160,6 +159,14 @@ class JobRestore:
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: Nobody knows how far it came; the same again, or any start, goes on.
         """
+        with kept_for_start(self._request, clock=self._clock, ids=self._ids):
+            restored, head = self._start()
+        if self._claim_mode == "CLAIM":
+            claim_source(self._root, restored)  # behind the lease: who disposes of a savepoint asks those
+        sealed = head.stored.manifest
+        return replace(self._report((), ()), sealed=(sealed.generation, sealed.epoch))
+
+    def _start(self) -> tuple[RestoreTarget, Head]:
         request = adopt_for(
             self._request, self._log, cancelled=self._cancelled, progress=self._progress, validate=self._validates
         )
@@ -168,15 +175,7 @@ class JobRestore:
             self._storage, self._job, clock=self._clock, open_job=lambda other: open_storage(self._root, other)
         )
         start = StartUp(self._log, self._sinks, publisher, self._clock, self._ids, self._crash)
-        if request.restore.imported:
-            head = start.run(request)
-        else:
-            with leased(self._root, request.restore.stored, "restore", clock=self._clock, ids=self._ids):
-                head = start.run(request)
-        if self._claim_mode == "CLAIM":
-            claim_source(self._root, request.restore)
-        sealed = head.stored.manifest
-        return replace(self._report((), ()), sealed=(sealed.generation, sealed.epoch))
+        return request.restore, start.run(request)
 
     def _refusals(self) -> Iterator[Refusal]:
         request, head, target = self._request, self._head, self.target

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from state_engine.checkpoint.externalized import JobEnd
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
@@ -19,6 +20,7 @@ from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
+from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
 from state_engine.spark.heartbeat import Heartbeat
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
@@ -127,10 +129,14 @@ class JobClient(JobRequests):
                 self._lock.release()
 
     def _at_end(self) -> None:
-        """The query ended by itself: a bounded input has come to its end."""
-        if self._job.sources.bounded and self._error is None and self._query.exception() is None and not self._stopping:
+        """The query ended by itself: it failed, or its input has come to its end, which is that of a bounded job."""
+        end: JobEnd | None = "failed" if self.exception is not None else None
+        if end is None and self._error is None and self._job.sources.bounded and not self._stopping:
             self._end_input()
+            end = "finished"
         self._end_checkpoints()
+        if end is not None:
+            try_to_let_checkpoints_go(self._job, self.head, end)
 
     def _end_input(self) -> None:
         begun = time.perf_counter()
@@ -144,6 +150,7 @@ class JobClient(JobRequests):
         with contextlib.suppress(Exception):  # it may be Spark itself that is gone
             self._query.stop()
         self._end_checkpoints()
+        try_to_let_checkpoints_go(self._job, self.head, "failed")
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
@@ -231,6 +238,17 @@ class JobClient(JobRequests):
             self._driver.request_stop()
             self._end_checkpoints()
             self._being_stopped = False
+
+    def cancel(self, *, before: Callable[[], None] | None = None) -> None:
+        """Ends the job for good: as `stop`, but its checkpoints go, if its configuration says so. Savepoints stay.
+
+        Raises:
+            LakestateError: What `before` raised, and the job runs on; or, behind its end, checkpoints were not removed.
+        """
+        over = self.state != "RUNNING"  # then it has ended by itself, and that was seen to
+        self.stop(before=before)
+        if not over:
+            let_checkpoints_go(self._job, self.head, "canceled" if self.exception is None else "failed")
 
     def _refuse_epochs(self, drain: bool) -> bool:
         """Refuses every later epoch but those of a drain; returns whether there is one."""

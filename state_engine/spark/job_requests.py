@@ -128,14 +128,15 @@ class JobRequests(ABC):
         restorer = GroupRestorer(
             self._job.root, self._job.name, source, selection_of(ranges, keys, uids), cancelled=cancelled
         )
-        report = restorer.plan(self._driver.head)  # outside the lock: reading both sides may take its time
         if dry_run:
-            return report
-        try:
-            sealed = self._record(lambda: self._driver.restore_groups(restorer.write)).manifest
-        except FencedError:
-            restorer.discard()
-            raise
+            return restorer.plan(self._driver.head)
+        with restorer.kept():
+            report = restorer.plan(self._driver.head)  # outside the lock: reading both sides may take its time
+            try:
+                sealed = self._record(lambda: self._driver.restore_groups(restorer.write)).manifest
+            except FencedError:
+                restorer.discard()
+                raise
         return replace(report, sealed=(sealed.generation, sealed.epoch))
 
 

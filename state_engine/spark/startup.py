@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from state_engine.api.checkpoint_config import CheckpointingMode
 from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
-from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
 from state_engine.epoch.crash_points import CrashPoint
@@ -20,7 +18,7 @@ from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
-from state_engine.savepoint import adopt_for, resolve_restore
+from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.rekey import with_rewrite
@@ -93,8 +91,10 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     request = _request(job, log, options, sinks)
     _check_sources(request, open_job)
     sinks.check()
-    request = adopt_for(request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate)
-    with _kept(job.root, request.restore):
+    with kept_for_start(request):
+        request = adopt_for(
+            request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate
+        )
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
     if request.restore is not None and options.claim_mode == "CLAIM":
         claim_source(job.root, request.restore)
@@ -112,11 +112,6 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         fingerprints=request.fingerprints,
         directory=directory,
     )
-
-
-def _kept(root: str, restore: RestoreTarget | None) -> AbstractContextManager[object]:
-    """Keeps retention away from what is restored, until the log itself says that the job stands on it."""
-    return nullcontext() if restore is None or restore.imported else leased(root, restore.stored, "restore")
 
 
 def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:

@@ -20,10 +20,14 @@ from lakestate.rest.job_port import (
     SavepointWish,
 )
 from lakestate.rest.operations import Operations
+from state_engine.checkpoint.retention import RetentionPlan, RetentionPolicy, RetentionReport
+from state_engine.checkpoint.retention_decision import Removal
+from state_engine.checkpoint.retention_savepoints import Disposal
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.log.records import Origin
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.retain import Retained
 
 NOW = 1_700_000_060_000
 START = 1_700_000_000_000
@@ -115,6 +119,14 @@ class FakeJob:
     def cancel(self) -> None:
         self._operation("cancel")
         self.state = "CANCELED"
+
+    def retain(self, policy: RetentionPolicy, *, dry_run: bool) -> Retained:
+        self._operation("retain", policy, dry_run)
+        removal = Removal("_epochs/g000001/e0000000001.json", 7, "manifest", "it is old")
+        gone = (Disposal("sp-1", 9),)
+        plan = RetentionPlan("/state", self.name, policy, NOW, (removal,), ("sp-0",), gone, ("3", "4"), (1, 5), "h")
+        report = RetentionReport(condemned=1, removed=[removal.path], bytes=7, waiting=2)
+        return Retained(plan) if dry_run else Retained(plan, report, ("sp-1",))
 
     def dispose(self, location: str) -> bool:
         return location == self._operation("dispose", location)

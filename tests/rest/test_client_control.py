@@ -35,6 +35,11 @@ class Client:
         self.checkpoints_under_way: tuple[Any, ...] = ()
         self.drain_error: Exception | None = None
         self.stops: list[bool] = []
+        self.cancelled = False
+
+    def cancel(self, *, before: Callable[[], None] | None = None) -> None:
+        self.stop(before=before)
+        self.cancelled = True
 
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         if before is not None:
@@ -173,6 +178,7 @@ def test_a_stop_pins_the_epoch_that_the_job_ends_with(client: Client) -> None:
     assert asking.error is None
     assert asking.result is not None
     assert client.stops == [False]
+    assert not client.cancelled, "its checkpoints stay"
     assert epochs_of(client) == {"asked": client.head.manifest.epoch}
     assert control.view().state == "FINISHED"
     assert control.view().end_ms == 1_700_000_000_000
@@ -182,6 +188,8 @@ def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
     control = control_of(client)
     asking = Asking(lambda: control.stop(NATIVE, drain=False, cancel=True))
     assert asking.served_by(control)
+    assert client.cancelled
+    assert len(epochs_of(client)) == 1
     assert control.view().state == "CANCELED"
 
 
@@ -246,6 +254,7 @@ def test_a_cancelled_job_is_cancelling_until_its_process_has_let_go(client: Clie
     client.stop = watched  # type: ignore[method-assign]
     assert control.serve()
     assert seen == ["CANCELLING"], "Spark's query has ended, and the process has not let go"
+    assert client.cancelled
     assert control.view().state == "CANCELED"
 
 

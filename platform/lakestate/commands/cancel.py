@@ -20,7 +20,7 @@ def cancel(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a running job after the epoch at hand, and wait until its process has let go. What is sealed is kept."""
+    """Cancel a running job after the epoch at hand, and wait for its process. Its configuration says what stays."""
     if not savepoint and (directory is not None or kind != "native"):
         raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
     with named_errors():

@@ -19,11 +19,13 @@ from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
 from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
+from state_engine.checkpoint.retention import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import LakestateError
 from state_engine.savepoint import RangeWriter
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.retain import Retained, retain
 from state_engine.savepoint.stop import stop_with_savepoint
 from state_engine.storage.port import open_storage
 from state_engine.storage.tables import open_tables
@@ -163,6 +165,9 @@ class ClientControl:
     def cancel(self) -> None:
         self._ends.ask("CANCELED")
 
+    def retain(self, policy: RetentionPolicy, *, dry_run: bool) -> Retained:
+        return retain(self._job.root, self._job.name, policy, dry_run=dry_run)
+
     def dispose(self, location: str) -> bool:
         return self._savepoints.dispose(location)
 
@@ -195,10 +200,11 @@ class ClientControl:
     def _end(self, request: EndRequest) -> str | None:
         if request.savepoint is None:
             self._ending = "CANCELLING"
-            self._client.stop()
+            self._client.cancel()
             return None
         wish = _checked(request.savepoint)
-        return stop_with_savepoint(self._client.stop, self._savepoints.trigger, wish, drain=request.drain)
+        end = self._client.cancel if request.final == "CANCELED" else self._client.stop
+        return stop_with_savepoint(end, self._savepoints.trigger, wish, drain=request.drain)
 
     def ended(self, error: BaseException | None = None) -> None:
         """The job has ended by itself, or because its process was told to end it."""

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from state_engine.checkpoint.retention import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.savepoint.retain import Retained
 from state_engine.savepoint.stop import SavepointWish
 
 JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
@@ -171,6 +173,18 @@ class JobControl(Protocol):
         """
         ...
 
+    def retain(self, policy: RetentionPolicy, *, dry_run: bool) -> Retained:
+        """Deletes what the policy does not keep and nobody needs.
+
+        Args:
+            policy: What is kept.
+            dry_run: Say what would go, and change nothing.
+
+        Raises:
+            LakestateError: Something is damaged, or the storage does not answer.
+        """
+        ...
+
     def dispose(self, location: str) -> bool:
         """Removes the savepoint of a location; returns whether it is one of this job's.
 
@@ -188,5 +202,6 @@ __all__ = [
     "JobStatus",
     "JobView",
     "Operator",
+    "Retained",
     "SavepointWish",
 ]

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from typing import Literal
 
 from lakestate.rest import bodies
+from lakestate.rest import retention_bodies as retention
 from lakestate.rest.calls import Call, RefusedError, check_id
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
-from lakestate.rest.job_port import JobControl, SavepointWish
+from lakestate.rest.job_port import JobControl, Retained, SavepointWish
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
-from state_engine.errors import LakestateError
+from state_engine.checkpoint.retention import Keep, RetentionPolicy
+from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
 
 FLINK_EXCEPTION = "org.apache.flink.util.FlinkException"
@@ -139,6 +141,34 @@ def key_groups_result(call: Call) -> bodies.KeyGroupsResult:
     return bodies.KeyGroupsResult(status=_ENDED, operation=bodies.KeyGroupsInfo(report=outcome.result))
 
 
+def retain(call: Call) -> bodies.Triggered:
+    """Deletes what the given rules do not keep and nobody needs; a dry run says what that is."""
+    body: retention.RetentionTrigger = call.body
+    try:
+        policy = RetentionPolicy(
+            checkpoints=_keep(body.checkpoints),
+            savepoints=_keep(body.savepoints) if body.savepoints is not None else None,
+            strays=body.strays,
+            grace_ms=body.grace_ms,
+        )
+    except JobDefinitionError as error:
+        raise RefusedError(400, str(error)) from error
+    return _begin(call, "retention", body.trigger_id, lambda job: job.retain(policy, dry_run=body.dry_run))
+
+
+def retention_result(call: Call) -> retention.RetentionResult:
+    """Tells what retention did, or would do."""
+    outcome = _look(call, "retention", call.path["jobid"])
+    if outcome is None:
+        return retention.RetentionResult(status=_RUNNING, operation=None)
+    if outcome.error is not None:
+        return retention.RetentionResult(
+            status=_ENDED, operation=retention.RetentionInfo(failure_cause=cause(outcome.error))
+        )
+    assert isinstance(outcome.result, Retained)
+    return retention.RetentionResult(status=_ENDED, operation=retention.RetentionInfo(summary=_summary(outcome.result)))
+
+
 def _plain(outcome: Outcome | None) -> bodies.PlainResult:
     if outcome is None:
         return bodies.PlainResult(status=_RUNNING, operation=None)
@@ -187,3 +217,29 @@ def cause(error: BaseException) -> bodies.FailureCause:
     return bodies.FailureCause(
         class_name=name, stack_trace=stack, serialized_throwable=serialized_throwable(name, text, stack)
     )
+
+
+def _keep(rules: retention.Rules) -> Keep:
+    return Keep(last=rules.last, for_ms=rules.for_ms, hourly=rules.hourly, daily=rules.daily, weekly=rules.weekly)
+
+
+def _summary(retained: Retained) -> retention.RetentionSummary:
+    plan, report = retained.plan, retained.report
+    removals = [
+        retention.RemovalInfo(path=removal.path, bytes=removal.bytes, kind=removal.kind, reason=removal.reason)
+        for removal in plan.removals[: retention.LISTED]
+    ]
+    summary = retention.RetentionSummary(
+        dry_run=report is None,
+        files=len(plan.removals),
+        bytes=plan.bytes,
+        removals=removals,
+        savepoints=[*plan.savepoints, *(one.savepoint_id for one in plan.disposals)],
+        checkpoints=list(plan.checkpoints),
+        oldest_epoch=plan.oldest_epoch,
+    )
+    if report is not None:
+        summary.removed, summary.removed_bytes = len(report.removed), report.bytes
+        summary.spared, summary.waiting = len(report.spared), report.waiting
+        summary.disposed, summary.in_use = list(retained.disposed), list(retained.in_use)
+    return summary

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from lakestate.rest import bodies, checkpoint_bodies, job_bodies, job_handlers
+from lakestate.rest import bodies, checkpoint_bodies, job_bodies, job_handlers, retention_bodies
 from lakestate.rest import checkpoint_handlers as checkpoints
 from lakestate.rest import operation_handlers as operations
 from lakestate.rest.calls import Handler
@@ -91,6 +91,22 @@ ROUTES = (
     ),
     Route(
         "GET", f"{JOB}/key-groups/{{triggerid}}", operations.key_groups_result, bodies.KeyGroupsResult, is_flinks=False
+    ),
+    Route(
+        "POST",
+        f"{JOB}/retention",
+        operations.retain,
+        bodies.Triggered,
+        retention_bodies.RetentionTrigger,
+        status=202,
+        is_flinks=False,
+    ),
+    Route(
+        "GET",
+        f"{JOB}/retention/{{triggerid}}",
+        operations.retention_result,
+        retention_bodies.RetentionResult,
+        is_flinks=False,
     ),
     Route("POST", "/savepoint-disposal", operations.dispose_savepoint, bodies.Triggered, bodies.SavepointDisposal),
     Route("GET", "/savepoint-disposal/{triggerid}", operations.disposal_result, bodies.PlainResult),

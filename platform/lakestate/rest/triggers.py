@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from state_engine.errors import LakestateError
 
-Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling", "key-groups"]
+Kind = Literal["savepoint", "checkpoint", "savepoint-disposal", "rescaling", "key-groups", "retention"]
 
 KEPT_MS = 300_000
 """How long the end of an operation can be asked for; Flink's `rest.async.store-duration`."""

@@ -1,0 +1,146 @@
+"""What verbs that delete files share: lengths of time as options, tables of what goes, waiting for the grace time."""
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lakestate.commands.common import add_row, make_table, plain, progress_of
+from lakestate.commands.formats import format_bytes, format_count, format_duration
+from state_engine.errors import JobDefinitionError
+
+if TYPE_CHECKING:
+    from state_engine.checkpoint.retention import RetentionPlan, RetentionReport
+    from state_engine.savepoint import Retained
+
+_UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_POLL_S = 0.2
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")]
+Files = Annotated[bool, typer.Option("--files", help="Name every file, not only how many there are.")]
+Grace = Annotated[
+    str, typer.Option("--grace", help="Time between the decision and the deletion, for readers without a lease.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the grace time and delete; otherwise a later call does.")]
+
+
+def duration_of(text: str) -> int:
+    """Returns a length of time such as `90s`, `10 min`, `12h`, `7d`, `2w` in milliseconds.
+
+    Raises:
+        JobDefinitionError: It is none.
+    """
+    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz").rstrip()
+    unit = text.strip()[len(number) :].strip()
+    if not (number.isascii() and number.isdecimal() and unit in _UNITS):
+        raise JobDefinitionError(
+            f"{text!r} is no length of time.", action=f"Use a whole number with one of {', '.join(_UNITS)}, such as 7d."
+        )
+    return int(number) * _UNITS[unit]
+
+
+def print_removals(console: Console, plan: "RetentionPlan", *, files: bool) -> None:
+    """Prints what a plan removes: by kind and reason, or file by file."""
+    if files:
+        table = make_table("file", "size", "why", right=("size",), fold=("file",))
+        for removal in plan.removals:
+            add_row(table, removal.path, format_bytes(removal.bytes), removal.reason)
+    else:
+        table = make_table("what", "files", "size", "why", right=("files", "size"), fold=("why",))
+        counts: Counter[tuple[str, str]] = Counter()
+        sizes: Counter[tuple[str, str]] = Counter()
+        for removal in plan.removals:
+            counts[removal.kind, removal.reason] += 1
+            sizes[removal.kind, removal.reason] += removal.bytes
+        for kind, reason in sorted(counts):
+            add_row(table, kind, format_count(counts[kind, reason]), format_bytes(sizes[kind, reason]), reason)
+    if plan.removals:
+        console.print(table)
+
+
+def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
+    """Carries out a plan, with progress; waits for its grace time if that is wanted."""
+    from state_engine.checkpoint.retention import apply_retention
+    from state_engine.savepoint.retain import carry_out
+
+    with progress_of(title) as show:
+
+        def deleted(count: int, of: int) -> None:
+            show(f"{count} of {of} files", count / of)
+
+        done = carry_out(plan, progress=deleted)
+        report = done.report
+        if report is None or not (wait and report.waiting) or plan.policy is None:
+            return done
+        seconds = plan.policy.grace_ms / 1000
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            show(f"waits {format_duration(left * 1000)}", 1 - left / seconds)
+            time.sleep(min(_POLL_S, left))
+        later = apply_retention(plan, progress=deleted)
+    later.condemned += report.condemned
+    later.removed[:0] = report.removed
+    later.bytes += report.bytes
+    return done._replace(report=later)
+
+
+def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
+    """Prints what became of files and savepoints."""
+    report = done.report
+    if report is None:
+        return
+    for savepoint in done.disposed:
+        console.print(Text(f"disposed of savepoint {savepoint}"))
+    for why in done.in_use:
+        console.print(Text(why))
+    if report.removed:
+        console.print(Text(f"removed {format_count(len(report.removed))} files, {format_bytes(report.bytes)}"))
+    if report.spared:
+        console.print(Text(f"spared {format_count(len(report.spared))} files that somebody needs now"))
+    if report.waiting:
+        console.print(
+            Text(
+                f"condemned {format_count(report.waiting)} files, of these {format_count(report.condemned)} now: "
+                f"a call after the grace time of {format_duration(grace_ms)} deletes them"
+            )
+        )
+    if not (report.removed or report.waiting or done.disposed):
+        console.print(Text("nothing to remove"))
+
+
+def facts_of(plan: "RetentionPlan", done: "Retained | None") -> dict[str, Any]:
+    """Returns a plan, and what became of it, for programs."""
+    report: RetentionReport | None = done.report if done is not None else None
+    facts = {
+        "job": plan.job,
+        "planned_at": plan.planned_at,
+        "removals": plain(plan.removals),
+        "files": len(plan.removals),
+        "bytes": plan.bytes,
+        "savepoints": plan.savepoints,
+        "disposals": plain(plan.disposals),
+        "checkpoints": plan.checkpoints,
+        "oldest_epoch": plan.oldest_epoch,
+        "report": None,
+    }
+    if done is not None and report is not None:
+        names = ("condemned", "removed", "bytes", "spared", "waiting")
+        facts["report"] = {name: getattr(report, name) for name in names}
+        facts["report"] |= {"disposed": done.disposed, "in_use": done.in_use}
+    return facts
+
+
+__all__ = [
+    "DryRun",
+    "Files",
+    "Grace",
+    "Wait",
+    "apply_plan",
+    "duration_of",
+    "facts_of",
+    "print_removals",
+    "print_report",
+]

@@ -1,0 +1,58 @@
+"""Readers that retention waits for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from state_engine.checkpoint.leases import LEASE_MS, leased
+from state_engine.clock import Clock, Ids
+from state_engine.log.manifest import StoredManifest
+from state_engine.savepoint.catalogue import resolve_restore
+
+
+@contextmanager
+def reading(
+    root: str,
+    job: str,
+    at: str = "latest",
+    *,
+    purpose: str = "reader",
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    for_ms: int = LEASE_MS,
+) -> Iterator[StoredManifest | str]:
+    """Keeps all that an epoch needs while it is read: retention leaves it, and its savepoint cannot be disposed of.
+
+    ```
+    with reading(root, "flights", "latest", purpose="daily report") as at:
+        counts = read_state(root, "flights", "aircraft", "count", at=at)
+        legs = read_state(root, "flights", "aircraft", "legs", at=at)
+    ```
+
+    Both states are those of one epoch. A lease is a small file below the job's root, so the reader must be able to
+    write there. Canonical savepoints have files of their own, and need none.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job; it may be running.
+        at: What `resolve_restore` takes.
+        purpose: What for, in words; it is told to whoever wants to dispose of the savepoint.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        for_ms: When the lease expires, should this process die. A reader that takes longer says so.
+
+    Yields:
+        What to give to readers as `at`.
+
+    Raises:
+        NothingToRestoreError: There is nothing of this name.
+        CondemnedError, MissingFileError: Retention is removing some of it, or has.
+    """
+    target = resolve_restore(root, job, at)
+    if target.location is not None:
+        yield at
+        return
+    with leased(root, target.stored, purpose, clock=clock, ids=ids, for_ms=for_ms):
+        yield target.stored if target.savepoint_id is None else at
+
+
+__all__ = ["reading"]

@@ -1,0 +1,93 @@
+"""Retention of a job as a whole: epochs, checkpoints and savepoints, canonical ones included, wherever these lie."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from state_engine.checkpoint.retention import (
+    RetentionPlan,
+    RetentionPolicy,
+    RetentionReport,
+    apply_retention,
+    plan_retention,
+)
+from state_engine.checkpoint.retention_policy import made_by_policy
+from state_engine.clock import Clock, Ids, SystemClock
+from state_engine.errors import SavepointError
+from state_engine.savepoint.catalogue import find_savepoint
+from state_engine.savepoint.dispose import dispose_savepoint
+from state_engine.storage.port import open_storage
+
+
+class Retained(NamedTuple):
+    """What retention found to remove, and what it did.
+
+    Attributes:
+        plan: What there was.
+        report: What became of files of the job; None for a dry run.
+        disposed: Savepoints that were disposed of, by id: canonical ones, and those with a note elsewhere.
+        in_use: Why others of them were not.
+    """
+
+    plan: RetentionPlan
+    report: RetentionReport | None = None
+    disposed: tuple[str, ...] = ()
+    in_use: tuple[str, ...] = ()
+
+
+def retain(
+    root: str,
+    job: str,
+    policy: RetentionPolicy,
+    *,
+    dry_run: bool = False,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Retained:
+    """Deletes what a policy does not keep and nobody needs; as often as you like, also while the job runs.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        policy: What is kept.
+        dry_run: Say what would go, and change nothing.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        progress: As of `apply_retention`.
+
+    Raises:
+        CorruptionError: Something is damaged, so nobody knows what it needs; no file of the job was deleted.
+        StorageError: The storage does not answer; going on later is safe.
+    """
+    clock = clock or SystemClock()
+    plan = plan_retention(root, job, policy, clock.now_ms())
+    return Retained(plan) if dry_run else carry_out(plan, clock=clock, ids=ids, progress=progress)
+
+
+def carry_out(
+    plan: RetentionPlan,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Retained:
+    """Does what a plan says: `apply_retention`, and canonical savepoints are disposed of. Errors are those of `retain`.
+
+    These go at once: restores from them say in their folders that they read them, and copy what they read.
+    """
+    disposed, in_use = [], []
+    storage = open_storage(plan.root, plan.job)
+    for disposal in plan.disposals:
+        savepoint = find_savepoint(storage, disposal.savepoint_id)
+        if savepoint is None or not made_by_policy(savepoint.trigger):
+            continue  # somebody has disposed of it, or its row says what it does not say itself
+        try:
+            if dispose_savepoint(plan.root, plan.job, disposal.savepoint_id, clock=clock):
+                disposed.append(disposal.savepoint_id)
+        except SavepointError as error:
+            in_use.append(str(error))
+    report = apply_retention(plan, clock=clock, ids=ids, progress=progress)
+    return Retained(plan, report, tuple(disposed), tuple(in_use))
+
+
+__all__ = ["Retained", "carry_out", "retain"]

@@ -1,0 +1,139 @@
+"""A real stream that is killed and started again while retention runs each second, and savepoints are taken.
+
+Retention runs in this process, the job in another one, so that neither knows of the other but through the storage.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import STATES, Input, assert_tally, newest, outputs, state_of, truth, wait_for
+
+from state_engine.checkpoint.retention import Keep, RetentionPolicy, apply_retention, plan_retention
+from state_engine.clock import SystemClock
+from state_engine.errors import CondemnedError, CorruptionError, NotFoundError
+from state_engine.inspect import open_job
+from state_engine.savepoint import list_savepoints, load_savepoint, trigger_savepoint, validate_savepoint
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SCRIPT = Path(__file__).with_name("retained_job.py")
+JOB = "retained"
+ROUNDS = 3
+POLICY = RetentionPolicy(checkpoints=Keep(last=2), savepoints=Keep(last=2), strays=True, grace_ms=400)
+HISTORY = ("_checkpoints/", "_spark/")
+
+
+class Retained:
+    """The job's folder, and what was seen there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.root = folder, folder / "root"
+        self.source = Input(folder / "in")
+        self.files: list[int] = []
+        self.removed = 0
+        self.savepoints: dict[str, dict[str, dict[Any, Any]]] = {}
+        self._next = 0.0
+
+    @contextmanager
+    def process(self) -> Iterator["subprocess.Popen[bytes]"]:
+        log = (self.folder / "log").open("ab")
+        with log:
+            process = subprocess.Popen(
+                [sys.executable, str(SCRIPT), str(self.folder)], stdout=log, stderr=log, start_new_session=True
+            )
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait(60)
+
+    @property
+    def epoch(self) -> int:
+        head = newest(self.root, JOB)
+        return head.epoch if head is not None else 0
+
+    def retain(self) -> None:
+        """Applies the policy once a second; counts what is left, history and Delta's logs aside."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1
+        plan = plan_retention(str(self.root), JOB, POLICY, SystemClock().now_ms())
+        self.removed += len(apply_retention(plan).removed)
+        storage = open_job(str(self.root), JOB)
+        left = [path for path in self.root.joinpath(JOB).rglob("*") if path.is_file()]
+        names = [str(path.relative_to(self.root / JOB)) for path in left]
+        assert storage.newest() is not None
+        self.files.append(len([n for n in names if not n.startswith(HISTORY) and "_delta_log" not in n]))
+
+    def take(self, trigger: str) -> None:
+        """Takes a savepoint of the running job, and remembers what it holds."""
+        try:
+            pin = trigger_savepoint(str(self.root), JOB, trigger=trigger)
+        except (CondemnedError, CorruptionError, NotFoundError):
+            return  # it was refused in time
+        self.savepoints[pin.savepoint_id] = self.states(pin.savepoint_id)
+
+    def states(self, at: str) -> dict[str, dict[Any, Any]]:
+        return {name: state_of(self.root, JOB, "tally", name, at=at) for name in STATES}
+
+    def run_for(self, process: "subprocess.Popen[bytes]", epochs: int) -> None:
+        """Gives input and retains, until so many epochs more are sealed."""
+        goal = self.epoch + epochs
+        deadline = time.monotonic() + 240
+        taken = self.epoch
+        while self.epoch < goal:
+            assert process.poll() is None, (self.folder / "log").read_text()[-4000:]
+            assert time.monotonic() < deadline, (self.epoch, goal)
+            self.source.add_many(1, rows=20)
+            if self.epoch > 0:
+                self.retain()
+            if self.epoch >= taken + 5:
+                taken = self.epoch
+                self.take("policy:often")
+            time.sleep(0.2)
+
+
+@pytest.mark.timeout(900)
+def test_nothing_that_is_needed_is_lost_and_storage_stays_bounded(tmp_path: Path) -> None:
+    retained = Retained(tmp_path)
+    retained.source.add_many(1, rows=20)
+    for number in range(ROUNDS):
+        with retained.process() as process:
+            retained.run_for(process, epochs=25)
+            if number == ROUNDS - 1:
+                retained.take("user")
+                retained.run_for(process, epochs=5)
+                wait_for(lambda: all_read(retained), "the input", timeout_s=120)
+                (tmp_path / "stop").touch()
+                assert process.wait(120) == 0, (tmp_path / "log").read_text()[-4000:]
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+    time.sleep(1)
+    retained.retain()
+    time.sleep(1)
+    retained.retain()
+    assert_tally(retained.root, JOB, outputs(tmp_path / "out"), retained.source.all)
+    listed = list_savepoints(str(retained.root), JOB)
+    assert sorted(pin.trigger for pin in listed) == ["policy:often", "policy:often", "user"]
+    for pin in listed:
+        load_savepoint(str(retained.root), JOB, pin.savepoint_id)
+        assert validate_savepoint(str(retained.root), JOB, pin.savepoint_id).ok
+        assert retained.states(pin.savepoint_id) == retained.savepoints[pin.savepoint_id]
+    assert retained.states("latest") == {name: truth(retained.source.all).states[name] for name in STATES}
+    assert retained.removed > 500
+    third = len(retained.files) // 3
+    early, late = retained.files[third : 2 * third], retained.files[2 * third :]
+    assert max(late) < 2 * max(early), retained.files
+
+
+def all_read(retained: Retained) -> bool:
+    """Whether the job has counted every record that is there."""
+    return state_of(retained.root, JOB, "totals", "total", key="sub") == truth(retained.source.all).states["total"]
