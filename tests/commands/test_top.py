@@ -10,11 +10,13 @@ import sys
 import termios
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
+from rich.text import Text
 
 from lakestate.commands.running import Process
 from lakestate.commands.strips import heat_strip, spark_line
-from lakestate.commands.top import frame
+from lakestate.commands.top import _watch, frame
+from state_engine.errors import MissingFileError
 from state_engine.inspect.activity import JobActivity, OperatorActivity, StateGroups
 from state_engine.inspect.status import JobStatus, OperatorStatus
 from state_engine.inspect.view import StateSize
@@ -75,6 +77,24 @@ def test_a_key_ends_it_and_the_terminal_is_as_before(job, keys: bytes | None) ->
         process.wait()
         os.close(master)
         os.close(slave)
+
+
+def test_a_look_that_fails_is_said_and_does_not_end_it() -> None:
+    looks = 0
+
+    def look() -> Group:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise MissingFileError("The file is gone.", action="Look again.")
+        if looks == 4:
+            raise KeyboardInterrupt
+        return Group(Text(f"look {looks}"))
+
+    screen = io.StringIO()
+    _watch(Console(file=screen, force_terminal=True, width=80), look, 0.01)
+    said = [screen.getvalue().find(one) for one in ("look 1", "MissingFileError: The file is gone.", "look 3")]
+    assert -1 < said[0] < said[1] < said[2]
 
 
 @pytest.mark.parametrize(
