@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from lakestate.commands.running import RunningJob, outcome_of
+from lakestate.commands.running import _RESULTS, RunningJob, outcome_of
 from lakestate.control import find_endpoint
 from lakestate.rest.bodies import stop_with_savepoint
 from lakestate.rest.ends import EndedOperation, find_end, keep_ends
+from lakestate.rest.routes import JOB, ROUTES
 from lakestate.rest.triggers import Ended, Key, Outcome
 from lakestate.runner import controlled
 from state_engine.errors import SavepointError
@@ -48,6 +49,13 @@ def test_a_damaged_document_says_nothing(tmp_path: Path) -> None:
     keep_ends(str(tmp_path), "flights", "one", [ended(FIRST, Outcome())])
     (tmp_path / "flights" / "_control" / "ends-one.json").write_bytes(b"{")
     assert find_end(str(tmp_path), "flights", FIRST) is None
+
+
+def test_the_command_line_asks_for_every_kind_of_operation_on_a_job() -> None:
+    asked_for = {
+        route.path.split("/")[3] for route in ROUTES if route.path.endswith("/{triggerid}") and JOB in route.path
+    }
+    assert set(_RESULTS) == asked_for
 
 
 class Client:

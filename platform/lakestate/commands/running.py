@@ -33,6 +33,7 @@ _RESULTS: dict[str, Kind] = {
     "checkpoints": "checkpoint",
     "rescaling": "rescaling",
     "key-groups": "key-groups",
+    "retention": "retention",
 }
 _ENDED = ("FINISHED", "CANCELED", "FAILED")
 
