@@ -20,10 +20,17 @@ class Incarnation(NamedTuple):
 
 
 def newest(log: Log) -> StoredManifest | None:
-    """Finds the newest sealed manifest of the job. A generation may have files but no manifest yet."""
-    for generation in sorted(log.generations(), reverse=True):
-        if (found := log.newest(generation)) is not None:
-            return found
+    """Finds the newest sealed manifest of the job. A generation may have files but no manifest yet.
+
+    Nothing was found only if no generation has come up meanwhile: a restore may have begun one, and retention may have
+    freed all numbers of those that were listed.
+    """
+    before: list[int] = []
+    while (generations := log.generations()) != before:
+        for generation in sorted(generations, reverse=True):
+            if (found := log.newest(generation)) is not None:
+                return found
+        before = generations
     return None
 
 

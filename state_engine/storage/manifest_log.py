@@ -73,7 +73,12 @@ class ManifestLog:
         epochs = self.epochs(generation)
         if not epochs or epochs[-1] <= self.floors().get(generation, 0):
             return None
-        return self.read(generation, epochs[-1])
+        try:
+            return self.read(generation, epochs[-1])
+        except NotFoundError:
+            if epochs[-1] <= self.floors().get(generation, 0):  # retention has freed the generation meanwhile
+                return None
+            raise
 
     def floors(self) -> dict[int, int]:
         """Returns the floor of each generation that has one: no epoch up to it may be sealed any more; one listing."""
