@@ -16,7 +16,7 @@ from state_engine.savepoint.catalogue import address_of_root, find_savepoint
 from state_engine.savepoint.source import read_canonical
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, check_name, open_root, open_storage
+from state_engine.storage.port import CheckpointStorage, check_name, job_names, open_root, open_storage
 
 
 def dispose_savepoint(
@@ -105,8 +105,8 @@ def _elsewhere(root: str, savepoint: Savepoint | None) -> CheckpointStorage | No
 def _forks_on(root: str, job: str, savepoint_id: str) -> list[str]:
     """Returns which jobs began with this native savepoint and have no checkpoint of their own yet."""
     found = []
-    for other in open_root(root).folders(""):
-        if other == job or other.startswith(("_", ".")):
+    for other in job_names(root):
+        if other == job:
             continue
         log = ManifestLog(open_storage(root, other), other)
         head = look.newest(log)

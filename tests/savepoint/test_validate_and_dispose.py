@@ -293,6 +293,14 @@ def test_a_native_one_that_a_fork_stands_on_is_not_disposed_of(job: JobBuilder) 
     assert list_savepoints(job.root, job.job) == [pin]
 
 
+def test_a_fork_is_seen_in_a_root_in_memory_too(tmp_path: Path) -> None:
+    job = running_job(f"memory://{tmp_path}")
+    pin = trigger_savepoint(job.root, job.job)
+    start(job.root, "fork", f"flights/{pin.savepoint_id}")
+    with pytest.raises(SavepointError, match="'fork' stands on its files"):
+        dispose_savepoint(job.root, job.job, pin.savepoint_id)
+
+
 def test_a_damaged_savepoint_can_be_disposed_of(job: JobBuilder) -> None:
     savepoint = trigger_savepoint(job.root, job.job, kind="canonical")
     write(folder_of(job, savepoint) / METADATA, b"{}")
