@@ -18,20 +18,18 @@ from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
-from state_engine.errors import CorruptionError, LakestateError, NothingToRestoreError, RestoreCancelledError
+from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
 from state_engine.savepoint.adoption import adopt_for, kept_for_start
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.fitness import OperatorsOf, code_checks, refusal, refusals_of
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.restore_report import Fate, Refusal, RestoredOperator, RestoredState, WholeRestore
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-
-OperatorsOf = Callable[[Manifest], Sequence[OperatorShape] | None]
-"""Says what the job's code declares today, asked with the epoch that is restored; None where the code is not known."""
 
 SinksOf = Callable[[str, Sequence[SinkTable], CheckpointStorage, ManifestLog], Sinks]
 """Makes the sinks of a job from what its newest manifest records of them."""
@@ -145,7 +143,7 @@ class JobRestore:
         try:
             states.extend(self._states())
         except CorruptionError as error:
-            refusals.append(_refusal(error))
+            refusals.append(refusal(error))
         return self._report(tuple(states), tuple(refusals))
 
     def run(self) -> WholeRestore:
@@ -185,22 +183,13 @@ class JobRestore:
             if head is not None and not request.keep_output and not target.imported:
                 self._sinks.check_rewind(seen, max(self._log.generations()) + 1)
 
-        checks: list[Callable[[], Any]] = [
-            lambda: compatibility.check_operators(request, seen.manifest),
-            lambda: compatibility.check_generated_uids(request, seen.manifest),
-            lambda: compatibility.check_max_parallelism(request, seen.manifest),
-            lambda: compatibility.check_keys(request, seen.manifest),
-            *(_states_of_operator(shape, seen.manifest) for shape in request.operators),
-            lambda: compatibility.check_sources(request, seen.manifest),
-            lambda: compatibility.check_imported(request, head),
-            lambda: look.is_decided(self._log, self._job, target, head),
-            sinks,
-        ]
-        for check in checks:
-            try:
-                check()
-            except LakestateError as error:
-                yield _refusal(error)
+        def checks() -> Iterator[Callable[[], Any]]:
+            yield from code_checks(request, seen.manifest)
+            yield lambda: compatibility.check_imported(request, head)
+            yield lambda: look.is_decided(self._log, self._job, target, head)
+            yield sinks
+
+        return refusals_of(checks())
 
     def _states(self) -> Iterator[RestoredState]:
         target, head = self.target, self.target.stored
@@ -288,16 +277,8 @@ def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
     )
 
 
-def _states_of_operator(shape: OperatorShape, seen: Manifest) -> Callable[[], Any]:
-    return lambda: compatibility.merge_schemas(seen.schemas, shape.schemas, seen.epoch)
-
-
 def _fate(left: bool, rekeyed: bool) -> Fate:
     return "left" if left else "re-keyed" if rekeyed else "restored"
-
-
-def _refusal(error: LakestateError) -> Refusal:
-    return Refusal(error=type(error).__name__, message=error.message, action=error.action)
 
 
 __all__ = ["JobRestore", "OperatorsOf", "SinksOf"]

@@ -71,7 +71,8 @@ def test_a_canonical_savepoint_is_written_out_and_can_lie_elsewhere(job, tmp_pat
     assert listed["savepoint_id"] == savepoint_id
     folder = str(tmp_path / "backup" / savepoint_id)
     for name in (savepoint_id, folder):
-        assert job.run("savepoints", "validate", "flights", name).out.startswith(f"{savepoint_id} is sound; ")
+        ended = job.run("savepoints", "validate", "flights", name, "--without-code")
+        assert ended.out.startswith(f"{savepoint_id} is sound; ")
     assert job.run("savepoint", "flights", "--type", "canonical", "--json").json["kind"] == "canonical"
 
 
@@ -88,7 +89,7 @@ def test_a_native_savepoint_leaves_a_note_elsewhere_that_goes_with_it(job, tmp_p
 
 def test_damage_is_found_and_named(job) -> None:
     savepoint_id = job.run("savepoint", "flights").out.split()[0]
-    assert job.run("savepoints", "validate", "flights", savepoint_id, "--json").json["ok"] is True
+    assert job.run("savepoints", "validate", "flights", savepoint_id, "--without-code", "--json").json["ok"] is True
     [pin] = list_savepoints(job.root, "flights")
     path = next(path for path, _ in pin.handles if path.endswith(".parquet"))
     file = Path(job.root, "flights", path)
@@ -99,6 +100,19 @@ def test_damage_is_found_and_named(job) -> None:
     assert "is damaged: 1 finding;" in ended.out
     found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
     assert (found.code, found.json["ok"], found.json["findings"][0]["path"]) == (1, False, path)
+
+
+def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
+    """The job that is registered under this name has other operators than the one that left this state."""
+    savepoint_id = job.run("savepoint", "flights").out.split()[0]
+    ended = job.run("savepoints", "validate", "flights", savepoint_id)
+    assert ended.code == 1
+    assert f"{savepoint_id} is sound; " in ended.out
+    assert ended.out.endswith("; the code of the job does not fit\n")
+    assert "MaxParallelismChangedError: Operator 'aircraft'" in ended.out
+    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
+    assert (found.code, found.json["ok"], found.json["findings"]) == (1, False, [])
+    assert found.json["code"][0]["error"] == "MaxParallelismChangedError"
 
 
 def test_a_savepoint_that_is_disposed_of_is_gone(job) -> None:

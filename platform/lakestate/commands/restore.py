@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from lakestate.commands.code import operators_of_code
 from lakestate.commands.common import (
     AsJson,
     ExitCode,
@@ -22,16 +23,11 @@ from lakestate.commands.common import (
     waiting,
 )
 from lakestate.control import find_endpoint
-from lakestate.explain import AnyOption
-from lakestate.registry import load_job, registered_jobs
 from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:
-    from state_engine.epoch.request import OperatorShape
-    from state_engine.log.records import Manifest
     from state_engine.savepoint import KeyGroupRestore
     from state_engine.savepoint.claim import ClaimMode
-    from state_engine.savepoint.restore import OperatorsOf
     from state_engine.savepoint.restore_report import WholeRestore
 
 
@@ -155,35 +151,13 @@ def _restore_whole(
             job,
             source,
             RecordedSinks,
-            operators_of=_declared(job, root, asked["max_parallelism"]) if with_code else None,
+            operators_of=operators_of_code(job, root, asked["max_parallelism"]) if with_code else None,
             claim_mode=claim_mode,
             cancelled=cancelled,
             progress=progress,
             **asked,
         )
         return prepared.plan() if dry_run else prepared.run()
-
-
-def _declared(job: str, root: str, max_parallelism: int | None) -> "OperatorsOf":
-    """Asks a registered job for its operators, without Spark; none where nobody but Spark knows them."""
-
-    def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
-        if job not in registered_jobs():
-            return None
-        from state_engine.spark.dry import DrySession, NeedsSparkError
-        from state_engine.spark.startup import shapes_of
-
-        try:
-            built = load_job(job)(DrySession(), root, AnyOption())
-        except NeedsSparkError:
-            return None
-        if max_parallelism is not None:
-            built.use_max_parallelism(max_parallelism)
-        for operator in source.operators.values() if max_parallelism is None else ():
-            built.adopt_max_parallelism(operator.max_parallelism)
-        return shapes_of(built) if built.name == job else None
-
-    return operators_of
 
 
 def _restore_part(

@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lakestate.commands.code import operators_of_code
 from lakestate.commands.common import (
     AsJson,
     ExitCode,
@@ -116,23 +117,40 @@ def show(
 
 
 @savepoints.command("validate")
-def validate(job: Job, savepoint: AnySavepoint, root: Root, as_json: AsJson = False) -> None:
-    """Read all of a savepoint and check it: files, checksums, key groups. Exit code 1 if anything is wrong."""
+def validate(
+    job: Job,
+    savepoint: AnySavepoint,
+    root: Root,
+    without_code: Annotated[
+        bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read all of a savepoint and check it: files, checksums, key groups; and whether a registered job's code fits it.
+
+    Exit code 1 if anything is wrong.
+    """
     with named_errors():
         from state_engine.savepoint import validate_savepoint
+        from state_engine.savepoint.fitness import misfits
 
         with waiting(f"read {savepoint}"):
             report = validate_savepoint(root, job, savepoint)
+            asks = report.ok and not without_code
+            reasons = misfits(root, job, savepoint, operators_of_code(job, root)) if asks else None
     if as_json:
-        print_json(plain(report) | {"ok": report.ok})
+        print_json(plain(report) | {"ok": report.ok and not reasons, "code": reasons})
     else:
         console = make_console()
         for finding in report.findings:
             console.print(Text(str(finding), style="red"))
+        for reason in reasons or ():
+            console.print(Text(f"{reason.error}: {reason.message} {reason.action}", style="red"))
         verdict = "is sound" if report.ok else f"is damaged: {number_of(len(report.findings), 'finding')}"
         read = f"{number_of(report.files, 'file')} with {number_of(report.rows, 'row')} read"
-        console.print(Text(f"{report.savepoint_id or savepoint} {verdict}; {read}"))
-    if not report.ok:
+        fits = "" if reasons is None else f"; the code of the job {'does not fit' if reasons else 'can go on from it'}"
+        console.print(Text(f"{report.savepoint_id or savepoint} {verdict}; {read}{fits}"))
+    if not report.ok or reasons:
         raise typer.Exit(ExitCode.FAILED)
 
 

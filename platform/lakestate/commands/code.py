@@ -1,0 +1,42 @@
+"""What the code of a registered job declares, for verbs that ask whether it fits."""
+
+from typing import TYPE_CHECKING
+
+from lakestate.explain import AnyOption
+from lakestate.registry import load_job, registered_jobs
+
+if TYPE_CHECKING:
+    from state_engine.epoch.request import OperatorShape
+    from state_engine.log.records import Manifest
+    from state_engine.savepoint.fitness import OperatorsOf
+
+
+def operators_of_code(job: str, root: str, max_parallelism: int | None = None) -> "OperatorsOf":
+    """Asks a registered job for its operators, without Spark; none where nobody but Spark knows them.
+
+    Args:
+        job: Its name.
+        root: Of the storage.
+        max_parallelism: Key groups that it is to have; those of the source by default.
+    """
+
+    def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
+        if job not in registered_jobs():
+            return None
+        from state_engine.spark.dry import DrySession, NeedsSparkError
+        from state_engine.spark.startup import shapes_of
+
+        try:
+            built = load_job(job)(DrySession(), root, AnyOption())
+        except NeedsSparkError:
+            return None
+        if max_parallelism is not None:
+            built.use_max_parallelism(max_parallelism)
+        for operator in source.operators.values() if max_parallelism is None else ():
+            built.adopt_max_parallelism(operator.max_parallelism)
+        return shapes_of(built) if built.name == job else None
+
+    return operators_of
+
+
+__all__ = ["operators_of_code"]
