@@ -25,7 +25,7 @@ from state_engine.savepoint import list_savepoints, load_savepoint, trigger_save
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("retained_job.py")
 JOB = "retained"
-ROUNDS = 3
+ROUNDS, EPOCHS = 3, 18
 POLICY = RetentionPolicy(checkpoints=Keep(last=2), savepoints=Keep(last=2), strays=True, grace_ms=400)
 HISTORY = ("_checkpoints/", "_spark/")
 
@@ -92,7 +92,8 @@ class Retained:
         while self.epoch < goal:
             assert process.poll() is None, (self.folder / "log").read_text()[-4000:]
             assert time.monotonic() < deadline, (self.epoch, goal)
-            self.source.add_many(1, rows=20)
+            if len(self.source.files) < self.epoch + 3:
+                self.source.add_many(1, rows=20)
             if self.epoch > 0:
                 self.retain()
             if self.epoch >= taken + 5:
@@ -107,10 +108,10 @@ def test_nothing_that_is_needed_is_lost_and_storage_stays_bounded(tmp_path: Path
     retained.source.add_many(1, rows=20)
     for number in range(ROUNDS):
         with retained.process() as process:
-            retained.run_for(process, epochs=25)
+            retained.run_for(process, epochs=EPOCHS)
             if number == ROUNDS - 1:
                 retained.take("user")
-                retained.run_for(process, epochs=5)
+                retained.run_for(process, epochs=3)
                 wait_for(lambda: all_read(retained), "the input", timeout_s=120)
                 (tmp_path / "stop").touch()
                 assert process.wait(120) == 0, (tmp_path / "log").read_text()[-4000:]
@@ -128,10 +129,9 @@ def test_nothing_that_is_needed_is_lost_and_storage_stays_bounded(tmp_path: Path
         assert validate_savepoint(str(retained.root), JOB, pin.savepoint_id).ok
         assert retained.states(pin.savepoint_id) == retained.savepoints[pin.savepoint_id]
     assert retained.states("latest") == {name: truth(retained.source.all).states[name] for name in STATES}
-    assert retained.removed > 500
-    third = len(retained.files) // 3
-    early, late = retained.files[third : 2 * third], retained.files[2 * third :]
-    assert max(late) < 2 * max(early), retained.files
+    # An epoch writes 5 files or more, a checkpoint 7 more; of each of 6 states at most 33 layers lie on each other.
+    assert retained.removed > 5 * EPOCHS
+    assert max(retained.files) < 6 * 40 + 12 * EPOCHS, retained.files
 
 
 def all_read(retained: Retained) -> bool:
