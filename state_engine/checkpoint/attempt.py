@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from state_engine.checkpoint.behind import behind_base
 from state_engine.checkpoint.fold_state import FoldedState, commit_state, fold_parts
+from state_engine.checkpoint.leases import files_kept
 from state_engine.checkpoint.plan import StatePlan, plan_state, states_of
 from state_engine.checkpoint.rows import completed_row
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
@@ -92,7 +93,8 @@ def publish(
 
     Raises:
         StorageError: Nothing became visible, or it is unknown whether something did.
-        CorruptionError: The log is damaged.
+        CorruptionError: The log is damaged, or files of the checkpoint are gone.
+        CondemnedError: Retention is removing files of the checkpoint: another driver owns the job.
         AbandonedError: It may not become visible.
     """
     epoch, began = sealed.manifest.epoch, world.clock.now_ms()
@@ -110,10 +112,14 @@ def publish(
     waited = max(0, began - sealed.manifest.processing_time)
     phases = {"epoch": waited, "fold": folded - began, "tables": committed - folded, "base": written - committed}
     row = completed_row(interval.sealed, interval.manifests, states, new, mark, phases=phases, now_ms=written)
-    freed = epoch <= world.log.floors().get(sealed.manifest.generation, 0)  # retention may have taken its files
-    if freed or not may_become_visible(mark.checkpoint_id):
+    if epoch <= world.log.floors().get(sealed.manifest.generation, 0):  # retention may have taken its files
         raise AbandonedError
-    world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
+    # It may also be at work for a driver that took the job over meanwhile: what the row names has to stay.
+    named = {new.path, *(file.path for state in states for file in state.files if file.inlined is None)}
+    with files_kept(world.storage, sealed, named, "checkpoint", world.clock, world.ids):
+        if not may_become_visible(mark.checkpoint_id):
+            raise AbandonedError
+        world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
     world.crash.at(CrashPoint.E9_VISIBLE, epoch)
     return new
 

@@ -5,7 +5,7 @@ condemns, then reads pins and leases, then deletes. Whoever wrote before retenti
 finds the files condemned, or gone, and gives up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from state_engine.checkpoint.retention_needs import History, files_of_epoch
@@ -32,6 +32,15 @@ def read_leases(storage: CheckpointStorage, now_ms: int) -> list[Lease]:
     return [lease for lease in _all_leases(storage) if lease.expires_at > now_ms]
 
 
+def expired_leases(storage: CheckpointStorage, now_ms: int) -> list[str]:
+    """Returns the paths of leases that have expired: of processes that died before they gave them back.
+
+    Raises:
+        DamagedFileError: One is not what was written.
+    """
+    return [lease_path(lease.lease_id) for lease in _all_leases(storage) if lease.expires_at <= now_ms]
+
+
 def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
     """Returns all lists of condemned files.
 
@@ -45,7 +54,7 @@ def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
     return found
 
 
-def ensure_kept(root: str, stored: StoredManifest, what: str) -> None:
+def ensure_kept(root: str, stored: StoredManifest, what: str, files: Iterable[str] = ()) -> None:
     """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
 
     First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
@@ -55,6 +64,7 @@ def ensure_kept(root: str, stored: StoredManifest, what: str) -> None:
         root: Of the storage.
         stored: The sealed epoch.
         what: What relies on it, for messages.
+        files: What a pin lists: an epoch may be read from another base than the newest.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -65,7 +75,32 @@ def ensure_kept(root: str, stored: StoredManifest, what: str) -> None:
     rows = CheckpointTable(storage, open_tables(storage)).newest_first()
     newest = next((row for row in rows if newest_base([row], stored.manifest) is not None), None)
     history = History(storage, ManifestLog(storage, job), (newest,) if newest is not None else ())
-    needed = files_of_epoch(history, stored)
+    needed = files_of_epoch(history, stored) | set(files)
+    _none_condemned(storage, needed, what)
+    ManifestLog(storage, job, open_job=lambda other: open_storage(root, other)).chain(stored)
+    _all_there(storage, needed, what)
+
+
+@contextmanager
+def files_kept(
+    storage: CheckpointStorage, stored: StoredManifest, files: Collection[str], purpose: str, clock: Clock, ids: Ids
+) -> Iterator[None]:
+    """Keeps retention away from some files of an epoch while the block runs.
+
+    Raises:
+        CondemnedError: Retention is removing some of them.
+        MissingFileError: Some of them are gone.
+    """
+    manifest = stored.manifest
+    place = manifest.generation, manifest.epoch, stored.hash
+    with _put(storage, manifest.job, place, "", purpose, clock, ids, LEASE_MS, files):
+        what = f"The {purpose} of epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r}"
+        _none_condemned(storage, files, what)
+        _all_there(storage, files, what)
+        yield
+
+
+def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
     for condemned in read_condemned(storage):
         for file in condemned.files:
             if file.path in needed:
@@ -73,10 +108,12 @@ def ensure_kept(root: str, stored: StoredManifest, what: str) -> None:
                     f"{what} needs {file.path}, which retention is removing: {file.reason}.",
                     action="Choose a newer epoch, checkpoint or savepoint; or let retention end and try again.",
                 )
-    ManifestLog(storage, job, open_job=lambda other: open_storage(root, other)).chain(stored)
-    folders = {path.rpartition("/")[0] for path in needed}
+
+
+def _all_there(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
+    folders = sorted({path.rpartition("/")[0] for path in needed})
     there = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
-    if gone := sorted(needed - there):
+    if gone := sorted(set(needed) - there):
         raise MissingFileError(
             f"{what} needs {gone[0]}, which is gone.",
             action="Choose another epoch, checkpoint or savepoint; retention may have removed this one.",
@@ -169,6 +206,7 @@ def _put(
     clock: Clock | None,
     ids: Ids | None,
     for_ms: int,
+    files: Collection[str] = (),
 ) -> Iterator[Lease]:
     clock, ids = clock or SystemClock(), ids or RandomIds()
     now = clock.now_ms()
@@ -182,6 +220,7 @@ def _put(
         created_at=now,
         expires_at=now + for_ms,
         folder=folder,
+        files=tuple(sorted(files)),
     )
     storage.put_if_absent(lease_path(lease.lease_id), encode_lease(lease))
     try:
@@ -200,6 +239,8 @@ __all__ = [
     "LEASE_MS",
     "ensure_kept",
     "ensure_not_condemned",
+    "expired_leases",
+    "files_kept",
     "leased",
     "leased_folder",
     "read_condemned",

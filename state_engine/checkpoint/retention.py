@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from state_engine.checkpoint.floors import raise_floor
-from state_engine.checkpoint.leases import read_condemned
+from state_engine.checkpoint.leases import expired_leases, read_condemned
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention_decision import Removal, decide
 from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
@@ -169,6 +169,9 @@ def retention_steps(
         elif now > begins + 2 * DELETING_MS:
             yield "remove_list"
             storage.delete(condemned_path(condemned.list_id))
+    for path in expired_leases(storage, now):
+        yield "remove_lease"
+        storage.delete(path)
     if due:
         yield "look_again"
         yield from _delete(storage, plan, due, lists, report, clock)

@@ -83,6 +83,7 @@ def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int
         retained = retained_checkpoints(policy, there, head.manifest, now_ms)
     needed, targets = _pinned(history, leaving.files)
     needed |= {path for path in objects for lease in leases if lease.folder and path.startswith(f"{lease.folder}/")}
+    needed |= {path for lease in leases for path in lease.files}
     kept = (retained.start, *retained.others) if retained.start is not None else ()
     places = [(row.generation, row.epoch) for row in kept]
     places += [(lease.generation, lease.epoch) for lease in leases if not lease.folder]

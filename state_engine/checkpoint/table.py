@@ -175,6 +175,11 @@ def from_table(table: pa.Table) -> list[CheckpointRow]:
     return rows
 
 
+def decode_rows(data: bytes) -> list[CheckpointRow]:
+    """Returns the rows of one file of the table."""
+    return from_table(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))  # a few rows: threads cost more
+
+
 class CheckpointTable:
     """Reads and appends rows of `_checkpoints` of one job."""
 
@@ -237,7 +242,7 @@ class CheckpointTable:
 
     def _read(self, name: str) -> list[CheckpointRow]:
         try:
-            return from_table(pq.ParquetFile(pa.BufferReader(self._storage.get(f"{CHECKPOINTS}/{name}"))).read())
+            return decode_rows(self._storage.get(f"{CHECKPOINTS}/{name}"))
         except (pa.ArrowException, NotFoundError) as error:
             raise DamagedFileError(
                 f"{CHECKPOINTS}/{name} cannot be read: {error}.",

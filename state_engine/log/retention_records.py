@@ -47,6 +47,7 @@ class Lease(Record, frozen=True, kw_only=True):
     """Somebody needs a sealed epoch until `expires_at` (ms): a restore that begins, or a reader.
 
     With a `folder`, a path below the job's root, all that lies in it is needed, and no epoch is meant.
+    `files` are needed besides: those that a checkpoint of the epoch is about to name.
     """
 
     lease_id: str
@@ -58,6 +59,7 @@ class Lease(Record, frozen=True, kw_only=True):
     created_at: int
     expires_at: int
     folder: str = ""
+    files: tuple[str, ...] = ()
 
 
 def encode_floor(floor: Floor) -> bytes:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import msgspec
 from msgspec.structs import replace
 
-from state_engine.checkpoint.leases import ensure_not_condemned, leased, leased_folder
+from state_engine.checkpoint.leases import ensure_not_condemned, files_kept, leased, leased_folder
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
 from state_engine.epoch.compatibility import check, check_imported
@@ -89,8 +89,12 @@ def kept_for_start(request: StartRequest, *, clock: Clock | None = None, ids: Id
         if restore is not None:
             copies = leased_folder(request.root, request.job, RESTORED, "restore", clock=clock, ids=ids)
             stack.enter_context(copies)
-        if restore is not None and not restore.imported:
+        if restore is not None and not restore.imported and restore.location is None:
             stack.enter_context(leased(request.root, restore.stored, "restore", clock=clock, ids=ids))
+        elif restore is not None and not restore.imported:  # it brings its state along: the log has to lead there
+            place, clock, ids = restore.stored.manifest, clock or SystemClock(), ids or RandomIds()
+            storage, led = open_storage(request.root, place.job), [manifest_path(place.generation, place.epoch)]
+            stack.enter_context(files_kept(storage, restore.stored, led, "restore", clock, ids))
         yield
 
 

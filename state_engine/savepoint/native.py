@@ -134,7 +134,8 @@ def write_pin(
     """
     pin = _put_pin(storage, ids, draft, noted_in)
     try:
-        ensure_kept(root, head, f"Savepoint {pin.savepoint_id}")
+        listed = [path for path, _ in (*pin.manifests, *pin.handles)]
+        ensure_kept(root, head, f"Savepoint {pin.savepoint_id}", listed)
         verify_handles(storage, pin)
     except Exception:
         _take_away(storage, pin)

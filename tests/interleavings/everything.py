@@ -1,0 +1,422 @@
+"""A job with a past, everything that may happen to it at once, and what must hold afterwards."""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+
+import pytest
+from small_job import COUNT, Run, Sealed, State
+
+from state_engine.checkpoint import table
+from state_engine.checkpoint.leases import LEASE_MS
+from state_engine.checkpoint.retention import (
+    DELETING_MS,
+    Keep,
+    RetentionPlan,
+    RetentionPolicy,
+    apply_retention,
+    plan_retention,
+)
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.clock import Ids
+from state_engine.epoch import look
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.errors import (
+    CondemnedError,
+    CorruptionError,
+    FencedError,
+    LakestateError,
+    MissingFileError,
+    NotFoundError,
+    NothingToRestoreError,
+    RestoreError,
+    SavepointError,
+)
+from state_engine.inspect import read_state
+from state_engine.inspect.read import At
+from state_engine.log.documents import decode_base
+from state_engine.log.manifest import StoredManifest, decode_manifest
+from state_engine.log.paths import CONDEMNED, LEASES, parse_beside_manifest, parse_manifest_path, parse_state_file
+from state_engine.savepoint import (
+    dispose_savepoint,
+    list_savepoints,
+    load_savepoint,
+    restore_key_groups,
+    trigger_savepoint,
+    validate_savepoint,
+)
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.port import open_storage
+from state_engine.storage.tables import open_tables
+from state_engine.testing.interleaving import Interleaving, Process, Schedule
+from state_engine.testing.manual import ManualClock
+
+JOB = "flights"
+GONE: tuple[type[Exception], ...] = (CondemnedError, CorruptionError, NotFoundError, NothingToRestoreError)
+# Who starts later owns the job; an earlier one learns it when it seals, or finds that its log was freed.
+OWNERS = {"driver", "rewind", "groups"}
+REPLACED: tuple[type[Exception], ...] = (FencedError, NotFoundError, CorruptionError)
+POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
+
+MAY_FAIL: dict[str, tuple[type[Exception], ...]] = {
+    "driver": (),
+    "rewind": (),
+    "groups": (RestoreError,),
+    # Another run took a file away while this one looked: it changes nothing then.
+    "retention": (CorruptionError, NotFoundError),
+    "cleaner": (CorruptionError, NotFoundError),
+    # An epoch of the past may be condemned already, and the newest one is not the newest for ever.
+    "savepoint": GONE,
+    "past": GONE,
+    "canonical": GONE,
+    "dispose": (),
+    "fork": (),
+    "import": (),
+    "late-fork": (*GONE, SavepointError),
+}
+
+
+class LeaseHeld:
+    """The `Crash` port of a restore of key groups: what its source needs has to stay from the first point on."""
+
+    passed = False
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        self.passed = True
+
+
+class OwnIds:
+    """Ids of one process: the same in every run, and never those of another process."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = hashlib.sha256(owner.encode()).hexdigest()
+        self._last = 0
+
+    def new_id(self) -> str:
+        self._last += 1
+        return hashlib.sha256(f"{self._owner} {self._last}".encode()).hexdigest()[:32]
+
+
+@dataclass
+class Queue:
+    """The `Background` of a driver: another thread of its process does what is in it."""
+
+    wait_until: Callable[[Callable[[], bool]], None]
+    tasks: deque[Callable[[], None]] = field(default_factory=deque)
+    busy: bool = False
+    closed: bool = False
+
+    def submit(self, task: Callable[[], None]) -> None:
+        self.tasks.append(task)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        self.wait_until(lambda: not self.tasks and not self.busy)
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def work(self) -> None:
+        while True:
+            self.wait_until(lambda: bool(self.tasks) or self.closed)
+            if not self.tasks:
+                return
+            self.busy = True
+            self.tasks.popleft()()
+            self.busy = False
+
+
+@contextmanager
+def rows_decoded_once() -> Iterator[None]:
+    """Most of the time of a schedule would go into reading the same few rows of `_checkpoints` hundreds of times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "decode_rows", cache(table.decode_rows))
+        yield
+
+
+class Lost(AssertionError):
+    """Something that somebody needs is gone, or is not what it was."""
+
+
+class Everything:
+    """One root with the job and its savepoints, copied from a template, and the processes that work on it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.clock = ManualClock()
+        self.sealed = Sealed()
+        self.taken: dict[str, str] = {}
+        self.disposed: set[str] = set()
+        self.names: dict[str, str] = {}
+        self.interleaving: Interleaving | None = None
+
+    @classmethod
+    def begin(cls, root: str) -> "Everything":
+        """Checkpoints of epochs 4, 11 and 14, of which the policy keeps one; savepoints of both kinds in between."""
+        stage = cls(root)
+        stage._run("begin", "eec")  # epochs 1 to 4
+        stage._take("kept", "native")
+        stage._run("on", "e")  # 5 and 6
+        stage._take("bad", "native")
+        stage._take("canonical", "canonical")
+        stage._run("on and on", "ee")  # 7 to 9
+        stage._take("old", "native", trigger="policy:nightly")
+        stage._run("further", "fe")  # 10 to 12
+        stage._take("new", "native", trigger="policy:nightly")
+        stage._run("to the end", "ce")  # 13 to 15
+        return stage
+
+    def copy(self, root: str) -> "Everything":
+        """Returns the same in another root."""
+        new = Everything(root)
+        new.names = self.names
+        new.taken, new.disposed = dict(self.taken), set(self.disposed)
+        new.sealed.manifests.update(self.sealed.manifests)
+        storage = open_storage(self.root, JOB)
+        assert isinstance(storage, MemoryStorage)
+        there = open_storage(root, JOB)
+        assert isinstance(there, MemoryStorage)
+        there.objects.update(storage.objects)
+        new.clock.advance(60_000)
+        return new
+
+    def forget(self) -> None:
+        for job in MemoryStorage.names(self.root.removeprefix("memory://")):
+            MemoryStorage.forget(f"{self.root.removeprefix('memory://')}/{job}")
+
+    # processes ----------------------------------------------------------------------------------------------------
+
+    def play(self, names: Iterable[str], schedule: Schedule) -> Interleaving:
+        """Runs processes as a schedule says, and those that died once more; raises what they may not end with."""
+        self.interleaving = Interleaving(schedule, on_put=self._note, restart=self._again)
+        self.interleaving.run({key: run for name in names for key, run in self.processes(name).items()})
+        replaced = bool(schedule.kills) or len(OWNERS.intersection(names)) > 1
+        for name, error in self.interleaving.errors.items():
+            process = name.split("/")[0].removesuffix("+")
+            if not isinstance(error, MAY_FAIL[process] + (REPLACED if process in OWNERS and replaced else ())):
+                raise error
+        return self.interleaving
+
+    def processes(self, name: str) -> dict[str, Process]:
+        """One process, of one or two threads."""
+        kind, ids = name.removesuffix("+"), OwnIds(name)
+        again = name != kind
+        if kind == "driver":
+            return self._job(name, JOB, "e" if again else "ecgfe", ids, source=self.names["kept"])
+        if kind == "rewind":
+            return self._job(name, JOB, "ec", ids, restore=None if again else self.names["kept"])
+        if kind == "fork":
+            return self._job(name, "fork", "ece", ids, restore=f"{JOB}/{self.names['kept']}")
+        if kind == "late-fork":
+            return self._job(name, "late", "e", ids, restore=f"{JOB}/{self.names['old']}")
+        if kind == "import":
+            return self._job(name, "import", "ec", ids, restore=f"{JOB}/{self.names['canonical']}")
+        single: dict[str, Callable[[Ids], None]] = {
+            "groups": self._groups,
+            "retention": self._retain,
+            "cleaner": self._retain,
+            "savepoint": lambda ids: self._take(name, "native", ids=ids),
+            "past": lambda ids: self._take(name, "native", ids=ids, epoch=8),
+            "canonical": lambda ids: self._take(name, "canonical", ids=ids, epoch=9),
+            "dispose": lambda ids: self._dispose("bad"),
+        }
+        return {name: lambda: single[kind](ids)}
+
+    def _again(self, name: str) -> Mapping[str, Process]:
+        wanted = ("driver", "rewind", "fork", "import", "retention", "cleaner", "dispose")
+        return self.processes(f"{name}+") if name in wanted else {}
+
+    def _job(
+        self, name: str, job: str, script: str, ids: Ids, *, restore: str | None = None, source: str = ""
+    ) -> dict[str, Process]:
+        assert self.interleaving is not None
+        queue = Queue(self.interleaving.wait_until)
+        run = Run(self.root, job, script, self.clock, ids, restore, source, queue, queue.close)
+        return {name: run, f"{name}/publish": queue.work}
+
+    def _run(self, name: str, script: str, job: str = JOB, restore: str | None = None) -> None:
+        """A job that nobody disturbs."""
+        Run(self.root, job, script, self.clock, OwnIds(name), restore)()
+        self._learn()
+        self.clock.advance(60_000)
+
+    def _take(
+        self, name: str, kind: str, *, ids: Ids | None = None, epoch: int | None = None, trigger: str = "user"
+    ) -> None:
+        taken = trigger_savepoint(
+            self.root, JOB, kind=kind, epoch=epoch, clock=self.clock, ids=ids or OwnIds(name), trigger=trigger
+        )
+        self.taken[taken.savepoint_id] = taken.trigger
+        if ids is None:
+            self.names[name] = taken.savepoint_id
+
+    def _dispose(self, name: str) -> None:
+        self.disposed.add(self.names[name])
+        dispose_savepoint(self.root, JOB, self.names[name])
+
+    def _groups(self, ids: Ids) -> None:
+        held = LeaseHeld()
+        try:
+            restore_key_groups(self.root, JOB, self.names["old"], [(2, 3)], clock=self.clock, ids=ids, crash=held)
+        except (NothingToRestoreError, CondemnedError, MissingFileError) as error:
+            if held.passed and not isinstance(error, NothingToRestoreError):  # its pin may go first: that is said
+                raise Lost(f"key groups were to be restored: {error}") from error
+
+    def _retain(self, ids: Ids) -> None:
+        apply_retention(self._plan(), clock=self.clock, ids=ids)
+
+    def _plan(self, job: str = JOB) -> RetentionPlan:
+        return plan_retention(self.root, job, POLICY, self.clock.now_ms())
+
+    def _note(self, storage: MemoryStorage, path: str, data: bytes) -> None:
+        if parse_manifest_path(path) is None:
+            return
+        stored = decode_manifest(data, path=path)
+        place = (stored.manifest.job, stored.manifest.generation, stored.manifest.epoch)
+        self.sealed.manifests.setdefault(place, stored)
+
+    def _learn(self, job: str = JOB) -> None:
+        storage = open_storage(self.root, job)
+        for info in storage.list(""):
+            if parse_manifest_path(info.path) is not None:
+                self._note(storage, info.path, storage.get(info.path))
+
+    # what must hold -----------------------------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Nothing that somebody needs is lost, now and when retention has taken all that it may take.
+
+        Raises:
+            Lost: Something is.
+        """
+        self._whole(window=False)
+        self.clock.advance(LEASE_MS + 1)
+        for _ in range(5):
+            for job in self.jobs():
+                apply_retention(self._plan(job), clock=self.clock, ids=OwnIds(f"last {self.clock.now_ms()} {job}"))
+            self.clock.advance(DELETING_MS * 2)
+        self._whole()
+        for job in self.jobs():
+            self._no_garbage(job)
+        self._goes_on()
+
+    def jobs(self) -> list[str]:
+        found = MemoryStorage.names(self.root.removeprefix("memory://"))
+        return [job for job in found if self._head(job) is not None]
+
+    def _head(self, job: str) -> StoredManifest | None:
+        return look.newest(self._log(job))
+
+    def _log(self, job: str) -> ManifestLog:
+        return ManifestLog(open_storage(self.root, job), job, open_job=lambda other: open_storage(self.root, other))
+
+    def _whole(self, *, window: bool = True) -> None:
+        assert JOB in self.jobs(), "the job itself is gone"
+        for job in self.jobs():
+            self._same_numbers(job)
+            head = self._head(job)
+            assert head is not None
+            self._reads(job, None, head.manifest.generation, head.manifest.epoch)
+            plan = self._plan(job)
+            if plan.oldest_epoch is not None and window:
+                for epoch in range(plan.oldest_epoch[1], head.manifest.epoch + 1):
+                    generation = next(s.generation for s in head.manifest.lineage[::-1] if s.first <= epoch)
+                    self._reads(job, f"epoch:{generation}/{epoch}", generation, epoch)
+            for row in CheckpointTable(open_storage(self.root, job), open_tables(open_storage(self.root, job))).rows():
+                if row.kind == "checkpoint" and row.id in plan.checkpoints:
+                    self._reads(job, f"checkpoint:{row.id}", row.generation, row.epoch)
+        self._savepoints()
+
+    def _savepoints(self) -> None:
+        listed = {savepoint.savepoint_id: savepoint for savepoint in list_savepoints(self.root, JOB)}
+        for name, trigger in self.taken.items():
+            if name not in listed and name not in self.disposed and trigger == "user":
+                raise Lost(f"savepoint {name} is gone")
+        for name, savepoint in listed.items():
+            try:
+                load_savepoint(self.root, JOB, name)
+                report = validate_savepoint(self.root, JOB, name)
+            except LakestateError as error:
+                raise Lost(f"savepoint {name} of epoch {savepoint.epoch}: {error}") from error
+            if not report.ok:
+                raise Lost(f"savepoint {name} of epoch {savepoint.epoch}: {report.findings}")
+            self._reads(JOB, name, savepoint.generation, savepoint.epoch)
+
+    def _reads(self, job: str, at: At, generation: int, epoch: int) -> None:
+        try:
+            rows = read_state(self.root, job, COUNT.uid, COUNT.name, at=at)
+        except LakestateError as error:
+            raise Lost(f"{at or 'the newest epoch'} of {job} (g{generation} e{epoch}): {error}") from error
+        found: State = dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+        expected = self.sealed.state(job, generation, epoch)
+        if found != expected:
+            raise Lost(f"{at or 'the newest epoch'} of {job} (g{generation} e{epoch}) is {found}, not {expected}")
+
+    def _same_numbers(self, job: str) -> None:
+        """A number is sealed once: what lies above the floor is what was first put there."""
+        storage, log = open_storage(self.root, job), self._log(job)
+        floors = log.floors()
+        for info in storage.list("_epochs"):
+            if (place := parse_manifest_path(info.path)) is not None and place[1] > floors.get(place[0], 0):
+                first = self.sealed.manifests[job, *place]
+                if decode_manifest(storage.get(info.path), path=info.path).hash != first.hash:
+                    raise Lost(f"{info.path} of {job} was sealed twice")
+
+    def _no_garbage(self, job: str) -> None:
+        """What is left is named by something that is kept."""
+        storage, plan = open_storage(self.root, job), self._plan(job)
+        assert not plan.removals, plan.removals
+        paths = [info.path for info in storage.list("")]
+        assert storage.list(CONDEMNED) == []
+        assert storage.list(LEASES) == []
+        manifests = [decode_manifest(storage.get(p)).manifest for p in paths if parse_manifest_path(p) is not None]
+        named = {ack.changes.path for m in manifests for o in m.operators.values() for ack in o.acks if ack.changes}
+        bases = [decode_base(storage.get(p)).base for p in paths if "/bases/" in p]
+        files = {file.path for base in bases for file in base.files}
+        head = self._head(job)
+        assert head is not None
+        for path in paths:
+            start = plan.oldest_epoch
+            if start is None or path in named or path in files or "/bases/" in path:
+                continue
+            place = parse_beside_manifest(path) or parse_state_file(path)
+            if place is not None and place[1] < start[1] and place[0] <= start[0]:
+                active = open_tables(storage).active(path.rpartition("/")[0]) if parse_state_file(path) else None
+                assert active is not None, f"nothing needs {path} of {job}"
+                assert path.rpartition("/")[2] in active.names, f"nothing needs {path} of {job}"
+
+    def _goes_on(self) -> None:
+        """Starts everything that can be started: the job itself, its forks, and a new job from each savepoint."""
+        for name, savepoint in {s.savepoint_id: s for s in list_savepoints(self.root, JOB)}.items():
+            job = f"from-{name}"
+            try:
+                Run(self.root, job, "", self.clock, OwnIds(job), f"{JOB}/{name}")()
+            except LakestateError as error:
+                raise Lost(f"savepoint {name} of epoch {savepoint.epoch} cannot be restored: {error}") from error
+        for job in self.jobs():
+            if not job.startswith("from-"):
+                try:
+                    Run(self.root, job, "ce", self.clock, OwnIds(f"goes on {job}"))()
+                except LakestateError as error:
+                    raise Lost(f"{job} does not start: {error}") from error
+            self._learn(job)
+            self._reads_newest(job)
+        for name in [savepoint.savepoint_id for savepoint in list_savepoints(self.root, JOB)]:
+            try:
+                Run(self.root, JOB, "", self.clock, OwnIds(f"back to {name}"), name)()
+            except LakestateError as error:
+                raise Lost(f"{JOB} does not go back to savepoint {name}: {error}") from error
+            self._learn()
+            self._reads_newest(JOB)
+
+    def _reads_newest(self, job: str) -> None:
+        head = self._head(job)
+        assert head is not None
+        self._reads(job, None, head.manifest.generation, head.manifest.epoch)
+
+
+__all__ = ["JOB", "Everything", "Lost", "rows_decoded_once"]
