@@ -34,23 +34,6 @@ def preempted_once(play: Play, outer: str, meanwhile: Sequence[str], first: Sequ
     return runs
 
 
-def preempted_twice(play: Play, outer: str, inner: str, meanwhile: Sequence[str]) -> int:
-    """In front of each storage call of `outer` the same is done with `inner`: two stand still while others run."""
-    alone = play(Schedule(rest=(outer, inner, *meanwhile))).calls(outer)
-    runs, done = 1, 0
-    while done <= len(alone):
-        prefix, seen = ((outer, done + 1),), []
-        played = play(Schedule(prefix, (inner, *meanwhile, outer)))
-        nested, reached = played.calls(inner), 0
-        seen += _between(played, outer, done)
-        while reached <= len(nested):
-            played = play(Schedule((*prefix, (inner, reached + 1)), (*meanwhile, inner, outer)))
-            seen += _between(played, outer, done)
-            reached, runs = _following(nested, reached, _between(played, inner, reached)), runs + 1
-        done, runs = _following(alone, done, seen), runs + 1
-    return runs
-
-
 def at_random(names: Sequence[str], seed: int, *, kills: int = 0) -> Schedule:
     """Long and short runs of all processes, in any order, some of which die on the way."""
     choice = random.Random(seed)
@@ -76,4 +59,4 @@ def _following(alone: Sequence[Call], done: int, between: Sequence[Call]) -> int
     return done
 
 
-__all__ = ["at_random", "preempted_once", "preempted_twice"]
+__all__ = ["at_random", "preempted_once"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 import pytest
-from bounded import at_random, preempted_once, preempted_twice
+from bounded import at_random
 from everything import Everything, rows_decoded_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,16 +48,6 @@ def test_one_after_the_other(template: Everything) -> None:
         assert played.calls(name) or name.endswith("publish"), name
 
 
-PREEMPTED = ["past", "canonical", "fork", "late-fork", "import", "rewind", "groups", "driver", "retention"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("outer", PREEMPTED)
-def test_all_others_run_between_two_calls_of_one(template: Everything, outer: str) -> None:
-    others = [name for name in ALL if not name.startswith(outer)]
-    assert preempted_once(lambda schedule: replay(template, PROCESSES, schedule), outer, others) > 5
-
-
 @pytest.mark.parametrize("dies", [name for name in PROCESSES if name != "cleaner"])
 def test_one_dies_behind_each_of_its_writes(template: Everything, dies: str) -> None:
     names = [dies, "cleaner"]
@@ -93,30 +83,3 @@ def test_a_schedule_is_a_line_of_text_and_the_same_line_is_the_same_run(template
     assert Schedule.parse(str(schedule)) == schedule
     once, again = (replay(template, PROCESSES, line) for line in (str(schedule), schedule))
     assert [call[:2] for call in once.trace] == [call[:2] for call in again.trace]
-
-
-# Two stand still while others run; both wait for, or take away, what the other one needs.
-TWICE = [
-    ("past", "retention", ("cleaner", "dispose")),
-    ("retention", "past", ("cleaner",)),
-    ("canonical", "retention", ("cleaner",)),
-    ("late-fork", "retention", ("cleaner",)),
-    ("groups", "retention", ("cleaner",)),
-    ("driver", "rewind", ("rewind/publish", "retention")),
-    ("retention", "driver", ("driver/publish", "cleaner")),
-    ("retention", "cleaner", ("past", "late-fork")),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("outer", "inner", "meanwhile"), TWICE, ids=[f"{o} and {i}" for o, i, _ in TWICE])
-def test_two_stand_still(template: Everything, outer: str, inner: str, meanwhile: Sequence[str]) -> None:
-    names = [name for name in (outer, inner, *meanwhile) if "/" not in name]
-    assert preempted_twice(lambda schedule: replay(template, names, schedule), outer, inner, meanwhile) > 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tens", range(2, 20))
-def test_many_orders(template: Everything, tens: int) -> None:
-    for seed in range(10 * tens, 10 * tens + 10):
-        replay(template, PROCESSES, at_random(ALL, seed, kills=seed % 4))
