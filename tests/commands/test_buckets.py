@@ -73,7 +73,7 @@ def test_savepoints_of_a_bucket_in_a_bucket(job: Any, server: str, kind: str, di
     assert bool(open_root("s3://backup").list(f"flights/{savepoint_id}")) == (directory is not None)
     assert said(job.run("savepoints", "list", "flights", "--json")).json[0]["savepoint_id"] == savepoint_id
     said(job.run("savepoints", "show", "flights", savepoint_id, "--files"))
-    assert "is sound" in said(job.run("savepoints", "validate", "flights", savepoint_id)).out
+    assert "is sound" in said(job.run("savepoints", "validate", "flights", savepoint_id, "--without-code")).out
     said(job.run("savepoints", "dispose", "flights", savepoint_id))
     assert open_root("s3://backup").list("") == []
     assert list_savepoints(ROOT, "flights") == []

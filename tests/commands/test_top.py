@@ -88,7 +88,7 @@ def test_a_look_that_fails_is_said_and_does_not_end_it() -> None:
         if looks == 2:
             raise MissingFileError("The file is gone.", action="Look again.")
         if looks == 4:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return Group(Text(f"look {looks}"))
 
     screen = io.StringIO()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_engine.log import fold as module
-from state_engine.log.fold import _taken
+from state_engine.log.fold import taken
 
 values = st.lists(st.one_of(st.none(), st.binary(max_size=6)), min_size=1, max_size=8)
 
@@ -20,6 +20,6 @@ def test_rows_of_several_arrays_are_taken_as_of_one(chunks: list[list[bytes | No
     indices = data.draw(st.lists(st.integers(0, len(column) - 1), max_size=10))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", 8)
-        found = _taken(rows, pa.array(indices, pa.int64()).to_numpy())
+        found = taken(rows, pa.array(indices, pa.int64()).to_numpy())
     assert found.equals(rows.combine_chunks().take(pa.array(indices, pa.int64())))
     assert all(sum(len(v or b"") for v in piece.to_pylist()) < 8 + 6 for piece in found.column("value").chunks)

@@ -1,8 +1,10 @@
 """`lakestate top`: a job while it runs, redrawn every second."""
 
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +28,7 @@ _SMALLEST_STRIP, _LARGEST_STRIP = 8, 64
 _SMALLEST_BARS, _LARGEST_BARS = 9, 16
 _FIGURES = ("keys", "rows", "size", "skew")
 _QUIT = ("q", "Q", "\x03")
+_AT_MOST_S = 0.5
 _ESCAPE = "\x1b"
 """Alone it ends the view; an arrow key begins with it."""
 
@@ -63,13 +66,13 @@ def top(
 def _watch(console: Console, look: Callable[[], Group], interval: float) -> None:
     shown = look()  # before the screen is taken: what is not there is said on the usual one
     with (
-        suppress(KeyboardInterrupt),
+        _interrupted() as interrupted,
         Keyboard() as keyboard,
         Live(shown, console=console, screen=True, auto_refresh=False) as live,
     ):
         next_look = time.monotonic() + interval
-        while True:
-            keys = keyboard.read(max(0.0, next_look - time.monotonic()))
+        while not interrupted.is_set():
+            keys = keyboard.read(min(_AT_MOST_S, max(0.0, next_look - time.monotonic())))
             if keys == _ESCAPE or any(key in _QUIT for key in keys):
                 return
             if time.monotonic() >= next_look:
@@ -79,6 +82,21 @@ def _watch(console: Console, look: Callable[[], Group], interval: float) -> None
                 except LakestateError as error:  # a file may have gone while it was read; the next look says more
                     live.update(Group(shown, Text(), Text(f"{type(error).__name__}: {error}", "red")), refresh=True)
                 next_look = time.monotonic() + interval
+
+
+@contextmanager
+def _interrupted() -> Iterator[Event]:
+    """Says that Ctrl-C was pressed. As an exception it can be lost in a library that a look calls."""
+    import pyarrow as pa
+
+    event = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: event.set())
+    pa.enable_signal_handlers(False)  # Arrow keeps signals that come while it reads to itself
+    try:
+        yield event
+    finally:
+        pa.enable_signal_handlers(True)
+        signal.signal(signal.SIGINT, before)
 
 
 def frame(activity: "JobActivity", now_ms: int, width: int, process: "Process | None" = None) -> Group:
