@@ -8,6 +8,7 @@ write ─► buffer ─┬─ full, or flush above the threshold ─► a new fi
 ```
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -74,11 +75,11 @@ class CheckpointStateOutputStream(Protocol):
     ) -> None: ...
 
 
-class _Closing:
+class _Closing(ABC):
     """Leaving the `with` block discards what was not finished."""
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
     def __enter__(self) -> Self:
         return self
