@@ -35,7 +35,6 @@ from state_engine.serialization.types import ddl_to_arrow, parse_columns
 MAX_PARALLELISM = 128
 BATCH = 10_000
 USER_KEYS = 8
-COMPARED = 1_000_000
 _PIECE = 100_000
 
 FAR = 1 << 40
@@ -85,9 +84,9 @@ def run(case: Case) -> Outcome:
     if timers:
         totals = fired(state, case.keys)
     else:
-        keys = by_key_group(codec, case.keys)
-        keys = keys[compared(case)[keys]]
-        in_batches(keys, backend, context, lambda key: totals.__setitem__(key, total(shape, state)))
+        in_batches(
+            by_key_group(codec, case.keys), backend, context, lambda key: totals.__setitem__(key, total(shape, state))
+        )
     backend.close()
     return outcome(case, ends, totals)
 
@@ -106,21 +105,8 @@ def run_dict(case: Case) -> Outcome:
 
 
 def outcome(case: Case, ends: list[float], totals: list[int]) -> Outcome:
-    """Returns when the epochs ended, and what every key that is compared has."""
-    keys = np.flatnonzero(compared(case))
-    return Outcome(ends, pa.table({"k": pa.array(keys), "total": pa.array(np.array(totals, np.int64)[keys])}))
-
-
-def compared(case: Case) -> "np.ndarray[Any, Any]":
-    """Says of each key whether its result is read back: of many keys the touched ones, and a million of the others.
-
-    To get each of 10 million keys by itself takes longer than all else.
-    """
-    keys = np.zeros(case.keys, bool)
-    keys[:: max(1, case.keys // COMPARED)] = True
-    for epoch in range(case.epochs):
-        keys[touched(case, epoch)] = True
-    return keys
+    """Returns when the epochs ended, and what every key has."""
+    return Outcome(ends, pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals, pa.int64())}))
 
 
 def timer_toucher(timers: Any, epoch: int) -> Callable[[Any], None]:
@@ -152,9 +138,8 @@ def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
 
 
 def truth(case: Case) -> pa.Table:
-    """Returns what the values of each key that is compared add up to.
+    """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1.
 
-    That is 1 from the load, and with each touch the epoch's number plus 1.
     Of timers it is their number: 1 from the load, and 1 with each epoch that touches the key.
     """
     totals = np.ones(case.keys, np.int64)
@@ -163,8 +148,7 @@ def truth(case: Case) -> pa.Table:
             totals[np.unique(touched(case, epoch))] += 1
         else:
             np.add.at(totals, touched(case, epoch), epoch + 1)
-    keys = np.flatnonzero(compared(case))
-    return pa.table({"k": pa.array(keys), "total": pa.array(totals[keys])})
+    return pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals)})
 
 
 def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit: Callable[[Any], None]) -> None:
