@@ -6,14 +6,14 @@ from typing import Any
 
 import dagster as dg
 
+from lakestate.assets.failures import named_failures, refused
 from lakestate.assets.metadata import Metadata, size_metadata
 from lakestate.assets.names import KINDS, dagster_name, savepoint_key, savepoint_partitions, stream_pool
 from lakestate.resources import StateStoreResource
 from state_engine.checkpoint.plan import live_rows, states_of
-from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest, Pin
 
-_NO_PARTITION = "A savepoint needs a name: choose or add a partition when you materialise it; its key is the name."
+_NO_PARTITION = "Choose or add a partition when you materialise it; its key is the name."
 
 
 def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
@@ -37,9 +37,9 @@ def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
     )
     def savepoint(context: dg.AssetExecutionContext, state_store: StateStoreResource) -> dg.MaterializeResult[Any]:
         if not context.has_partition_key:
-            raise dg.Failure(_NO_PARTITION, allow_retries=False)
+            raise refused("A savepoint needs a name.", action=_NO_PARTITION)
         began = time.monotonic()
-        try:
+        with named_failures():
             pin = state_store.find_savepoint(job, context.partition_key)
             is_new = pin is None
             if pin is None:
@@ -47,11 +47,6 @@ def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
             else:
                 context.log.info(f"Savepoint {pin.savepoint_id} carries this label already; it is validated again.")
             manifests = state_store.validate_savepoint(job, pin)
-        except LakestateError as error:
-            raise dg.Failure(
-                f"{type(error).__name__}: {error.message}",
-                metadata={"action": error.action or "Look at the log of the run."},
-            ) from error
         seconds = time.monotonic() - began
         context.log.info(f"Savepoint {pin.savepoint_id} at epoch {pin.epoch} is complete: {pin.bytes:,} bytes.")
         return dg.MaterializeResult(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from lakestate.policies import StreamPolicies
 from lakestate.registry import registered_jobs
 from lakestate.resources import StateStoreResource
 from lakestate.stream_definitions import build_stream_definitions
@@ -20,11 +21,8 @@ DEFAULT_ROOT = ".lakestate/state"
 def load_definitions() -> dg.Definitions:
     """Returns the definitions of all registered jobs."""
     state_store = StateStoreResource(root=os.environ.get(ROOT) or str(Path(DEFAULT_ROOT).absolute()))
-    streams = [
-        build_stream_definitions(job, state_store, report_every=timedelta(seconds=10), fresh_within=timedelta(hours=1))
-        for job in registered_jobs()
-    ]
-    return dg.Definitions.merge(*streams)
+    policies = StreamPolicies(report_every=timedelta(seconds=10), fresh_within=timedelta(hours=1))
+    return dg.Definitions.merge(*(build_stream_definitions(job, state_store, policies) for job in registered_jobs()))
 
 
 defs = load_definitions()

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from dagster._core.instance import InstanceRef
 
+from lakestate.policies import StreamPolicies
 from lakestate.resources import StateStoreResource
 from lakestate.stream_definitions import build_stream_definitions
 from state_engine.errors import JobDefinitionError
@@ -46,7 +47,7 @@ def test_a_checkpoint_cannot_be_materialised_and_a_savepoint_can(state_store):
 
 def test_freshness_is_the_streams_own(state_store):
     policies = [
-        build_stream_definitions("flights", state_store, fresh_within=within)
+        build_stream_definitions("flights", state_store, StreamPolicies(fresh_within=within))
         .resolve_asset_graph()
         .get(dg.AssetKey(["flights", "checkpoint"]))
         .freshness_policy

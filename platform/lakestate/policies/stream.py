@@ -1,0 +1,37 @@
+"""All that is wanted of one stream's operation. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from lakestate.policies.limits import CheckLimits
+from lakestate.policies.rescale import RescalePolicy
+from lakestate.policies.restart import RestartPolicy
+from lakestate.policies.retention import StreamRetention
+from lakestate.policies.savepoints import SavepointPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPolicies:
+    """How one stream is operated. Every field has a default that is right for a stream nobody has thought about yet.
+
+    Attributes:
+        report_every: Time between two looks for a new checkpoint; each look writes at most one event.
+        fresh_within: A checkpoint older than this makes `<job>/checkpoint` overdue; at least one minute. None for a
+            stream that is allowed to rest.
+        savepoints: When savepoints are taken by themselves, and how close to each other.
+        retention: What is kept, and when the rest goes.
+        restart: When a stream whose process died is started again.
+        rescale: When a stream gets another parallelism.
+        limits: How far it may go before a check says so.
+    """
+
+    report_every: timedelta = timedelta(seconds=30)
+    fresh_within: timedelta | None = None
+    savepoints: SavepointPolicy = field(default_factory=SavepointPolicy)
+    retention: StreamRetention = field(default_factory=StreamRetention)
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    rescale: RescalePolicy = field(default_factory=RescalePolicy)
+    limits: CheckLimits = field(default_factory=CheckLimits)
+
+
+__all__ = ["StreamPolicies"]
