@@ -1,11 +1,231 @@
 """When savepoints are taken by themselves, and how close to each other. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, NamedTuple
+
+from state_engine.checkpoint.retention_policy import POLICY
+from state_engine.errors import JobDefinitionError
+
+GIB = 1 << 30
+
+Trigger = Literal[
+    "on_new_code_version", "failures_in_a_row", "growth_percent", "every_n_checkpoints", "before_rescale", "cron"
+]
+
+
+def trigger_of_policy(trigger: Trigger) -> str:
+    """Returns what a savepoint says of who asked, if a policy did: retention may remove it."""
+    return f"{POLICY}{trigger}"
+
+
+class Newest(NamedTuple):
+    """The newest savepoint of a stream, whoever took it.
+
+    `checkpoint_id` is that of the newest completed checkpoint then, 0 without one; `state_bytes` the size of its state.
+    `code_version` is null where nobody knows it.
+    """
+
+    taken_at_ms: int
+    duration_ms: int = 0
+    checkpoint_id: int = 0
+    state_bytes: int = 0
+    code_version: str | None = None
+
+
+class Look(NamedTuple):
+    """What a policy decides by.
+
+    Attributes:
+        now_ms: The present.
+        checkpoint_id: Of the newest completed checkpoint; 0 without one.
+        state_bytes: Size of its state.
+        failed_at_ms: When the checkpoints since then failed, newest first.
+        code_version: Of the job's code as it would be started now; null where nobody knows it.
+        known_version: The code version that was seen last; null if none was.
+        partitions: How many savepoints Dagster has.
+        newest: The newest of them.
+    """
+
+    now_ms: int
+    checkpoint_id: int = 0
+    state_bytes: int = 0
+    failed_at_ms: tuple[int, ...] = ()
+    code_version: str | None = None
+    known_version: str | None = None
+    partitions: int = 0
+    newest: Newest | None = None
+
+
+class Decision(NamedTuple):
+    """What to do, and why. Without a trigger no savepoint is taken."""
+
+    trigger: Trigger | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spacing:
+    """How close to each other savepoints are taken: `minimum` is the largest of three times, and `at_most` at most.
+
+    A savepoint keeps up to as many bytes on disk as the state has, and reads them to be validated; so large states get
+    fewer. One that takes long takes up no more than a share of the time.
+
+    Attributes:
+        at_least: Of any state.
+        per_gib: Times the state's GiB.
+        busy_percent: `100 / busy_percent` times as long as the last one took.
+        at_most: Of any state.
+    """
+
+    at_least: timedelta = timedelta(seconds=30)
+    per_gib: timedelta = timedelta(minutes=1)
+    busy_percent: float = 10.0
+    at_most: timedelta = timedelta(days=1)
+
+    def __post_init__(self) -> None:
+        if min(self.at_least, self.per_gib, self.at_most) < timedelta(0) or not 0 < self.busy_percent <= 100:
+            raise JobDefinitionError(
+                f"{self} is no spacing of savepoints.",
+                action="Give times that are not negative, and a busy_percent above 0 and up to 100.",
+            )
+
+    def minimum(self, state_bytes: int, last_duration_ms: int) -> timedelta:
+        """Returns the time between the beginnings of two savepoints.
+
+        Args:
+            state_bytes: Size of the state.
+            last_duration_ms: How long the last savepoint took.
+        """
+        by_size = self.per_gib * (state_bytes / GIB)
+        by_time = timedelta(milliseconds=last_duration_ms) * (100 / self.busy_percent)
+        return min(self.at_most, max(self.at_least, by_size, by_time))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointPolicy:
-    """When savepoints of a stream are taken by themselves, and how close to each other."""
+    """When savepoints of a stream are taken by themselves. By default never; people take them whenever they like.
+
+    Attributes:
+        every_n_checkpoints: When the number of the newest completed checkpoint is so much above that at the newest
+            savepoint; numbers of failed checkpoints count.
+        growth_percent: When the state has grown by so much since the newest savepoint.
+        on_new_code_version: When the code that would be started now is another one than before, so that a savepoint of
+            the old code's state is there when the new code is deployed.
+        failures_in_a_row: When so many checkpoints failed since the last one that completed; once per row of failures.
+        before_rescale: A run of `<job>/rescaled_state` takes one first.
+        cron: At these times; a savepoint is requested within a minute of each.
+        timezone: Of `cron`, such as `Europe/Berlin`.
+        kind: Of savepoints that are taken by themselves.
+        directory: Where these go: a path or address; below the job's root by default.
+        look_every: Time between two looks at the triggers, and for savepoints that were made elsewhere.
+        spacing: How close savepoints follow each other. One that a policy wants earlier is not taken; a person is
+            warned, and gets it.
+        max_partitions: So many savepoints Dagster keeps of the stream; a tenth of these is left to people.
+    """
+
+    every_n_checkpoints: int | None = None
+    growth_percent: float | None = None
+    on_new_code_version: bool = False
+    failures_in_a_row: int | None = None
+    before_rescale: bool = False
+    cron: str | None = None
+    timezone: str = "UTC"
+    kind: Literal["native", "canonical"] = "native"
+    directory: str | None = None
+    look_every: timedelta = timedelta(seconds=30)
+    spacing: Spacing = field(default_factory=Spacing)
+    max_partitions: int = 1_000
+
+    def __post_init__(self) -> None:
+        counts = (self.every_n_checkpoints, self.failures_in_a_row, self.growth_percent, self.max_partitions)
+        if any(one is not None and one <= 0 for one in counts):
+            raise JobDefinitionError(
+                "A savepoint policy has a number that is not above 0.", action="Use None for a trigger not wanted."
+            )
+
+    @property
+    def looks(self) -> bool:
+        """Whether any of the triggers has to be looked at now and again."""
+        return self.on_new_code_version or any((self.every_n_checkpoints, self.growth_percent, self.failures_in_a_row))
+
+    def decide(self, look: Look) -> Decision:
+        """Says whether a savepoint is due now by one of the triggers that are looked at, and may be taken."""
+        due = self._new_code(look) or self._failures(look) or self._growth(look) or self._number(look)
+        return self.allow(due, look) if due is not None else Decision(None, "No trigger asks for a savepoint.")
+
+    def allow(self, due: Decision, look: Look) -> Decision:
+        """Returns a decision to take a savepoint, or why that is not followed."""
+        objection = self.too_many(look.partitions, by_policy=True) or self.too_soon(look)
+        return due if objection is None else Decision(None, f"{due.reason} {objection}")
+
+    def too_soon(self, look: Look) -> str | None:
+        """Says why the newest savepoint is too young for another one; null if it is not."""
+        if look.newest is None:
+            return None
+        least = self.spacing.minimum(look.state_bytes or look.newest.state_bytes, look.newest.duration_ms)
+        age = timedelta(milliseconds=max(0, look.now_ms - look.newest.taken_at_ms))
+        if age >= least:
+            return None
+        return (
+            f"The newest savepoint is {_seconds(age)} old; of a state of {look.state_bytes:,} bytes one is taken every "
+            f"{_seconds(least)} at most."
+        )
+
+    def too_many(self, partitions: int, *, by_policy: bool) -> str | None:
+        """Says why there may be no further savepoint; null if there may.
+
+        Args:
+            partitions: How many there are.
+            by_policy: Whether a policy wants it. A tenth is left to people.
+        """
+        limit = self.max_partitions - self.max_partitions // 10 if by_policy else self.max_partitions
+        if partitions < limit:
+            return None
+        return f"Dagster has {partitions:,} savepoints of this stream, and {limit:,} is the limit."
+
+    def _new_code(self, look: Look) -> Decision | None:
+        known, now = look.known_version, look.code_version
+        if not self.on_new_code_version or known is None or now is None or known == now:
+            return None
+        return Decision("on_new_code_version", f"The code version was {known}, and is {now} now.")
+
+    def _failures(self, look: Look) -> Decision | None:
+        limit = self.failures_in_a_row
+        if limit is None or len(look.failed_at_ms) < limit:
+            return None
+        since = look.failed_at_ms[-limit]  # the failure that made it so many
+        if look.newest is not None and look.newest.taken_at_ms >= since:
+            return None
+        return Decision("failures_in_a_row", f"{len(look.failed_at_ms)} checkpoints in a row have failed.")
+
+    def _growth(self, look: Look) -> Decision | None:
+        if self.growth_percent is None or not look.state_bytes:
+            return None
+        if look.newest is None:
+            return Decision("growth_percent", "There is no savepoint yet that the state could be compared with.")
+        before = look.newest.state_bytes
+        if look.state_bytes <= before * (1 + self.growth_percent / 100):
+            return None
+        return Decision("growth_percent", f"The state has grown from {before:,} to {look.state_bytes:,} bytes.")
+
+    def _number(self, look: Look) -> Decision | None:
+        before = look.newest.checkpoint_id if look.newest is not None else 0
+        if self.every_n_checkpoints is None or look.checkpoint_id - before < self.every_n_checkpoints:
+            return None
+        return Decision("every_n_checkpoints", f"{look.checkpoint_id - before} checkpoints since the newest savepoint.")
 
 
-__all__ = ["SavepointPolicy"]
+def _seconds(time: timedelta) -> str:
+    return f"{time.total_seconds():,.0f} s"
+
+
+__all__ = [
+    "Decision",
+    "Look",
+    "Newest",
+    "SavepointPolicy",
+    "Spacing",
+    "Trigger",
+    "trigger_of_policy",
+]
