@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console, Group
 from rich.text import Text
 
-from lakestate.commands.running import Process
 from lakestate.commands.strips import heat_strip, spark_line
 from lakestate.commands.top import _watch, frame
+from lakestate.running_job import Process
 from state_engine.errors import MissingFileError
 from state_engine.inspect.activity import JobActivity, OperatorActivity, StateGroups
 from state_engine.inspect.status import JobStatus, OperatorStatus

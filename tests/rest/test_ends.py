@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakestate.commands.running import _RESULTS, RunningJob, outcome_of
 from lakestate.control import find_endpoint
 from lakestate.rest.bodies import stop_with_savepoint
 from lakestate.rest.ends import EndedOperation, find_end, keep_ends
 from lakestate.rest.routes import JOB, ROUTES
 from lakestate.rest.triggers import Ended, Key, Outcome
 from lakestate.runner import controlled
+from lakestate.running_job import _RESULTS, RunningJob, outcome_of
 from state_engine.errors import SavepointError
 from state_engine.savepoint import SavepointWish, list_savepoints
 from state_engine.testing.sample_jobs import random_changes, sample_job

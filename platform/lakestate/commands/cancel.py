@@ -24,8 +24,8 @@ def cancel(
     if not savepoint and (directory is not None or kind != "native"):
         raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
     with named_errors():
-        from lakestate.commands.running import RunningJob
         from lakestate.rest.bodies import savepoint_trigger
+        from lakestate.running_job import RunningJob
         from state_engine.savepoint import SavepointWish
 
         running = RunningJob(root, job, url)

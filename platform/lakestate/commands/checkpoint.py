@@ -20,8 +20,8 @@ def checkpoint(
     """Take a checkpoint of a running job, with its next epoch."""
     with named_errors():
         from lakestate.commands.operation import print_trigger
-        from lakestate.commands.running import RunningJob
         from lakestate.rest.bodies import CheckpointTrigger
+        from lakestate.running_job import RunningJob
 
         running = RunningJob(root, job, url)
         wish = CheckpointTrigger(checkpoint_type="FULL" if full else "CONFIGURED")

@@ -19,18 +19,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from lakestate.errors import AddressError, JobAlreadyRunningError, JobNotRunningError, UnknownTriggerError
 from state_engine.errors import JobDefinitionError, LakestateError, NothingToRestoreError, UnknownOperatorError
 
 ROOT_VARIABLE = "LAKESTATE_ROOT"
 _WIDE = 1_000
-
-
-class JobNotRunningError(LakestateError):
-    """No process of this machine runs the job."""
-
-
-class UnknownTriggerError(LakestateError):
-    """Nothing is known of an operation of this id."""
 
 
 _NOT_THERE = (
@@ -38,7 +31,9 @@ _NOT_THERE = (
     NothingToRestoreError,
     UnknownOperatorError,
     JobNotRunningError,
+    JobAlreadyRunningError,
     UnknownTriggerError,
+    AddressError,
 )
 
 
@@ -202,9 +197,7 @@ __all__ = [
     "At",
     "ExitCode",
     "Job",
-    "JobNotRunningError",
     "Root",
-    "UnknownTriggerError",
     "add_row",
     "checked_root",
     "exit_code_of",

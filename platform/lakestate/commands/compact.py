@@ -90,9 +90,9 @@ def compact(
 
 
 def _fold(root: str, job: str, plan: "CompactionPlan", *, stopped: bool) -> "CheckpointRow | None":
-    from lakestate.commands.running import RunningJob
     from lakestate.control import find_endpoint
     from lakestate.rest.bodies import CheckpointTrigger
+    from lakestate.running_job import RunningJob
     from state_engine.checkpoint.compaction import compact as fold
     from state_engine.inspect import open_job
 

@@ -9,14 +9,14 @@ from lakestate.commands.formats import format_duration, format_time
 from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
-    from lakestate.commands.running import Process
+    from lakestate.running_job import Process
 
 
 def list_all(root: Root, as_json: AsJson = False) -> None:
     """List the jobs under a root, with the newest epoch of each."""
     with named_errors():
         # Here and not above, so that the command line starts quickly.
-        from lakestate.commands.running import process_of
+        from lakestate.running_job import process_of
         from state_engine.inspect import list_jobs
 
         jobs = list_jobs(root)

@@ -27,7 +27,7 @@ def operation(
 ) -> None:
     """Tell how a detached savepoint, checkpoint or stop went. Exit code 1 if it failed; 0 while it is under way."""
     with named_errors():
-        from lakestate.commands.running import OperationFailedError, outcome_of
+        from lakestate.running_job import OperationFailedError, outcome_of
 
         ended = outcome_of(root, job, trigger_id, url)
         with waiting(f"{trigger_id} is under way"):

@@ -27,8 +27,8 @@ def rescale(
     if (parallelism is None) == (not some):
         raise typer.BadParameter("Give either PARALLELISM, for every operator, or --operator UID=N.")
     with named_errors():
-        from lakestate.commands.running import RunningJob
         from lakestate.rest.bodies import Rescaling
+        from lakestate.running_job import RunningJob
 
         running = RunningJob(root, job, url)
         whom = ", ".join(f"{uid} with {number}" for uid, number in some.items())

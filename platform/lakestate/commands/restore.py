@@ -173,8 +173,8 @@ def _restore_part(
     ranges = [_range(one) for one in key_groups or []] or None
     keys = [_key(one) for one in key or []] or None
     if find_endpoint(root, job) is not None:
-        from lakestate.commands.running import RunningJob
         from lakestate.rest.bodies import KeyGroupsRestore
+        from lakestate.running_job import RunningJob
 
         body = KeyGroupsRestore(source=source, key_groups=ranges, keys=keys, operators=operators, dry_run=dry_run)
         with waiting(f"{job} restores"):

@@ -66,8 +66,8 @@ def _ask(
 ) -> None:
     """Lets the process of the running job take the savepoint that is wanted, by the fields of a `SavepointWish`."""
     from lakestate.commands.operation import print_trigger
-    from lakestate.commands.running import RunningJob
     from lakestate.rest.bodies import savepoint_trigger
+    from lakestate.running_job import RunningJob
     from state_engine.savepoint import SavepointWish
 
     running, wish = RunningJob(root, job, url), savepoint_trigger(SavepointWish(*wanted))

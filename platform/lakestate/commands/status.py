@@ -22,14 +22,14 @@ from lakestate.commands.formats import format_bytes, format_count, format_durati
 from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
-    from lakestate.commands.running import ProcessState
+    from lakestate.running_job import ProcessState
     from state_engine.inspect import JobStatus, OperatorStatus
 
 
 def status(job: Job, root: Root, as_json: AsJson = False) -> None:
     """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
     with named_errors():
-        from lakestate.commands.running import state_of
+        from lakestate.running_job import state_of
         from state_engine.inspect import open_job, status_of
 
         found = status_of(open_job(root, job))

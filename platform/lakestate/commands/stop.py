@@ -34,8 +34,8 @@ def stop(
     """Stop a running job with a savepoint, and wait until its process has let go. If that fails the job goes on."""
     with named_errors():
         from lakestate.commands.operation import print_trigger
-        from lakestate.commands.running import RunningJob
         from lakestate.rest.bodies import stop_with_savepoint
+        from lakestate.running_job import RunningJob
         from state_engine.savepoint import SavepointWish
 
         running = RunningJob(root, job, url)

@@ -21,7 +21,7 @@ from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:
-    from lakestate.commands.running import Process
+    from lakestate.running_job import Process
     from state_engine.inspect import JobActivity
 
 _SMALLEST_STRIP, _LARGEST_STRIP = 8, 64
@@ -44,7 +44,7 @@ def top(
 ) -> None:
     """Watch a job: epochs, records, lag, and how its state is spread over the key groups. q ends it."""
     with named_errors():
-        from lakestate.commands.running import process_of
+        from lakestate.running_job import process_of
         from state_engine.inspect import activity_of, open_job
 
         view = open_job(root, job)

@@ -5,10 +5,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-import typer
 
-from lakestate.commands.common import ROOT_VARIABLE, JobNotRunningError, UnknownTriggerError
-from lakestate.commands.options import URL_VARIABLE
 from lakestate.control import (
     Answer,
     Endpoint,
@@ -19,8 +16,10 @@ from lakestate.control import (
     find_endpoint,
     read_endpoint,
 )
+from lakestate.errors import AddressError, JobNotRunningError, UnknownTriggerError
 from lakestate.rest.bodies import KeyGroupsRestore, KeyGroupsResult, Triggered
 from lakestate.rest.ends import EndedOperation, find_end
+from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import is_id, job_id
 from lakestate.rest.job_bodies import JobExceptions, StatusOnly
 from lakestate.rest.triggers import Kind
@@ -236,7 +235,9 @@ def _endpoint_of(root: str | None, job: str, url: str | None) -> Endpoint:
         found = find_endpoint(root, job)
         where = f"No process of this machine runs job {job!r} under {root}."
     else:
-        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}, or --url or {URL_VARIABLE}.")
+        raise AddressError(
+            f"Nothing says where job {job!r} runs.", action="Give --root or LAKESTATE_ROOT, or --url or LAKESTATE_URL."
+        )
     if found is None:
         raise JobNotRunningError(
             where,
@@ -250,13 +251,15 @@ def checked_url(url: str) -> str:
     """Returns the address of a server.
 
     Raises:
-        BadParameter: It is none, or holds a secret, which everybody on this machine would see.
+        AddressError: It is none, or holds a secret, which everybody on this machine would see.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise typer.BadParameter("Give an address such as http://host:8081.", param_hint="--url")
+        raise AddressError("This is no address of a server.", action="Give one such as http://host:8081.")
     if parts.username is not None or parts.password is not None or parts.query:
-        raise typer.BadParameter("Secrets belong into the environment: LAKESTATE_REST_TOKEN.", param_hint="--url")
+        raise AddressError(
+            "An address must hold no key and no signature.", action=f"Secrets belong into the environment: {TOKEN}."
+        )
     return url
 
 
