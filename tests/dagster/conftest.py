@@ -1,6 +1,9 @@
 """A job's log without a JVM, and Dagster instances."""
 
+import contextlib
 import importlib.util
+import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ from lakestate.resources import StateStoreResource
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.testing.changes import put, state
 from state_engine.testing.jobs import JobBuilder
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 class Stream:
@@ -67,3 +72,37 @@ def dagster_dev() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.DagsterDev
+
+
+@pytest.fixture(scope="session")
+def live_dagster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Dagster with daemon and web server for the whole run (`LiveDagster`); its tests are marked `slow`."""
+    from live_dagster import LiveDagster
+
+    with LiveDagster(tmp_path_factory.mktemp("live")) as live:
+        yield live
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_live_stream(live_dagster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Declares a job of a new name in the live Dagster, and gives its `LiveStream`, which is not started yet.
+
+    The arguments are those of `build_stream_definitions`. Tests that start it are marked `spark` as well.
+    """
+    from live_stream import LiveStream
+
+    monkeypatch.setenv("PYTHONPATH", live_dagster.environment["PYTHONPATH"])  # where the job is announced
+    monkeypatch.syspath_prepend(str(live_dagster.folder))
+
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str = "tide", **arguments: Any) -> LiveStream:
+            job = f"{name}{next(_numbers)}"
+            live_dagster.declare(job, **arguments)
+            stack.callback(live_dagster.retire, job)
+            return stack.enter_context(LiveStream(live_dagster.root, job))
+
+        yield make

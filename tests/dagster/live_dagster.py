@@ -1,0 +1,207 @@
+"""A Dagster for tests: code server, web server and daemon, each a process of its own on a free port of the loopback.
+
+`test_dagster_dev.py` has the one that a person starts. Here the intervals are short, and each process can be killed and
+started again by itself.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import dagster as dg
+import yaml
+from graphql_client import LOCATION, GraphQLClient
+from live_stream import announce
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = "LIVE_DAGSTER"
+HERE = Path(__file__).resolve().parent
+SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TOKEN")
+MONITORED_S = 2
+
+Part = Literal["code-server", "webserver", "daemon"]
+
+
+class LiveDagster:
+    """The processes and what they have in common; use as a context manager, which ends them by their ids.
+
+    Attributes:
+        root: Folder of the states of all jobs.
+        client: Asks the web server.
+
+    Args:
+        folder: Empty; holds everything.
+        environment: More variables for all processes.
+        max_runtime_s: After so long a run that has no other limit is failed.
+    """
+
+    def __init__(self, folder: Path, *, environment: Mapping[str, str] | None = None, max_runtime_s: int = 600) -> None:
+        self.folder = folder
+        self.root = folder / "state"
+        self.root.mkdir()
+        (folder / "home").mkdir()
+        self._declared: dict[str, dict[str, Any]] = {}
+        self._processes: dict[Part, subprocess.Popen[bytes]] = {}
+        self._ports = dict(zip(("code-server", "webserver"), _free_ports(2), strict=True))
+        self.url = f"http://127.0.0.1:{self._ports['webserver']}"
+        self.client = GraphQLClient(self.url, self.check)
+        path = os.pathsep.join([str(HERE), str(folder), *filter(None, sys.path)])
+        kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
+        self.environment = kept | {"DAGSTER_HOME": str(folder / "home"), FOLDER: str(folder), "PYTHONPATH": path}
+        self.environment |= environment or {}
+        self._write_settings(max_runtime_s)
+        self._write_jobs()
+
+    def _write_settings(self, max_runtime_s: int) -> None:
+        settings = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+        home = self.folder / "home"
+        settings["storage"]["sqlite"]["base_dir"] = str(home / "storage")
+        settings["local_artifact_storage"]["config"]["base_dir"] = str(home)
+        settings["compute_logs"]["config"]["base_dir"] = str(home / "compute_logs")
+        settings["run_monitoring"] |= {
+            "start_timeout_seconds": 60,
+            "max_runtime_seconds": max_runtime_s,
+            "poll_interval_seconds": MONITORED_S,
+        }
+        settings["run_coordinator"] = {
+            "module": "dagster.core.run_coordinator",
+            "class": "QueuedRunCoordinator",
+            "config": {"dequeue_interval_seconds": 1},
+        }
+        (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
+        with dg.DagsterInstance.from_config(str(home)):
+            pass  # several processes must not create one database at the same time
+        server = {"host": "127.0.0.1", "port": self._ports["code-server"], "location_name": LOCATION}
+        (self.folder / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+
+    def _write_jobs(self) -> None:
+        announce(self.folder, *self._declared)
+        draft = self.folder / ".jobs.pickle"
+        draft.write_bytes(pickle.dumps(self._declared))
+        draft.rename(self.folder / "jobs.pickle")
+
+    def __enter__(self) -> "LiveDagster":
+        try:
+            self.start("code-server")
+            self.start("webserver")
+            self.start("daemon")
+            self.wait_until_ready()
+        except BaseException:
+            self.end()
+            print(self.logs())
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        if error is not None:
+            print(self.logs())
+
+    # Processes --------------------------------------------------------------------------------------------------------
+
+    def start(self, part: Part) -> None:
+        """Starts one of the processes."""
+        tools = Path(sys.executable).parent
+        command = {
+            "code-server": ["dagster", "code-server", "start", "-h", "127.0.0.1", "-p", self._ports["code-server"],
+                            "-m", "live_definitions", "--location-name", LOCATION],
+            "webserver": ["dagster-webserver", "-h", "127.0.0.1", "-p", self._ports["webserver"], "-w",
+                          self.folder / "workspace.yaml"],
+            "daemon": ["dagster-daemon", "run", "-w", self.folder / "workspace.yaml"],
+        }[part]  # fmt: skip
+        with (self.folder / f"{part}.log").open("ab") as log:
+            self._processes[part] = subprocess.Popen(
+                [str(tools / str(command[0])), *map(str, command[1:])],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def kill(self, part: Part) -> None:
+        """Kills one of the processes with all that it has started in its own session: of the code server the runs."""
+        process = self._processes.pop(part)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def restart(self, part: Part) -> None:
+        """Starts a process that was killed, and waits until it answers."""
+        self.start(part)
+        self.wait_until_ready()
+
+    def end(self) -> None:
+        """Ends what runs, first in good order."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGINT)
+        until = time.monotonic() + 20
+        for part in list(self._processes):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._processes[part].wait(max(0.1, until - time.monotonic()))
+            self.kill(part)
+
+    def check(self) -> None:
+        """Fails if a process is gone that nobody killed."""
+        gone = [part for part, process in self._processes.items() if process.poll() is not None]
+        assert not gone, f"gone: {gone}\n{self.logs()}"
+
+    def logs(self, characters: int = 6_000) -> str:
+        """Returns the ends of what the processes printed."""
+        found = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-characters:]}" for path in found)
+
+    def wait_until_ready(self, timeout_s: float = 180) -> None:
+        """Waits until the web server has loaded the code location, and all daemons that run are healthy."""
+
+        def is_ready() -> bool:
+            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                has_daemon = "daemon" not in self._processes or all(self.client.daemons().values())
+                return has_daemon and "live" in self.client.assets()
+            return False
+
+        self.client.wait_for(is_ready, "Dagster to be ready", timeout_s)
+
+    # Jobs -------------------------------------------------------------------------------------------------------------
+
+    def declare(self, job: str, **arguments: Any) -> None:
+        """Adds a job to the code location, or declares it anew, and waits until it is loaded.
+
+        Args:
+            job: Its name: letters and digits.
+            arguments: Of `build_stream_definitions`; checkpoints are reported every second by default.
+        """
+        self._declared[job] = {"report_every": timedelta(seconds=1), **arguments}
+        self._load()
+
+    def retire(self, job: str) -> None:
+        """Takes a job out of the code location: its sensors tick no more."""
+        del self._declared[job]
+        self._load()
+
+    def _load(self) -> None:
+        self._write_jobs()
+        if "webserver" in self._processes:
+            self.client.reload()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,218 @@
+"""A real stream for tests: a job of `live_job` in a process of its own, fed file by file."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from live_job import COLUMNS, Row, input_of, random_rows, tables_of
+
+from lakestate.control import read_endpoint
+from lakestate.runner_events import Failed
+from lakestate.runner_process import RunnerProcess, runner_command
+from state_engine.inspect import diff_states, open_job
+from state_engine.inspect.diff import StateDiff
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest
+
+
+def announce(folder: Path, *jobs: str) -> None:
+    """Writes the metadata of a distribution whose entry points are these jobs; `folder` goes onto the Python path."""
+    information = folder / "live_jobs-1.dist-info"
+    information.mkdir(exist_ok=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: live-jobs\nVersion: 1\n")
+    lines = [f"{job} = live_job:build_{job}" for job in jobs]
+    (information / "entry_points.txt").write_text("\n".join(["[lakestate.jobs]", *lines, ""]))
+
+
+class LiveStream:
+    """One job; use as a context manager, which ends its process.
+
+    `start` runs it as a child of the test. It may as well be started by whoever is under test: everything else here
+    asks the files.
+
+    Args:
+        root: Of the states; input and output lie beside it.
+        job: Its name, announced as an entry point.
+    """
+
+    def __init__(self, root: Path, job: str) -> None:
+        self.root, self.job = str(root), job
+        self.rows: list[Row] = []
+        self._input = input_of(self.root, job)
+        self._input.mkdir(parents=True)
+        self._log = root.parent / f"{job}.log"
+        self._process: RunnerProcess | None = None
+        self._failure: Failed | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "LiveStream":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._kill_detached()
+        if error is not None:
+            print(f"--- log of {self.job}\n{self.log()}")
+
+    def log(self) -> str:
+        """Returns the end of what its process printed."""
+        return self._log.read_text(errors="replace")[-8_000:] if self._log.exists() else ""
+
+    def start(
+        self,
+        *,
+        restore: str | None = None,
+        parallelism: int | None = None,
+        available_now: bool = False,
+        crash_at: str | None = None,
+        **options: str,
+    ) -> "LiveStream":
+        """Starts it and waits until it runs; its first start needs input."""
+        command = runner_command(
+            self.job,
+            self.root,
+            options=options,
+            restore=restore,
+            parallelism=parallelism,
+            available_now=available_now,
+        )
+        before = self.head()
+        process = self._process = RunnerProcess(command, log=self._log, crash_at=crash_at)
+        self._failure = None
+        self._thread = threading.Thread(target=self._follow, args=(process,), daemon=True)
+        self._thread.start()
+        if crash_at is None:
+            self.wait_for(lambda: self.head() != before, "the claim of its start")
+        return self
+
+    def _follow(self, process: RunnerProcess) -> None:
+        for event in process.events():
+            if isinstance(event, Failed):
+                self._failure = event
+
+    def stop(self) -> None:
+        """Stops it between two epochs, and waits."""
+        assert self._process is not None
+        self._process.request_stop()
+        code = self._process.wait()
+        self._join()
+        assert code == 0, self.log()
+
+    def wait_for_end(self, timeout_s: float = 120) -> int:
+        """Waits until its process is gone by itself; returns the exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout_s)
+        self._join()
+        return code
+
+    def kill(self) -> None:
+        """Kills its process and the JVM, if `start` started them."""
+        if self._process is not None:
+            self._process.kill()
+            self._join()
+
+    def _kill_detached(self) -> None:
+        """Kills the process that somebody else has started for this job, and its JVM."""
+        endpoint = read_endpoint(self.root, self.job)
+        if endpoint is not None:
+            with contextlib.suppress(ProcessLookupError):
+                group = os.getpgid(endpoint.pid)
+                if group != os.getpgrp():
+                    os.killpg(group, signal.SIGKILL)
+
+    def _join(self) -> None:
+        self._process = None
+        if self._thread is not None:
+            self._thread.join(30)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process that `start` started is there."""
+        return self._process is not None and self._failure is None
+
+    def feed(self, files: int = 1, rows: int = 60) -> "LiveStream":
+        """Adds so many files of so many records to its input; each becomes an epoch."""
+        for _ in range(files):
+            new = random_rows(rows, first=len(self.rows))
+            self._write(new)
+            self.rows.extend(new)
+        return self
+
+    def _write(self, rows: list[Row]) -> None:
+        number = len(list(self._input.iterdir()))
+        schema = pa.schema([(column.split()[0], _ARROW[column.split()[1]]) for column in COLUMNS.split(", ")])
+        path = self._input / f"part-{number:04d}.parquet"
+        draft = path.with_name(f".{path.name}")
+        pq.write_table(pa.Table.from_pylist([row._asdict() for row in rows], schema=schema), draft)
+        os.utime(draft, (1_600_000_000 + 10 * number,) * 2)  # read in this order
+        draft.rename(path)
+
+    def wait_until_read(self, timeout_s: float = 120) -> "LiveStream":
+        """Waits until all that was fed has gone through to the last table."""
+        self.wait_for(lambda: len(self.totals()) == len(self.rows), f"{len(self.rows)} rows", timeout_s)
+        return self
+
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 120) -> Any:
+        """Waits until `condition()` is true, and returns what it gave."""
+        until = time.monotonic() + timeout_s
+        while not (found := condition()):
+            assert self._failure is None, self._failure
+            assert time.monotonic() < until, f"waited for {what} of {self.job}\n{self.log()}"
+            time.sleep(0.2)
+        return found
+
+    def tally(self) -> list[tuple[Any, ...]]:
+        """Returns the rows of the first operator's table, in order."""
+        return self._table("tally")
+
+    def totals(self) -> list[tuple[Any, ...]]:
+        """Returns the rows of the second operator's table, in order."""
+        return self._table("totals")
+
+    def _table(self, name: str) -> list[tuple[Any, ...]]:
+        path = tables_of(self.root, self.job) / name
+        if not (path / "_delta_log").is_dir():
+            return []
+        table = DeltaTable(str(path)).to_pyarrow_table()
+        columns = [column for column in table.column_names if not column.startswith("_")]
+        return sorted(tuple(row[column] for column in columns) for row in table.to_pylist())
+
+    def head(self) -> StoredManifest | None:
+        """Returns the newest sealed epoch."""
+        return open_job(self.root, self.job).newest()
+
+    @property
+    def newest(self) -> Manifest:
+        """The newest sealed epoch of a job that has one."""
+        head = self.head()
+        assert head is not None
+        return head.manifest
+
+    @property
+    def place(self) -> str:
+        """The newest sealed epoch, as `diff_states` and restores take it."""
+        return f"epoch:{self.newest.generation}/{self.newest.epoch}"
+
+    @property
+    def checkpoint(self) -> int:
+        """Id of the newest completed checkpoint; 0 before the first one."""
+        row = open_job(self.root, self.job).newest_checkpoint()
+        return (row.checkpoint_id or 0) if row is not None else 0
+
+    def differences(self, before: str, after: str) -> list[StateDiff]:
+        """Returns what differs between the states at two epochs, each entry told."""
+        return list(diff_states(self.root, self.job, before, after, examples=1_000_000))
+
+
+_ARROW = {"bigint": pa.int64(), "string": pa.string()}
