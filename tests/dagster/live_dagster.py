@@ -24,6 +24,8 @@ import yaml
 from graphql_client import LOCATION, GraphQLClient
 from live_stream import announce
 
+from lakestate.policies import StreamPolicies
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "LIVE_DAGSTER"
 HERE = Path(__file__).resolve().parent
@@ -183,9 +185,9 @@ class LiveDagster:
 
         Args:
             job: Its name: letters and digits.
-            arguments: Of `build_stream_definitions`; checkpoints are reported every second by default.
+            arguments: Of `build_stream_definitions`; by default policies that report checkpoints every second.
         """
-        self._declared[job] = {"report_every": timedelta(seconds=1), **arguments}
+        self._declared[job] = {"policies": StreamPolicies(report_every=timedelta(seconds=1)), **arguments}
         self._load()
 
     def retire(self, job: str) -> None:
