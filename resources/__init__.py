@@ -1,5 +1,6 @@
-"""Dagster resources: state store (import name: `lakestate.resources`)."""
+"""Dagster resources: state store, Spark session (import name: `lakestate.resources`)."""
 
+from lakestate.resources.spark_session import SparkSessionResource
 from lakestate.resources.state_store import StateStoreResource
 
-__all__ = ["StateStoreResource"]
+__all__ = ["SparkSessionResource", "StateStoreResource"]

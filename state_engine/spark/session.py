@@ -80,7 +80,7 @@ def local_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark looks for a name of this machine, and warns
     builder = SparkSession.Builder().master(f"local[{cores}]").appName(app_name)
-    for key, value in _settings(jars_folder, shuffle_partitions, memory, extra or {}).items():
+    for key, value in session_settings(jars_folder, shuffle_partitions, memory, extra or {}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -90,9 +90,17 @@ def active_session() -> SparkSession:
     return SparkSession.getActiveSession() or local_session()
 
 
-def _settings(
-    jars_folder: Path | None, shuffle_partitions: int, memory: str, extra: Mapping[str, str]
+def session_settings(
+    jars_folder: Path | None = None,
+    shuffle_partitions: int = 2,
+    memory: str = "2g",
+    extra: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
+    """Returns all that `local_session` configures but the master and the name, for whoever makes a session himself.
+
+    Raises:
+        JarsUnavailableError: Delta's jars are neither cached nor to be had.
+    """
     logging = files("state_engine.spark") / "log4j2.properties"
     settings = {
         **LOCAL_DEFAULTS,
@@ -117,4 +125,4 @@ def _warehouse() -> str:
     return folder
 
 
-__all__ = ["LOCAL_DEFAULTS", "active_session", "local_session"]
+__all__ = ["LOCAL_DEFAULTS", "active_session", "local_session", "session_settings"]
