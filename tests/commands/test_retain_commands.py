@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakestate.commands.removals import duration_of
 from lakestate.control import Endpoint, publish_endpoint
+from lakestate.durations import duration_of
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobView
 from lakestate.rest.server import serve

@@ -25,11 +25,11 @@ from lakestate.commands.removals import (
     Grace,
     Wait,
     apply_plan,
-    duration_of,
     facts_of,
     print_removals,
     print_report,
 )
+from lakestate.durations import duration_of
 from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 

@@ -1,4 +1,4 @@
-"""What verbs that delete files share: lengths of time as options, tables of what goes, waiting for the grace time."""
+"""What verbs that delete files share: options, tables of what goes, waiting for the grace time."""
 
 import time
 from collections import Counter
@@ -10,13 +10,11 @@ from rich.text import Text
 
 from lakestate.commands.common import add_row, make_table, plain, progress_of
 from lakestate.commands.formats import format_bytes, format_count, format_duration
-from state_engine.errors import JobDefinitionError
 
 if TYPE_CHECKING:
     from state_engine.checkpoint.retention import RetentionPlan, RetentionReport
     from state_engine.savepoint import Retained
 
-_UNITS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _POLL_S = 0.2
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")]
@@ -25,21 +23,6 @@ Grace = Annotated[
     str, typer.Option("--grace", help="Time between the decision and the deletion, for readers without a lease.")
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the grace time and delete; otherwise a later call does.")]
-
-
-def duration_of(text: str) -> int:
-    """Returns a length of time such as `90s`, `10 min`, `12h`, `7d`, `2w` in milliseconds.
-
-    Raises:
-        JobDefinitionError: It is none.
-    """
-    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz").rstrip()
-    unit = text.strip()[len(number) :].strip()
-    if not (number.isascii() and number.isdecimal() and unit in _UNITS):
-        raise JobDefinitionError(
-            f"{text!r} is no length of time.", action=f"Use a whole number with one of {', '.join(_UNITS)}, such as 7d."
-        )
-    return int(number) * _UNITS[unit]
 
 
 def print_removals(console: Console, plan: "RetentionPlan", *, files: bool) -> None:
@@ -139,7 +122,6 @@ __all__ = [
     "Grace",
     "Wait",
     "apply_plan",
-    "duration_of",
     "facts_of",
     "print_removals",
     "print_report",

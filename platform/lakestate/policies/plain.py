@@ -1,0 +1,177 @@
+"""Policies from plain values, as YAML has them: mappings, lists, texts, numbers.
+
+The fields of a policy are written down once, in its dataclass. A length of time is a text such as `10 min`; a field
+`grace_ms` is called `grace` here. Of a policy with several classes `strategy` chooses one. What cannot be taken is
+refused with the way to it.
+"""
+
+import dataclasses
+import difflib
+import enum
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, TypeVar, Union
+
+from lakestate.durations import duration_of
+from state_engine.errors import JobDefinitionError, LakestateError
+
+T = TypeVar("T")
+Path = tuple[str | int, ...]
+
+_SCALARS = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+    str: ("a text", (str,)),
+}
+
+
+class PolicyError(JobDefinitionError):
+    """A value that a policy cannot have; `path` leads to it."""
+
+    def __init__(self, message: str, *, action: str = "", path: Path = ()) -> None:
+        super().__init__(message, action=action)
+        self.path = path
+
+
+class _Field(NamedTuple):
+    attribute: str
+    type: Any
+    default: Any
+    """`dataclasses.MISSING` where a value has to be given."""
+
+
+def policy_from(default: T, given: object, path: Path = ()) -> T:
+    """Returns a policy, a dataclass, changed by a mapping; what the mapping leaves out stays as it is.
+
+    Args:
+        default: The policy without the mapping.
+        given: The mapping; None is an empty one.
+        path: What led to it, for messages.
+
+    Raises:
+        PolicyError: A name or a value that the policy cannot have.
+    """
+    changed: T = _record(type(default), default, given, path)
+    return changed
+
+
+def _record(kind: Any, default: Any, given: object, path: Path) -> Any:
+    """Returns a dataclass: the default with what is given; without a default, one that is made of it."""
+    given = {} if given is None else given
+    if not isinstance(given, Mapping):
+        raise _refused(given, path, f"settings: {', '.join(_fields(kind, None))}")
+    strategies = {one.strategy: one for one in kind.__subclasses__()}
+    if strategies:
+        return _strategy(strategies, default, given, path)
+    known = _fields(kind, default if isinstance(default, kind) else None)
+    for name in given:
+        if name not in known:
+            raise _unknown(str(name), list(known), path)
+    missing = [name for name, field in known.items() if field.default is MISSING and name not in given]
+    if missing:
+        raise PolicyError(f"{_where(path)} lacks {', '.join(missing)}.", action="Add what is missing.", path=path)
+    values = {field.attribute: field.default for field in known.values() if field.default is not MISSING}
+    for name, value in given.items():
+        field = known[name]
+        values[field.attribute] = _value(field.type, field.default, value, (*path, name))
+    try:
+        return kind(**values)
+    except LakestateError as error:
+        raise PolicyError(f"{_where(path)}: {error.message}", action=error.action, path=path) from error
+
+
+def _strategy(strategies: Mapping[str, Any], default: Any, given: Mapping[str, Any], path: Path) -> Any:
+    """Returns a dataclass of the class that `strategy` names, where a policy has several; by default the default's."""
+    name = given.get("strategy", default.strategy if default is not None else None)
+    kind = _one_of(strategies, name, (*path, "strategy"))
+    others = {name: value for name, value in given.items() if name != "strategy"}
+    return _record(kind, default, others, path)
+
+
+def _fields(kind: Any, default: object) -> dict[str, _Field]:
+    """Returns the fields of a dataclass by the names that they have outside; one in ms is a length of time there."""
+    types_of, found = typing.get_type_hints(kind), {}
+    for field in dataclasses.fields(kind):
+        value = field.default if field.default_factory is MISSING else field.default_factory()
+        value = value if default is None else getattr(default, field.name)
+        in_ms = field.name.endswith("_ms")
+        hint = _Milliseconds if in_ms else types_of[field.name]
+        found[field.name.removesuffix("_ms")] = _Field(field.name, hint, value)
+    return found
+
+
+class _Milliseconds:
+    """The type of a number of milliseconds that is given as a length of time."""
+
+
+def _value(kind: Any, default: Any, given: object, path: Path) -> Any:
+    """Returns a value of a type."""
+    if dataclasses.is_dataclass(kind):
+        return _record(kind, default, given, path)
+    if kind in (timedelta, _Milliseconds):
+        milliseconds = _duration(given, path)
+        return milliseconds if kind is _Milliseconds else timedelta(milliseconds=milliseconds)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _optional(arguments, default, given, path)
+    if origin in (tuple, list, frozenset):
+        return origin(_items(arguments[0], given, path))
+    if origin is Literal:
+        return _one_of({str(value): value for value in arguments}, given, path)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _one_of({str(member.value): member for member in kind}, given, path)
+    what, accepted = _SCALARS[kind]
+    if not isinstance(given, accepted) or (isinstance(given, bool) and kind is not bool):
+        raise _refused(given, path, what)
+    return given
+
+
+def _optional(arguments: tuple[Any, ...], default: Any, given: object, path: Path) -> Any:
+    if given is None and types.NoneType in arguments:
+        return None
+    (kind,) = (argument for argument in arguments if argument is not types.NoneType)
+    return _value(kind, default, given, path)
+
+
+def _items(kind: Any, given: object, path: Path) -> list[Any]:
+    if not isinstance(given, (list, tuple)):
+        raise _refused(given, path, "a list")
+    return [_value(kind, None, item, (*path, number)) for number, item in enumerate(given)]
+
+
+def _one_of(choices: Mapping[str, Any], given: object, path: Path) -> Any:
+    if not isinstance(given, (str, int)) or str(given) not in choices:
+        raise _refused(given, path, f"one of {', '.join(choices)}")
+    return choices[str(given)]
+
+
+def _duration(given: object, path: Path) -> int:
+    try:
+        if isinstance(given, str):
+            return duration_of(given)
+    except JobDefinitionError as error:
+        raise _refused(given, path, "a length of time such as 30s, 10 min, 12h or 7d") from error
+    raise _refused(given, path, "a length of time with its unit, such as 30s, 10 min, 12h or 7d")
+
+
+def _where(path: Path) -> str:
+    return ".".join(map(str, path)) or "What is given"
+
+
+def _refused(given: object, path: Path, wanted: str) -> PolicyError:
+    return PolicyError(f"{_where(path)} is {given!r}.", action=f"Give {wanted}.", path=path)
+
+
+def _unknown(name: str, known: list[str], path: Path) -> PolicyError:
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"Did you mean {close[0]}? " if close else ""
+    return PolicyError(
+        f"{_where((*path, name))} is no setting.", action=f"{meant}There are {', '.join(known)}.", path=(*path, name)
+    )
+
+
+__all__ = ["Path", "PolicyError", "policy_from"]
