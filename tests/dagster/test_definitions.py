@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.instance import InstanceRef
+from dagster._core.instance.config import dagster_instance_config
 
 from lakestate.policies import StreamPolicies
 from lakestate.resources import StateStoreResource
@@ -86,7 +88,9 @@ def test_dagster_validates_the_code_location_from_the_root(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "All code locations passed validation" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "All code locations passed validation" in said
+    assert "deprecat" not in said.lower()
 
 
 def test_the_workspace_names_the_code_location():
@@ -108,3 +112,22 @@ def test_the_instance_loads_and_keeps_its_history(tmp_path, monkeypatch):
         assert instance.compute_log_manager is not None
         assert instance.file_manager_directory("run").startswith(".dagster_home")
     assert (tmp_path / ".dagster_home" / "storage" / "history").is_dir()
+
+
+def test_the_instance_on_postgresql_differs_in_its_storage_alone():
+    default, postgres = (
+        yaml.safe_load((ROOT / name).read_text()) for name in ("dagster.yaml", "deploy/postgres/dagster.yaml")
+    )
+    assert default.pop("storage").keys() == {"sqlite"}
+    assert postgres.pop("storage") == {"postgres": {"postgres_url": {"env": "DAGSTER_POSTGRES_URL"}}}
+    assert postgres == default
+
+
+@pytest.mark.parametrize("folder", [".", "deploy/postgres"])
+def test_dagster_knows_every_key_of_the_instance(folder, monkeypatch):
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "postgresql://dagster@localhost/dagster")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config, _ = dagster_instance_config(str(ROOT / folder))
+    given = yaml.safe_load((ROOT / folder / "dagster.yaml").read_text())
+    assert given.keys() <= config.keys()
