@@ -119,13 +119,21 @@ def test_the_instance_on_postgresql_differs_in_its_storage_alone():
         yaml.safe_load((ROOT / name).read_text()) for name in ("dagster.yaml", "deploy/postgres/dagster.yaml")
     )
     assert default.pop("storage").keys() == {"sqlite"}
-    assert postgres.pop("storage") == {"postgres": {"postgres_url": {"env": "DAGSTER_POSTGRES_URL"}}}
+    (address,) = postgres.pop("storage")["postgres"].values()
+    assert {name: where for name, where in address.items() if name != "scheme"} == {
+        "hostname": {"env": "DAGSTER_PG_HOST"},
+        "port": {"env": "DAGSTER_PG_PORT"},
+        "db_name": {"env": "DAGSTER_PG_DB"},
+        "username": {"env": "DAGSTER_PG_USERNAME"},
+        "password": {"env": "DAGSTER_PG_PASSWORD"},
+    }
     assert postgres == default
 
 
 @pytest.mark.parametrize("folder", [".", "deploy/postgres"])
 def test_dagster_knows_every_key_of_the_instance(folder, monkeypatch):
-    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "postgresql://dagster@localhost/dagster")
+    for name in ("HOST", "PORT", "DB", "USERNAME", "PASSWORD"):
+        monkeypatch.setenv(f"DAGSTER_PG_{name}", "5432" if name == "PORT" else "dagster")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         config, _ = dagster_instance_config(str(ROOT / folder))
