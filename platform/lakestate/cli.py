@@ -18,6 +18,7 @@ from lakestate.commands.retain import retain
 from lakestate.commands.run import run
 from lakestate.commands.savepoint import savepoint
 from lakestate.commands.savepoints import savepoints
+from lakestate.commands.start import start
 from lakestate.commands.status import status
 from lakestate.commands.stop import stop
 from lakestate.commands.top import top
@@ -67,6 +68,7 @@ app.command("cancel", rich_help_panel=_ASK)(cancel)
 app.command("rescale", rich_help_panel=_ASK)(rescale)
 app.command("checkpoint", rich_help_panel=_ASK)(checkpoint)
 app.command("operation", rich_help_panel=_ASK)(operation)
+app.command("start", rich_help_panel=_TRY)(start)
 app.command("run", rich_help_panel=_TRY)(run)
 app.command("explain", rich_help_panel=_TRY)(explain)
 app.command("demo", rich_help_panel=_TRY)(demo)

@@ -1,12 +1,14 @@
 """How a running job is reached: its runner says so in `<root>/<job>/_control/endpoint.json`.
 
 The file holds where the job's REST server listens, and the token if it wants one, so only its owner may read it. The
-runner keeps it locked: a file that nobody locks is of a process that is gone, whatever number it had. Only roots in
-the file system have one; an address on this machine is no use to the readers of a bucket.
+runner keeps it locked: a file that nobody locks is of a process that is gone, whatever number it had. An address on
+this machine is no use to the readers of a bucket, so for roots in object stores there is one only where
+`LAKESTATE_CONTROL` names a local folder for it.
 """
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import secrets
 import urllib.error
@@ -23,6 +25,9 @@ from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
 from state_engine.storage.port import check_name
+
+CONTROL_FOLDER = "LAKESTATE_CONTROL"
+"""Environment variable: a local folder for the control files of jobs whose root is an object store."""
 
 _FILE = "endpoint.json"
 _PATIENCE_S = 5.0
@@ -60,13 +65,24 @@ class Answer(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
-def endpoint_path(root: str, job: str) -> Path | None:
-    """Returns the path of a job's endpoint file; null if the root is not in the file system."""
+def control_folder(root: str, job: str) -> Path | None:
+    """Returns the local folder of a job's control files: `<root>/<job>/_control`, for a root in the file system.
+
+    For another root it is one below `LAKESTATE_CONTROL`; null if that is not set.
+    """
+    check_name("job name", job)
     scheme, separator, _ = root.partition("://")
     if separator and scheme != "file":
-        return None
-    folder = unquote(urlsplit(root).path) if separator else root
-    return Path(folder) / check_name("job name", job) / CONTROL / _FILE
+        local = os.environ.get(CONTROL_FOLDER)
+        address = hashlib.sha256(root.rstrip("/").encode()).hexdigest()[:16]
+        return Path(local) / address / job if local else None
+    return Path(unquote(urlsplit(root).path) if separator else root) / job / CONTROL
+
+
+def endpoint_path(root: str, job: str) -> Path | None:
+    """Returns the path of a job's endpoint file; null if its control files have no place on this machine."""
+    folder = control_folder(root, job)
+    return folder / _FILE if folder is not None else None
 
 
 @contextlib.contextmanager
@@ -213,10 +229,12 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 __all__ = [
     "CONTROL",
+    "CONTROL_FOLDER",
     "Answer",
     "Endpoint",
     "RequestRefusedError",
     "RunnerUnreachableError",
+    "control_folder",
     "endpoint_at",
     "endpoint_path",
     "fetch",

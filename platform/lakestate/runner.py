@@ -42,9 +42,13 @@ class EventChannel:
 
     File descriptor 1 is made another name of standard error, also for the JVM, which inherits it. The descriptor kept
     here is not inherited, so the reader sees the end of the stream as soon as this process is gone.
+
+    Args:
+        epochs: Whether it tells of epochs and checkpoints, or of start and end alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, epochs: bool = True) -> None:
+        self._epochs = epochs
         sys.stdout.flush()
         self._descriptor = os.dup(1)
         os.dup2(2, 1)
@@ -55,6 +59,8 @@ class EventChannel:
         Raises:
             BrokenPipeError: Nobody reads any more.
         """
+        if isinstance(event, EpochSealed | CheckpointCompleted) and not self._epochs:
+            return
         line = memoryview(encode_event(event))
         while line:
             line = line[os.write(self._descriptor, line) :]
@@ -196,9 +202,10 @@ def run(
         str, typer.Option(help=f"Where the REST server listens; others than this machine need {TOKEN}.")
     ] = LOOPBACK,
     rest_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for a free one.")] = 0,
+    epochs: Annotated[bool, typer.Option(help="Tell of epochs and checkpoints, not of start and end alone.")] = True,
 ) -> None:
     """Runs a registered job and reports on it, one JSON object per line."""
-    channel = EventChannel()
+    channel = EventChannel(epochs=epochs)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -217,7 +224,10 @@ def run(
             follower = Follower(client, channel)
             follower.start(pipeline.name)
             stopped = follow(client, follower, stop, control.serve)
-            channel.send(Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs))
+            by_signal = stopped and stop.is_set()
+            channel.send(
+                Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs, by_signal=by_signal)
+            )
         spark.stop()
     except Exception as error:
         traceback.print_exc()

@@ -40,11 +40,16 @@ class CheckpointCompleted(Event, frozen=True, tag="checkpoint"):
 
 
 class Finished(Event, frozen=True, tag="finished"):
-    """The job ended as it was asked to: the input is exhausted (`available_now`), or it was told to stop."""
+    """The job ended as it was asked to: the input is exhausted (`available_now`), or it was told to stop.
+
+    `by_signal` tells the end of a process, such as that of a machine that is shut down, from that of the job, which
+    somebody has asked for.
+    """
 
     stopped: bool
     epoch: int
     spark_jobs: int
+    by_signal: bool = False
 
 
 class Failed(Event, frozen=True, tag="failed"):

@@ -32,6 +32,7 @@ def runner_command(
     cores: str | None = None,
     rest_address: str | None = None,
     rest_port: int | None = None,
+    epochs: bool = True,
 ) -> list[str]:
     """Returns the command line of a runner, for this interpreter."""
     command = [sys.executable, "-m", "lakestate.runner", job, "--root", str(root)]
@@ -47,7 +48,9 @@ def runner_command(
         command += ["--rest-address", rest_address]
     if rest_port is not None:
         command += ["--rest-port", str(rest_port)]
-    return [*command, "--available-now"] if available_now else command
+    if available_now:
+        command.append("--available-now")
+    return command if epochs else [*command, "--no-epochs"]
 
 
 class RunnerProcess:

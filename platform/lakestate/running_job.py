@@ -21,7 +21,7 @@ from lakestate.rest.bodies import KeyGroupsRestore, KeyGroupsResult, Triggered
 from lakestate.rest.ends import EndedOperation, find_end
 from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import is_id, job_id
-from lakestate.rest.job_bodies import JobExceptions, StatusOnly
+from lakestate.rest.job_bodies import Incarnation, JobExceptions, StatusOnly
 from lakestate.rest.triggers import Kind
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
@@ -166,6 +166,14 @@ class RunningJob:
             is_gone = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
             return self._is_held() if self._url is None else not is_gone
         return answer.incarnation == self._endpoint.incarnation and answer.state not in _ENDED
+
+    def incarnation(self) -> Incarnation:
+        """Returns the process that runs the job, and how far it is."""
+        return msgspec.json.decode(self._fetch(f"{self._path}/incarnation"), type=Incarnation)
+
+    def metrics(self) -> str:
+        """Returns the figures of the process as Prometheus reads them."""
+        return self._fetch("/metrics").decode()
 
     def restore_key_groups(self, body: KeyGroupsRestore) -> KeyGroupRestore:
         """Takes key groups or keys back, between two epochs, and waits for it; errors are those of `operate`."""

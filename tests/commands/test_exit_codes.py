@@ -96,6 +96,8 @@ CASES: list[tuple[int, Prepare, str]] = [
     (1, hanging, f"operation flights {ID}"),
     (2, sound, f"operation flights {ID}"),
     (2, sound, "run nope"),
+    (2, sound, "start nope"),
+    (2, hanging, "start flights"),
     (2, sound, "explain nope"),
     (2, sound, "demo --records 1"),
     (2, sound, "no-such-verb"),

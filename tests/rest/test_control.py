@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from lakestate.control import (
+    CONTROL_FOLDER,
     Endpoint,
     RunnerUnreachableError,
     endpoint_path,
@@ -110,8 +111,19 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
         endpoint_path(str(tmp_path), name)
 
 
+def test_a_local_folder_stands_in_for_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CONTROL_FOLDER, str(tmp_path))
+    with publish_endpoint("s3://bucket/state", "orders", ENDPOINT):
+        assert find_endpoint("s3://bucket/state/", "orders", ask=answering("abc")) == ENDPOINT
+        assert find_endpoint("s3://bucket/other", "orders", ask=silent) is None
+        assert find_endpoint("s3://bucket/state", "other", ask=silent) is None
+    assert read_endpoint("s3://bucket/state", "orders") is None
+    assert endpoint_path(str(tmp_path / "state"), "orders") == tmp_path / "state/orders/_control/endpoint.json"
+
+
 @pytest.mark.parametrize("root", ["s3://bucket/state", "memory://x"])
-def test_other_storages_have_no_file(root: str) -> None:
+def test_other_storages_have_no_file(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CONTROL_FOLDER, raising=False)
     assert endpoint_path(root, "orders") is None
     with publish_endpoint(root, "orders", ENDPOINT):
         assert find_endpoint(root, "orders", ask=silent) is None

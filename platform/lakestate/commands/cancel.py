@@ -24,21 +24,23 @@ def cancel(
     if not savepoint and (directory is not None or kind != "native"):
         raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
     with named_errors():
+        from lakestate.commands.ending import ending, print_unwanted
         from lakestate.rest.bodies import savepoint_trigger
-        from lakestate.running_job import RunningJob
         from state_engine.savepoint import SavepointWish
 
-        running = RunningJob(root, job, url)
         location = None
-        with waiting(f"{job} is cancelled"):
-            if savepoint:
+        with waiting(f"{job} is cancelled"), ending(root, job, url) as running:
+            if running is not None and savepoint:
                 wish = savepoint_trigger(SavepointWish(kind, directory), cancel_job=True)
                 location = running.operate("savepoints", body=wish).result
-            else:
+            elif running is not None:
                 running.cancel()
-            running.await_end()
+            if running is not None:
+                running.await_end()
         if as_json:
             print_json({"savepoint": location})
+        elif running is None:
+            print_unwanted(job)
         else:
             told = f"; its savepoint is {location}" if location is not None else ""
             make_console().print(Text(f"{job} was cancelled{told}"))

@@ -1,4 +1,4 @@
-"""Options that several verbs share: what savepoint is wanted, and how a running job is reached."""
+"""Options that several verbs share: what savepoint is wanted, how a job is started, how a running one is reached."""
 
 from typing import Annotated, Literal
 
@@ -20,6 +20,24 @@ SavepointDirectory = Annotated[
 ]
 SavepointLabel = Annotated[str, typer.Option("--label", help="A short name for people.")]
 SavepointNote = Annotated[str, typer.Option("--note", help="Anything worth knowing.")]
+
+RegisteredJob = Annotated[str, typer.Argument(metavar="JOB", help="Name of a registered job.", show_default=False)]
+JobOptions = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
+]
+Restore = Annotated[
+    str | None,
+    typer.Option(help="Start from a savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH, in a new generation."),
+]
+Parallelism = Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator.")]
+AvailableNow = Annotated[bool, typer.Option("--available-now", help="End when what is there now is read.")]
+Cores = Annotated[str | None, typer.Option(help="Task slots of the local Spark session; 2 by default.")]
+RestAddress = Annotated[
+    str | None, typer.Option(help="Where the job's REST server listens; this machine's loopback by default.")
+]
+RestPort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Its port; a free one by default.", show_default=False)
+]
 
 AskedRoot = Annotated[
     str | None,
@@ -45,13 +63,39 @@ Detached = Annotated[
     typer.Option("--detached", "-d", help="Do not wait: print the trigger id, which `lakestate operation` takes."),
 ]
 
+
+def options_of(given: list[str] | None) -> dict[str, str]:
+    """Returns what was given by `--option` as names and values.
+
+    Raises:
+        BadParameter: Something else than name=value was given.
+    """
+    return dict(_pair(one) for one in given or [])
+
+
+def _pair(option: str) -> tuple[str, str]:
+    name, equals, value = option.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{option!r} is not name=value", param_hint="--option")
+    return name, value
+
+
 __all__ = [
     "URL_VARIABLE",
     "AskedRoot",
+    "AvailableNow",
+    "Cores",
     "Detached",
+    "JobOptions",
+    "Parallelism",
+    "RegisteredJob",
+    "RestAddress",
+    "RestPort",
+    "Restore",
     "SavepointDirectory",
     "SavepointLabel",
     "SavepointNote",
     "SavepointType",
     "Url",
+    "options_of",
 ]

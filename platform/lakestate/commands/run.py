@@ -19,6 +19,17 @@ from rich.text import Text
 
 from lakestate.commands.common import ExitCode, Root, exit_code_of, make_console, named_errors
 from lakestate.commands.formats import format_count, format_duration
+from lakestate.commands.options import (
+    AvailableNow,
+    Cores,
+    JobOptions,
+    Parallelism,
+    RegisteredJob,
+    RestAddress,
+    Restore,
+    RestPort,
+    options_of,
+)
 from lakestate.registry import find_job
 from lakestate.runner_events import (
     AnyEvent,
@@ -36,24 +47,15 @@ _STOPPING = b"\nStopping after the epoch at hand; once more kills it.\n"
 
 
 def run(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of a registered job.", show_default=False)],
+    job: RegisteredJob,
     root: Root,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
-    ] = None,
-    restore: Annotated[
-        str | None,
-        typer.Option(help="Start from a savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH, in a new generation."),
-    ] = None,
-    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator.")] = None,
-    available_now: Annotated[bool, typer.Option("--available-now", help="End when what is there now is read.")] = False,
-    cores: Annotated[str | None, typer.Option(help="Task slots of the local Spark session; 2 by default.")] = None,
-    rest_address: Annotated[
-        str | None, typer.Option(help="Where the job's REST server listens; this machine's loopback by default.")
-    ] = None,
-    rest_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Its port; a free one by default.", show_default=False)
-    ] = None,
+    option: JobOptions = None,
+    restore: Restore = None,
+    parallelism: Parallelism = None,
+    available_now: AvailableNow = False,
+    cores: Cores = None,
+    rest_address: RestAddress = None,
+    rest_port: RestPort = None,
     log: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Where Spark's and the job's own output go; a temporary file.")
     ] = None,
@@ -65,7 +67,7 @@ def run(
         command = runner_command(
             job,
             root,
-            options=dict(_pair(one) for one in option or []),
+            options=options_of(option),
             restore=restore,
             parallelism=parallelism,
             available_now=available_now,
@@ -89,13 +91,6 @@ def run(
     _end(last, code, path, asked=bool(stop))
     if log is None:
         path.unlink(missing_ok=True)
-
-
-def _pair(option: str) -> tuple[str, str]:
-    name, equals, value = option.partition("=")
-    if not (name and equals):
-        raise typer.BadParameter(f"{option!r} is not name=value", param_hint="--option")
-    return name, value
 
 
 def _temporary_log(job: str) -> Path:

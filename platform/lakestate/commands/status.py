@@ -23,6 +23,7 @@ from state_engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from lakestate.running_job import ProcessState
+    from lakestate.supervision import Wanted
     from state_engine.inspect import JobStatus, OperatorStatus
 
 
@@ -30,17 +31,20 @@ def status(job: Job, root: Root, as_json: AsJson = False) -> None:
     """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
     with named_errors():
         from lakestate.running_job import state_of
+        from lakestate.supervision import wanted_of
         from state_engine.inspect import open_job, status_of
 
         found = status_of(open_job(root, job))
-        process = state_of(root, job)
+        process, wanted = state_of(root, job), wanted_of(root, job)
         if as_json:
-            print_json(plain(found) | {"process": plain(process)})
+            print_json(plain(found) | {"process": plain(process), "wanted": plain(wanted)})
         else:
-            _print(make_console(), found, process, SystemClock().now_ms())
+            _print(make_console(), found, process, wanted, SystemClock().now_ms())
 
 
-def _print(console: Console, found: "JobStatus", process: "ProcessState | None", now_ms: int) -> None:
+def _print(
+    console: Console, found: "JobStatus", process: "ProcessState | None", wanted: "Wanted | None", now_ms: int
+) -> None:
     console.print(Text(found.job, style="bold"))
     kind = "" if found.kind == "epoch" else f" ({found.kind})"
     print_facts(
@@ -51,6 +55,8 @@ def _print(console: Console, found: "JobStatus", process: "ProcessState | None",
             ("incarnation", f"{found.incarnation_number}, {found.incarnation}"),
             ("process", _process(process)),
             ("problem", process.problem if process is not None else None),
+            ("wanted", _wanted(wanted)),
+            ("last failure", _failure(wanted, now_ms)),
             ("checkpoint", _checkpoint(found, now_ms)),
             ("savepoints", _savepoints(found)),
         ],
@@ -91,6 +97,20 @@ def _process(process: "ProcessState | None") -> str:
     if process is None:
         return "none of this machine"
     return f"{process.pid}, {process.url}, {process.state or 'does not answer'}"
+
+
+def _wanted(wanted: "Wanted | None") -> str | None:
+    if wanted is None:
+        return None
+    if wanted.state == "stopped":
+        return "stopped"
+    restarts = number_of(wanted.restarts, "restart")
+    return f"running, {restarts}" + (f"; given up: {wanted.gave_up}" if wanted.gave_up else "")
+
+
+def _failure(wanted: "Wanted | None", now_ms: int) -> str | None:
+    failed = next((one for one in reversed(wanted.attempts) if one.ended_at is not None), None) if wanted else None
+    return f"{_when(failed.ended_at, now_ms)}: {failed.cause}" if failed and failed.ended_at else None
 
 
 def _when(milliseconds: int, now_ms: int) -> str:

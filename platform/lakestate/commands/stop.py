@@ -28,28 +28,51 @@ def stop(
     label: SavepointLabel = "",
     note: SavepointNote = "",
     detached: Detached = False,
+    kill: Annotated[
+        bool, typer.Option("--kill", help="End its process at once, as one that hangs, without a savepoint.")
+    ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop a running job with a savepoint, and wait until its process has let go. If that fails the job goes on."""
+    if kill and (drain or detached or directory or label or note or url or root is None):
+        raise typer.BadParameter("goes with JOB and --root alone", param_hint="--kill")
     with named_errors():
+        if kill:
+            _kill(str(root), job, as_json=as_json)
+            return
+        from lakestate.commands.ending import ending, print_unwanted
         from lakestate.commands.operation import print_trigger
         from lakestate.rest.bodies import stop_with_savepoint
         from lakestate.running_job import RunningJob
         from state_engine.savepoint import SavepointWish
 
-        running = RunningJob(root, job, url)
         wish = stop_with_savepoint(SavepointWish(kind, directory, label, note), drain=drain)
-        if detached:
-            print_trigger(job, running.begin("stop", body=wish), as_json=as_json)
+        if detached:  # its process tells whether it has ended as asked
+            print_trigger(job, RunningJob(root, job, url).begin("stop", body=wish), as_json=as_json)
             return
-        with waiting(f"{job} takes a savepoint and stops"):
-            location = running.operate("stop", body=wish).result
-            running.await_end()
+        location = None
+        with waiting(f"{job} takes a savepoint and stops"), ending(root, job, url) as running:
+            if running is not None:
+                location = running.operate("stop", body=wish).result
+                running.await_end()
         if as_json:
             print_json({"savepoint": location})
+        elif running is None:
+            print_unwanted(job)
         else:
             make_console().print(Text(f"{job} has stopped; its savepoint is {location}"))
+
+
+def _kill(root: str, job: str, *, as_json: bool) -> None:
+    from lakestate.supervision import kill_driver
+
+    with waiting(f"{job} is ended"):
+        kill_driver(root, job)
+    if as_json:
+        print_json({"savepoint": None})
+    else:
+        make_console().print(Text(f"{job} was ended; its next start goes on from its newest sealed epoch"))
 
 
 __all__ = ["stop"]

@@ -1,1 +1,36 @@
 """Starts, watches and stops the driver processes of registered jobs on this machine."""
+
+from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, look
+from lakestate.supervision.log import LastWords, log_path, trim_log
+from lakestate.supervision.places import NoControlFolderError, driver_folder
+from lakestate.supervision.records import Attempt, StartRequest, Wanted, wanted_of
+from lakestate.supervision.restarts import give_up, note_failure, restart_driver
+from lakestate.supervision.start import DriverStartError, StartedDriver, start_driver
+from lakestate.supervision.stop import DriverNotEndedError, end_hanging, kill_driver, stop_driver, wanted_stopped
+
+__all__ = [
+    "HANGS_AFTER",
+    "Attempt",
+    "Condition",
+    "DriverNotEndedError",
+    "DriverStartError",
+    "Heartbeat",
+    "LastWords",
+    "NoControlFolderError",
+    "StartRequest",
+    "StartedDriver",
+    "Wanted",
+    "driver_folder",
+    "end_hanging",
+    "give_up",
+    "kill_driver",
+    "log_path",
+    "look",
+    "note_failure",
+    "restart_driver",
+    "start_driver",
+    "stop_driver",
+    "trim_log",
+    "wanted_of",
+    "wanted_stopped",
+]

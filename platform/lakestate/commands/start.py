@@ -1,0 +1,93 @@
+"""`lakestate start`: a registered job in a process of its own that goes on behind the command, and is supervised."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from lakestate.commands.common import AsJson, ExitCode, Root, make_console, named_errors, print_json, waiting
+from lakestate.commands.options import (
+    AvailableNow,
+    Cores,
+    JobOptions,
+    Parallelism,
+    RegisteredJob,
+    RestAddress,
+    Restore,
+    RestPort,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from lakestate.supervision import Heartbeat
+
+_POLL_S = 0.2
+
+
+def start(
+    job: RegisteredJob,
+    root: Root,
+    option: JobOptions = None,
+    restore: Restore = None,
+    parallelism: Parallelism = None,
+    available_now: AvailableNow = False,
+    cores: Cores = None,
+    rest_address: RestAddress = None,
+    rest_port: RestPort = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Whether to wait until the job runs, or has failed to.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Start a registered job in the background and keep that it is wanted: Dagster restarts it when it fails.
+
+    Once it runs, it does not need this command, its terminal or Dagster. `lakestate stop` ends it. A start that fails
+    while it is waited for is not repeated.
+    """
+    with named_errors():
+        from lakestate.supervision import StartRequest, driver_folder, give_up, log_path, start_driver
+
+        request = StartRequest(
+            options=options_of(option),
+            restore=restore,
+            parallelism=parallelism,
+            available_now=available_now,
+            cores=cores,
+            rest_address=rest_address,
+            rest_port=rest_port,
+        )
+        started = start_driver(root, job, request)
+        log = log_path(driver_folder(root, job))
+        with waiting(f"{job} starts"):
+            seen = _await_start(root, job) if wait else None
+        if as_json:
+            url = seen.url if seen is not None else None
+            print_json({"pid": started.pid, "url": url, "log": str(log)})
+        elif seen is None:
+            make_console().print(Text(f"{job} starts as process {started.pid}; its log: {log}"))
+        else:
+            _print(job, seen, started.pid, str(log))
+        if seen is not None and seen.condition == "failed":
+            if seen.wanted is not None:
+                give_up(root, job, seen.wanted, "Its start failed, and whoever started it was told.")
+            typer.echo(f"{seen.last_words.cause}\nIts log: {log}", err=True)
+            raise typer.Exit(ExitCode.FAILED)
+
+
+def _await_start(root: str, job: str) -> "Heartbeat":
+    from lakestate.supervision import Condition, look
+
+    while (seen := look(root, job)).condition is Condition.STARTING:
+        time.sleep(_POLL_S)
+    return seen
+
+
+def _print(job: str, seen: "Heartbeat", pid: int, log: str) -> None:
+    if seen.condition == "running":
+        make_console().print(Text(f"{job} runs as process {pid} at {seen.url}; its log: {log}"))
+    elif seen.condition != "failed":
+        make_console().print(Text(f"{job} was started as process {pid}, and {seen.condition}; its log: {log}"))
+
+
+__all__ = ["start"]

@@ -1,0 +1,135 @@
+"""Whether a driver lives, answers and gets on: its lock, its REST server, the newest sealed epoch."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from lakestate.control import Answer, Endpoint, RequestRefusedError, fetch, read_endpoint
+from lakestate.rest.ids import job_id
+from lakestate.supervision.lock import holder, is_held
+from lakestate.supervision.log import LastWords, last_words
+from lakestate.supervision.places import absolute_root, driver_folder
+from lakestate.supervision.records import Wanted, WantedFile
+from state_engine.clock import Clock, SystemClock
+from state_engine.inspect import open_job
+
+HANGS_AFTER = timedelta(minutes=5)
+
+Ask = Callable[[Endpoint, str], bytes]
+"""Fetches a path from an endpoint."""
+
+
+class Condition(StrEnum):
+    """What is the matter with a job's driver."""
+
+    UNKNOWN = "unknown"
+    """Nobody has started one here."""
+    STARTING = "starting"
+    """It lives, and does not serve the job yet."""
+    RUNNING = "running"
+    """It lives, and answers or gets on."""
+    HANGS = "hangs"
+    """It lives, and has neither answered nor sealed an epoch for too long."""
+    FAILED = "failed"
+    """It is gone, and should not be."""
+    ENDED = "ended"
+    """The job has ended as somebody asked, or with its input."""
+    STOPPED = "stopped"
+    """It is gone, as is wanted."""
+
+
+class Heartbeat(NamedTuple):
+    """A look at a driver.
+
+    Attributes:
+        condition: What is the matter with it.
+        wanted: What is wanted of the job; null if nobody has ever said so.
+        pid: The living process; null if there is none.
+        url: Where it serves the job.
+        state: What it says of the job, in Flink's words; null if it does not answer.
+        generation: Of the newest sealed epoch; 0 if there is none.
+        epoch: The newest sealed epoch.
+        silent_ms: How long ago it was sealed, or the driver started, whichever was later.
+        last_words: What the newest start said last.
+    """
+
+    condition: Condition
+    wanted: Wanted | None
+    pid: int | None
+    url: str | None
+    state: str | None
+    generation: int
+    epoch: int
+    silent_ms: int
+    last_words: LastWords
+
+
+def look(
+    root: str,
+    job: str,
+    *,
+    hangs_after: timedelta = HANGS_AFTER,
+    clock: Clock | None = None,
+    ask: Ask = fetch,
+) -> Heartbeat:
+    """Looks at the driver of a job; neither waits for it nor changes anything.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        hangs_after: How long a living driver may neither answer nor seal an epoch.
+        clock: Processing time.
+        ask: How its server is asked.
+
+    Raises:
+        NoControlFolderError: Nothing says where control files are.
+        LakestateError: The job's log, or what is wanted of it, cannot be read.
+    """
+    root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
+    wanted = WantedFile(folder).read()
+    endpoint, held = read_endpoint(root, job), is_held(folder)
+    head = open_job(root, job).newest()
+    now_ms = (clock or SystemClock()).now_ms()
+    began = wanted.attempts[-1].started_at if wanted is not None and wanted.attempts else 0
+    silent_ms = max(0, now_ms - max(began, head.manifest.processing_time if head is not None else 0))
+    words = last_words(folder)
+    state = _state(endpoint, job, ask) if endpoint is not None else None
+    if held or endpoint is not None:
+        is_silent = state is None and silent_ms > hangs_after / timedelta(milliseconds=1)
+        living = Condition.STARTING if endpoint is None else Condition.RUNNING
+        condition = Condition.HANGS if is_silent else living
+    else:
+        condition = _end(wanted, words)
+    return Heartbeat(
+        condition=condition,
+        wanted=wanted,
+        pid=endpoint.pid if endpoint is not None else holder(folder),
+        url=endpoint.url if endpoint is not None else None,
+        state=state,
+        generation=head.manifest.generation if head is not None else 0,
+        epoch=head.manifest.epoch if head is not None else 0,
+        silent_ms=silent_ms,
+        last_words=words,
+    )
+
+
+def _end(wanted: Wanted | None, words: LastWords) -> Condition:
+    if wanted is None:
+        return Condition.UNKNOWN
+    if wanted.state == "stopped":
+        return Condition.STOPPED
+    return Condition.ENDED if words.has_ended else Condition.FAILED
+
+
+def _state(endpoint: Endpoint, job: str, ask: Ask) -> str | None:
+    try:
+        answer = msgspec.json.decode(ask(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
+    except (OSError, RequestRefusedError, msgspec.DecodeError):
+        return None
+    return answer.state if answer.incarnation == endpoint.incarnation else None
+
+
+__all__ = ["HANGS_AFTER", "Condition", "Heartbeat", "look"]

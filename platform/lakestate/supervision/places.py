@@ -1,0 +1,43 @@
+"""Where the control files of a driver lie: `<root>/<job>/_control/driver`, or below `LAKESTATE_CONTROL`.
+
+They are about processes of this machine, so they are on it even if the state is not.
+"""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from lakestate.control import CONTROL_FOLDER, control_folder
+from state_engine.errors import LakestateError
+
+_FOLDER = "driver"
+
+
+class NoControlFolderError(LakestateError):
+    """The root is an object store, and nothing says where control files go."""
+
+
+def driver_folder(root: str, job: str) -> Path:
+    """Returns the folder of the control files of a job's driver; it may not be there yet.
+
+    Raises:
+        NoControlFolderError: The root is an object store, and `LAKESTATE_CONTROL` is not set.
+        JobDefinitionError: The name cannot be that of a job.
+    """
+    folder = control_folder(root, job)
+    if folder is None:
+        raise NoControlFolderError(
+            f"Job {job!r} keeps its state in an object store, which has no place for the control files of a process.",
+            action=f"Set {CONTROL_FOLDER} to a local folder, for whoever starts, watches and stops the job.",
+        )
+    return folder / _FOLDER
+
+
+def absolute_root(root: str) -> str:
+    """Returns a root that means the same in every folder that a driver may be started in."""
+    scheme, separator, _ = root.partition("://")
+    if separator and scheme != "file":
+        return root.rstrip("/")
+    return str(Path(unquote(urlsplit(root).path) if separator else root).absolute())
+
+
+__all__ = ["NoControlFolderError", "absolute_root", "driver_folder"]

@@ -1,0 +1,179 @@
+"""What is wanted of a job and what became of its starts: `driver/wanted.json`, version 1.
+
+Control data, not state: without it a job has lost nothing, and nobody restarts it. It is small, written whole and
+renamed into place, by one writer at a time.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
+from state_engine.errors import CorruptionError, UnsupportedVersionError
+
+VERSION = 1
+_FILE, _MUTEX = "wanted.json", "wanted.lock"
+_KEPT = 500
+"""So many of the newest attempts are kept."""
+
+
+class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver is started with; a restart starts the same. The environment, which may hold secrets, is not kept.
+
+    Attributes:
+        options: For the job's factory.
+        parallelism: Subtasks of every operator; that of the job by default.
+        cores: Task slots of the local Spark session.
+        restore: What to begin a new generation from. It is done once: a restart behind it goes on from there.
+        available_now: End when the input that is there is read.
+        rest_address: Where the job's REST server listens.
+        rest_port: Its port.
+        directory: Folder to start in, which relative paths among the options are seen from; the starter's by default.
+    """
+
+    options: dict[str, str] = {}
+    parallelism: int | None = None
+    cores: str | None = None
+    restore: str | None = None
+    available_now: bool = False
+    rest_address: str | None = None
+    rest_port: int | None = None
+    directory: str = ""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a driver. `ended_at` is when its failure was seen, in ms, and `cause` what is known of it."""
+
+    started_at: int
+    ended_at: int | None = None
+    cause: str = ""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted of a job.
+
+    Attributes:
+        version: Of this format.
+        state: Whether the job shall run.
+        since: When somebody last said so, in ms.
+        request: What its driver is started with.
+        generation: The newest one of the job when it was asked for; 0 if there was none.
+        attempts: Starts since then, oldest first. The first one was asked for, the others are restarts.
+        gave_up: Why there are no more restarts; empty if there may be.
+    """
+
+    version: int = VERSION
+    state: Literal["running", "stopped"]
+    since: int
+    request: StartRequest
+    generation: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    gave_up: str = ""
+
+    @property
+    def restarts(self) -> int:
+        """How many starts were made because one before had failed."""
+        return max(0, len(self.attempts) - 1)
+
+    def stopped(self, now_ms: int) -> "Wanted":
+        """Returns the same job, which shall not run any more."""
+        return msgspec.structs.replace(self, state="stopped", since=now_ms)
+
+    def running(self) -> "Wanted":
+        """Returns the same job, which shall run after all."""
+        return msgspec.structs.replace(self, state="running")
+
+    def with_start(self, now_ms: int) -> "Wanted":
+        """Returns it with one attempt more."""
+        attempts = (*self.attempts[1 - _KEPT :], Attempt(started_at=now_ms))
+        return msgspec.structs.replace(self, attempts=attempts, gave_up="")
+
+    def with_end(self, cause: str, now_ms: int) -> "Wanted":
+        """Returns it with the end of the newest attempt, unless that is known already."""
+        if not self.attempts or self.attempts[-1].ended_at is not None:
+            return self
+        ended = msgspec.structs.replace(self.attempts[-1], ended_at=now_ms, cause=cause)
+        return msgspec.structs.replace(self, attempts=(*self.attempts[:-1], ended))
+
+    def with_surrender(self, reason: str) -> "Wanted":
+        """Returns it with the reason for which nobody restarts it."""
+        return msgspec.structs.replace(self, gave_up=reason)
+
+
+class WantedFile:
+    """The document of one job.
+
+    Args:
+        folder: That of the job's driver.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / _FILE
+
+    def read(self) -> Wanted | None:
+        """Returns what is wanted; null if nobody has ever said so.
+
+        Raises:
+            UnsupportedVersionError: A later release has written it.
+            CorruptionError: It cannot be read.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            version = msgspec.json.decode(data, type=_Version).version
+            if version == VERSION:
+                return msgspec.json.decode(data, type=Wanted)
+        except msgspec.DecodeError as error:
+            raise CorruptionError(
+                f"{self._path} cannot be read: {error}.",
+                action="Remove it, which loses no state, and say again what is wanted: `lakestate start`.",
+            ) from error
+        raise UnsupportedVersionError(
+            f"{self._path} has version {version}; this release reads version {VERSION}.",
+            action="Use the release that has written it, or a later one.",
+        )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Wanted | None]:
+        """Gives what is wanted, and keeps other writers out until the block ends."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / _MUTEX).open("ab") as mutex:
+            fcntl.flock(mutex.fileno(), fcntl.LOCK_EX)
+            yield self.read()
+
+    def write(self, wanted: Wanted) -> None:
+        """Replaces the document; only within `locked`. Options may hold what others need not see."""
+        draft = self._folder / f".{_FILE}-{secrets.token_hex(8)}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(wanted)) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def wanted_of(root: str, job: str) -> Wanted | None:
+    """Returns what is wanted of a job; null if nobody of this machine has ever said so."""
+    try:
+        return WantedFile(driver_folder(absolute_root(root), job)).read()
+    except NoControlFolderError:
+        return None
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+__all__ = ["VERSION", "Attempt", "StartRequest", "Wanted", "WantedFile", "wanted_of"]

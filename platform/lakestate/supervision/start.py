@@ -1,0 +1,135 @@
+"""Starts drivers as a person wants it: in a session of their own, so that they outlive whoever starts them."""
+
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from lakestate.control import read_endpoint
+from lakestate.errors import JobAlreadyRunningError
+from lakestate.registry import find_job
+from lakestate.runner_process import runner_command
+from lakestate.supervision.lock import holder, name_holder, taken
+from lakestate.supervision.log import begin_events, begin_log
+from lakestate.supervision.places import absolute_root, driver_folder
+from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from state_engine.clock import Clock, SystemClock
+from state_engine.errors import LakestateError
+from state_engine.inspect import open_job
+
+Command = Callable[[str, str, StartRequest], list[str]]
+"""(job, root, request) to the command line of a driver."""
+
+
+class DriverStartError(LakestateError):
+    """The system has refused to start the process of a driver."""
+
+
+class StartedDriver(NamedTuple):
+    """A driver that has just been started; its JVM takes some seconds more."""
+
+    pid: int
+    restarts: int
+
+
+def driver_command(job: str, root: str, request: StartRequest) -> list[str]:
+    """Returns the command line of a runner that tells of its start and its end alone."""
+    return runner_command(
+        job,
+        root,
+        options=request.options,
+        restore=request.restore,
+        parallelism=request.parallelism,
+        available_now=request.available_now,
+        cores=request.cores,
+        rest_address=request.rest_address,
+        rest_port=request.rest_port,
+        epochs=False,
+    )
+
+
+def start_driver(
+    root: str, job: str, request: StartRequest, *, clock: Clock | None = None, command: Command = driver_command
+) -> StartedDriver:
+    """Starts the driver of a registered job, and keeps that it is wanted; returns at once.
+
+    Args:
+        root: Of the storage.
+        job: Name of the registered job.
+        request: What it is started with, now and after failures.
+        clock: Processing time.
+        command: What is run.
+
+    Raises:
+        JobDefinitionError: No job of this name is registered.
+        JobAlreadyRunningError: A process of this machine holds the job, or is just starting to.
+        NoControlFolderError: Nothing says where control files go.
+        DriverStartError: There is no process.
+    """
+    find_job(job)
+    now_ms = (clock or SystemClock()).now_ms()
+    root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
+    request = msgspec.structs.replace(request, directory=request.directory or str(Path.cwd()))
+    with taken(folder) as lock:
+        running = read_endpoint(root, job)
+        if lock is None or running is not None:
+            pid = running.pid if running is not None else holder(folder)
+            raise JobAlreadyRunningError(
+                f"Process {pid or 'of another start'} holds job {job!r} under {root} already.",
+                action="`lakestate status` shows how far it is; `lakestate stop` ends it.",
+            )
+        file = WantedFile(folder)
+        with file.locked():
+            before = newest_generation(root, job) if request.restore else 0
+            wanted = Wanted(state="running", since=now_ms, request=request, generation=before)
+            file.write(wanted.with_start(now_ms))
+        return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), 0)
+
+
+def newest_generation(root: str, job: str) -> int:
+    """Returns the newest generation of a job that has a sealed epoch; 0 if it never ran."""
+    head = open_job(root, job).newest()
+    return head.manifest.generation if head is not None else 0
+
+
+def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
+    """Starts the process that inherits the lock; returns its number.
+
+    Raises:
+        DriverStartError: There is no process.
+    """
+    with begin_log(folder) as log, begin_events(folder) as events:
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=events,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.write(f"{error}\n".encode())
+            raise DriverStartError(
+                f"No process could be started in {directory}: {error}.",
+                action="Look whether the folder and the interpreter are there, and whether more processes may be.",
+            ) from error
+    name_holder(lock, process.pid)
+    # Somebody has to take note of its end, or it stays in the table of processes as long as we live.
+    threading.Thread(target=process.wait, name=f"end-of-{process.pid}", daemon=True).start()
+    return process.pid
+
+
+__all__ = [
+    "Command",
+    "DriverStartError",
+    "StartedDriver",
+    "driver_command",
+    "launch",
+    "newest_generation",
+    "start_driver",
+]

@@ -1,0 +1,79 @@
+"""The same once more, unless somebody has said otherwise; and a restore that is done is not done again."""
+
+import pytest
+
+from lakestate.supervision import Condition, give_up, note_failure, restart_driver, wanted_of, wanted_stopped
+from state_engine.testing.changes import put, state
+from state_engine.testing.jobs import JobBuilder
+
+
+def failed(drivers, **request):
+    """Starts a driver that dies, and returns what is wanted behind its failure."""
+    drivers.start("die", **request)
+    seen = drivers.until(Condition.FAILED)
+    return note_failure(drivers.root, drivers.job, seen.wanted, seen.last_words.cause)
+
+
+def arguments(drivers) -> str:
+    return drivers.log().splitlines()[0].removeprefix("arguments: ")
+
+
+def test_a_restart_starts_the_same_and_is_counted(drivers) -> None:
+    wanted = failed(drivers, options={"a": "b"}, parallelism=3, cores="1")
+    before = arguments(drivers)
+    started = restart_driver(drivers.root, drivers.job, wanted)
+    assert started.restarts == 1
+    seen = drivers.until(Condition.FAILED)
+    assert arguments(drivers) == before
+    first, second = seen.wanted.attempts
+    assert first.cause == "Its process ended without a word, as one that was killed."
+    assert first.started_at <= first.ended_at <= second.started_at
+    assert second.ended_at is None
+
+
+def test_a_failure_is_noted_once(drivers) -> None:
+    wanted = failed(drivers)
+    again = note_failure(drivers.root, drivers.job, wanted, "something else")
+    assert again == wanted == wanted_of(drivers.root, drivers.job)
+
+
+def test_nothing_is_started_that_somebody_has_stopped_or_started_meanwhile(drivers) -> None:
+    wanted = failed(drivers)
+    with wanted_stopped(drivers.root, drivers.job) as was_wanted:
+        assert was_wanted
+    assert restart_driver(drivers.root, drivers.job, wanted) is None
+    assert give_up(drivers.root, drivers.job, wanted, "too often") is None
+    assert drivers.look().condition is Condition.STOPPED
+    drivers.start()
+    drivers.until(Condition.RUNNING)
+    assert restart_driver(drivers.root, drivers.job, wanted) is None
+    assert note_failure(drivers.root, drivers.job, wanted, "late") is None
+
+
+def test_a_restart_beside_a_living_driver_is_none(drivers) -> None:
+    drivers.start()
+    seen = drivers.until(Condition.RUNNING)
+    assert restart_driver(drivers.root, drivers.job, seen.wanted) is None
+    assert drivers.look().pid == seen.pid
+
+
+def test_giving_up_is_kept_until_the_next_start(drivers) -> None:
+    wanted = failed(drivers)
+    assert give_up(drivers.root, drivers.job, wanted, "too often").gave_up == "too often"
+    assert drivers.look().wanted.gave_up == "too often"
+    drivers.start("finish")
+    assert not drivers.until(Condition.ENDED).wanted.gave_up
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
+    log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
+    log.epoch({("aircraft", "legs"): [put("N1", 1)]})
+    wanted = failed(drivers, restore="sp-1")
+    assert wanted.generation == 1
+    assert "--restore sp-1" in arguments(drivers)
+    if done:
+        log.restore(log.head)
+    restart_driver(drivers.root, drivers.job, wanted)
+    drivers.until(Condition.FAILED)
+    assert ("--restore sp-1" in arguments(drivers)) == (not done)
