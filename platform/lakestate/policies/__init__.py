@@ -2,13 +2,17 @@
 
 from lakestate.policies.limits import CheckLimits
 from lakestate.policies.rescale import RescalePolicy
-from lakestate.policies.restart import RestartPolicy
+from lakestate.policies.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartPolicy
 from lakestate.policies.retention import StreamRetention
 from lakestate.policies.savepoints import SavepointPolicy
 from lakestate.policies.stream import StreamPolicies
 
 __all__ = [
     "CheckLimits",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "NoRestart",
     "RescalePolicy",
     "RestartPolicy",
     "SavepointPolicy",

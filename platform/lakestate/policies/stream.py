@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from lakestate.policies.limits import CheckLimits
 from lakestate.policies.rescale import RescalePolicy
-from lakestate.policies.restart import RestartPolicy
+from lakestate.policies.restart import ExponentialDelay, RestartPolicy
 from lakestate.policies.retention import StreamRetention
 from lakestate.policies.savepoints import SavepointPolicy
 
@@ -18,18 +18,20 @@ class StreamPolicies:
         report_every: Time between two looks for a new checkpoint; each look writes at most one event.
         fresh_within: A checkpoint older than this makes `<job>/checkpoint` overdue; at least one minute. None for a
             stream that is allowed to rest.
+        watch_every: Time between two looks at the driver; a restart comes with one of them.
         savepoints: When savepoints are taken by themselves, and how close to each other.
         retention: What is kept, and when the rest goes.
-        restart: When a stream whose process died is started again.
+        restart: When a stream whose driver failed is started again, if somebody has had it supervised.
         rescale: When a stream gets another parallelism.
         limits: How far it may go before a check says so.
     """
 
     report_every: timedelta = timedelta(seconds=30)
     fresh_within: timedelta | None = None
+    watch_every: timedelta = timedelta(seconds=10)
     savepoints: SavepointPolicy = field(default_factory=SavepointPolicy)
     retention: StreamRetention = field(default_factory=StreamRetention)
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    restart: RestartPolicy = field(default_factory=ExponentialDelay)
     rescale: RescalePolicy = field(default_factory=RescalePolicy)
     limits: CheckLimits = field(default_factory=CheckLimits)
 

@@ -1,0 +1,79 @@
+"""The drivers of jobs on this machine, as a Dagster resource."""
+
+from datetime import timedelta
+
+import dagster as dg
+from pydantic import Field
+
+from lakestate.supervision import (
+    HANGS_AFTER,
+    Heartbeat,
+    StartedDriver,
+    StartRequest,
+    Wanted,
+    driver_folder,
+    end_hanging,
+    give_up,
+    kill_driver,
+    look,
+    note_failure,
+    restart_driver,
+    start_driver,
+    stop_driver,
+    trim_log,
+)
+from state_engine.savepoint import SavepointWish
+
+
+class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Starts, watches and stops drivers of registered jobs below one root, as processes that outlive Dagster's.
+
+    What is wanted of a job is kept beside its state, so the command line and Dagster know the same.
+    """
+
+    root: str = Field(description="Folder, file:// or object store address under which each job has a folder.")
+
+    def start(self, job: str, request: StartRequest | None = None) -> StartedDriver:
+        """Starts a job and keeps that it is wanted; the JVM is not waited for.
+
+        Raises:
+            JobAlreadyRunningError: A process of this machine holds it.
+        """
+        return start_driver(self.root, job, request or StartRequest())
+
+    def stop(self, job: str, *, savepoint: SavepointWish | None = None, drain: bool = False) -> str | None:
+        """Stops a job, with a savepoint if one is wanted, and waits for it; returns where the savepoint is.
+
+        Raises:
+            JobNotRunningError: No process of this machine runs it.
+            OperationFailedError: The savepoint failed; the message says whether the job goes on.
+        """
+        return stop_driver(self.root, job, savepoint=savepoint, drain=drain)
+
+    def kill(self, job: str) -> None:
+        """Ends a driver at once, as one that hangs, and keeps that the job is not wanted."""
+        kill_driver(self.root, job)
+
+    def status(self, job: str, *, hangs_after: timedelta = HANGS_AFTER) -> Heartbeat:
+        """Looks at the driver of a job, and sees that its log does not grow for ever."""
+        trim_log(driver_folder(self.root, job))
+        return look(self.root, job, hangs_after=hangs_after)
+
+    def restart(self, job: str, seen: Wanted) -> StartedDriver | None:
+        """Starts a driver that has failed once more; null if somebody has said otherwise since `seen` was read."""
+        return restart_driver(self.root, job, seen)
+
+    def note_failure(self, job: str, seen: Wanted, cause: str) -> Wanted | None:
+        """Keeps that the newest start has failed; null if somebody has said otherwise since `seen` was read."""
+        return note_failure(self.root, job, seen, cause)
+
+    def give_up(self, job: str, seen: Wanted, reason: str) -> Wanted | None:
+        """Keeps why nobody restarts a job any more; null if somebody has said otherwise since `seen` was read."""
+        return give_up(self.root, job, seen, reason)
+
+    def end_hanging(self, job: str) -> None:
+        """Ends a driver that hangs; the job is still wanted."""
+        end_hanging(self.root, job)
+
+
+__all__ = ["JobControlResource"]
