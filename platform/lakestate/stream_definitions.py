@@ -1,13 +1,15 @@
 """Everything that Dagster knows of one stream: one function per kind of definition, one line per definition."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import dagster as dg
 
 from lakestate.assets import build_checkpoint_spec, build_savepoint_asset
 from lakestate.checkpoint_sensor import build_checkpoint_sensor
+from lakestate.operate.health_sensor import build_health_sensor
 from lakestate.policies import StreamPolicies
-from lakestate.resources import StateStoreResource
+from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
 from state_engine.storage.port import check_name
 
 
@@ -25,7 +27,8 @@ def build_stream_definitions(
     Args:
         job: Name of the job.
         state_store: Where its state lies.
-        policies: How it is operated; by default its checkpoints are reported, and nothing happens by itself.
+        policies: How it is operated; by default its checkpoints are reported, and its driver is started again when it
+            has failed, if somebody has had it supervised. Nothing else happens by itself.
         executor: What runs the steps of a run. By default the run's own process: a savepoint takes less time than
             another process. None for that of the code location.
 
@@ -37,7 +40,7 @@ def build_stream_definitions(
     return dg.Definitions(
         assets=_assets(job, policies),
         sensors=_sensors(job, policies),
-        resources={"state_store": state_store},
+        resources=_resources(state_store),
         executor=executor,
     )
 
@@ -52,7 +55,21 @@ def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition 
 def _sensors(job: str, policies: StreamPolicies) -> Sequence[dg.SensorDefinition]:
     return [
         build_checkpoint_sensor(job, every=policies.report_every),
+        build_health_sensor(job, policy=policies.restart, every=policies.watch_every),
     ]
+
+
+def _resources(state_store: StateStoreResource) -> Mapping[str, object]:
+    return {
+        "state_store": state_store,
+        "job_control": _of_root(JobControlResource, state_store.root),
+        "rest_client": _of_root(RestClientResource, state_store.root),
+    }
+
+
+@cache  # definitions of several streams can be merged only if they share their resources
+def _of_root(kind: type[JobControlResource | RestClientResource], root: str) -> object:
+    return kind(root=root)
 
 
 __all__ = ["build_stream_definitions"]

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakestate.policies import StreamPolicies
+from lakestate.policies.plain import policy_from
 from lakestate.policies.restart import (
     STRATEGIES,
     ExponentialDelay,
@@ -107,6 +109,16 @@ def test_settings_that_make_no_sense_are_refused(make: Callable[[], RestartPolic
 
 def test_strategies_have_flinks_names() -> None:
     assert set(STRATEGIES) == {"none", "fixed-delay", "exponential-delay", "failure-rate"}
+
+
+def test_a_strategy_is_chosen_by_its_name_in_plain_values() -> None:
+    given = {"restart": {"strategy": "fixed-delay", "attempts": 3, "delay": "10s", "replace_hanging": True}}
+    chosen = FixedDelay(attempts=3, delay=timedelta(seconds=10), replace_hanging=True)
+    assert policy_from(StreamPolicies(), given).restart == chosen
+    assert policy_from(StreamPolicies(), {"restart": {"max_backoff": "5 min"}}).restart == ExponentialDelay(
+        max_backoff=timedelta(minutes=5)
+    )
+    assert policy_from(StreamPolicies(), {"restart": {"strategy": "none"}}).restart == NoRestart()
 
 
 _histories = st.lists(st.tuples(st.floats(0, 10_000), st.floats(0, 100)), min_size=1, max_size=30).map(

@@ -1,0 +1,186 @@
+"""Holds what is wanted of a stream against its driver: restarts one that failed, tells of one that hangs.
+
+Nothing here starts a job that nobody has had started (`lakestate start`, `JobControlResource.start`), and nothing
+starts one again that somebody has stopped. All that a tick has to remember is kept beside the job's state, so that a
+tick that dies, or a Dagster that is begun anew, neither forgets a failure nor counts it twice.
+"""
+
+import random
+from datetime import timedelta
+
+import dagster as dg
+
+from lakestate.assets.metadata import Metadata
+from lakestate.assets.names import checkpoint_key, dagster_name
+from lakestate.policies.restart import ExponentialDelay, Failure, GiveUp, Jitter, RestartPolicy
+from lakestate.resources.job_control import JobControlResource
+from lakestate.supervision import Condition, Heartbeat, NoControlFolderError, Wanted
+from state_engine.clock import SystemClock
+
+EVERY = timedelta(seconds=10)
+
+
+class StreamFailedError(Exception):
+    """A stream has failed, and its restart strategy has come to its end."""
+
+
+def build_health_sensor(
+    job: str, *, policy: RestartPolicy | None = None, every: timedelta = EVERY
+) -> dg.SensorDefinition:
+    """Returns the sensor that keeps a supervised stream running.
+
+    Args:
+        job: Name of the job.
+        policy: When a driver that failed is started again, and what becomes of one that hangs.
+        every: Time between two looks; no restart comes sooner.
+    """
+    restart_policy = policy or ExponentialDelay()
+
+    @dg.sensor(
+        name=f"{dagster_name(job)}_health",
+        minimum_interval_seconds=max(1, round(every.total_seconds())),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            f"Restarts the driver of the stream `{job}` when it has failed ({restart_policy.strategy}), if it was "
+            "started to be supervised: `lakestate start`. What it did is an observation of the checkpoint asset."
+        ),
+    )
+    def keep_running(
+        context: dg.SensorEvaluationContext, job_control: JobControlResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        try:
+            seen = job_control.status(job, hangs_after=restart_policy.hangs_after)
+        except NoControlFolderError as error:
+            return dg.SkipReason(f"Not supervised: {error}")
+        if seen.condition is Condition.HANGS and seen.wanted is not None:
+            return _tell_or_replace(context, job, seen, job_control, restart_policy)
+        if seen.condition is Condition.FAILED and seen.wanted is not None:
+            return _restart(context, job, seen.wanted, seen.last_words.cause, job_control, restart_policy)
+        return dg.SkipReason(describe(job, seen))
+
+    return keep_running
+
+
+def describe(job: str, seen: Heartbeat) -> str:
+    """Says where a driver that needs no help stands."""
+    place = f"epoch {seen.generation}/{seen.epoch}" if seen.generation else "no epoch yet"
+    match seen.condition:
+        case Condition.UNKNOWN:
+            return f"{job} is not supervised: nobody has started it here by `lakestate start`."
+        case Condition.RUNNING:
+            return f"{job} runs as process {seen.pid}: {place}, {seen.state or 'which does not answer at the moment'}."
+        case Condition.STARTING:
+            return f"{job} is being started as process {seen.pid or '…'}: {place}."
+        case Condition.STOPPED:
+            return f"{job} was stopped, and is not wanted: {place}."
+        case Condition.ENDED:
+            return f"{job} has ended as it was asked to, or with its input: {place}."
+    return f"{job}: {seen.condition}, {place}."
+
+
+def _tell_or_replace(
+    context: dg.SensorEvaluationContext, job: str, seen: Heartbeat, control: JobControlResource, policy: RestartPolicy
+) -> dg.SensorResult | dg.SkipReason:
+    """A driver hangs: ends it if the policy says so, and else tells of it, once per start."""
+    wanted = seen.wanted
+    assert wanted is not None
+    cause = f"Process {seen.pid} has neither answered nor sealed an epoch for {seen.silent_ms / 1000:.0f} s."
+    if policy.replace_hanging and wanted.state == "running":
+        control.end_hanging(job)
+        return _restart(context, job, wanted, f"It hung and was ended. {cause}", control, policy)
+    mark = f"hangs {wanted.attempts[-1].started_at if wanted.attempts else wanted.since}"
+    if context.cursor == mark:
+        return dg.SkipReason(f"{job} hangs: {cause}")
+    event = _observation(job, "hangs", cause, wanted)
+    return dg.SensorResult(asset_events=[event], cursor=mark, skip_reason=f"{job} hangs: {cause}")
+
+
+def _restart(
+    context: dg.SensorEvaluationContext,
+    job: str,
+    seen: Wanted,
+    cause: str,
+    control: JobControlResource,
+    policy: RestartPolicy,
+) -> dg.SensorResult | dg.SkipReason:
+    """A driver has failed: starts it again when its time has come, or gives up."""
+    if seen.gave_up:
+        return dg.SkipReason(f"{job} has failed and is not restarted: {seen.gave_up} {_last_cause(seen)}")
+    wanted = control.note_failure(job, seen, cause)
+    if wanted is None:
+        return _overtaken(job)
+    decision = policy.decide(failures_of(wanted), jitter_of(job))
+    if isinstance(decision, GiveUp):
+        return _give_up(context, job, wanted, decision.reason, control)
+    wait_ms = decision.at - SystemClock().now_ms()
+    if wait_ms > 0:
+        return dg.SkipReason(f"{job} is restarted in {wait_ms / 1000:.0f} s. {_last_cause(wanted)}")
+    started = control.restart(job, wanted)
+    if started is None:
+        return _overtaken(job)
+    event = _observation(job, "restarted", _last_cause(wanted), wanted, restarts=started.restarts, pid=started.pid)
+    told = f"Restarted {job} as process {started.pid}, restart {started.restarts}. {_last_cause(wanted)}"
+    return dg.SensorResult(asset_events=[event], skip_reason=told)
+
+
+def _give_up(
+    context: dg.SensorEvaluationContext, job: str, wanted: Wanted, reason: str, control: JobControlResource
+) -> dg.SkipReason:
+    """Keeps that there are no more restarts, and fails the tick, so that somebody is told.
+
+    A tick that fails loses its events, so this one goes to the event log by itself, and first: if the rest does not
+    come about, the next tick does all of it again.
+
+    Raises:
+        StreamFailedError: Always, unless somebody has done something about it meanwhile.
+    """
+    context.instance.report_runless_asset_event(_observation(job, "failed", _last_cause(wanted), wanted, reason=reason))
+    if control.give_up(job, wanted, reason) is None:
+        return _overtaken(job)
+    raise StreamFailedError(
+        f"{job} has failed and is not restarted: {reason} {_last_cause(wanted)} "
+        f"When the cause is gone, start it: `lakestate start {job}`."
+    )
+
+
+def failures_of(wanted: Wanted) -> list[Failure]:
+    """Returns the failures since somebody last started the job, oldest first."""
+    return [Failure(one.started_at, one.ended_at) for one in wanted.attempts if one.ended_at is not None]
+
+
+def jitter_of(job: str) -> Jitter:
+    """Returns numbers from -1 to 1 that look random and are the same at each look at one failure."""
+    return lambda failed_at: random.Random(f"{job} {failed_at}").uniform(-1, 1)
+
+
+def _last_cause(wanted: Wanted) -> str:
+    return wanted.attempts[-1].cause if wanted.attempts else ""
+
+
+def _overtaken(job: str) -> dg.SkipReason:
+    return dg.SkipReason(f"Somebody has started or stopped {job} meanwhile.")
+
+
+def _observation(
+    job: str,
+    what: str,
+    cause: str,
+    wanted: Wanted,
+    *,
+    restarts: int | None = None,
+    pid: int | None = None,
+    reason: str = "",
+) -> dg.AssetObservation:
+    metadata: Metadata = {
+        "health": dg.MetadataValue.text(what),
+        "cause": dg.MetadataValue.text(cause),
+        "restarts": dg.MetadataValue.int(wanted.restarts if restarts is None else restarts),
+        "pid": dg.MetadataValue.int(pid) if pid is not None else dg.MetadataValue.null(),
+        "reason": dg.MetadataValue.text(reason),
+    }
+    return dg.AssetObservation(
+        asset_key=checkpoint_key(job), description=f"The driver of {job}: {what}. {cause}", metadata=metadata
+    )
+
+
+__all__ = ["EVERY", "StreamFailedError", "build_health_sensor", "describe", "failures_of", "jitter_of"]

@@ -1,0 +1,204 @@
+"""The sensor tick by tick, with drivers that cost nothing: what it does, what it tells, and when it stops."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakestate.assets.names import checkpoint_key
+from lakestate.control import CONTROL_FOLDER
+from lakestate.operate.health_sensor import StreamFailedError, build_health_sensor
+from lakestate.policies import ExponentialDelay, FixedDelay, NoRestart, RestartPolicy
+from lakestate.resources import JobControlResource
+from lakestate.supervision import Condition, wanted_of, wanted_stopped
+
+SOON = timedelta(milliseconds=10)
+
+
+class Sensor:
+    """Ticks as the daemon does, which writes the events and keeps the cursor."""
+
+    def __init__(self, root: str, policy: RestartPolicy) -> None:
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.control = JobControlResource(root=root)
+        self._sensor = build_health_sensor("flights", policy=policy)
+        self._cursor: str | None = None
+
+    def tick(self) -> str:
+        """Returns what the tick says."""
+        context = dg.build_sensor_context(self.instance, cursor=self._cursor, resources={"job_control": self.control})
+        result = self._sensor(context)
+        if isinstance(result, dg.SkipReason):
+            return str(result.skip_message)
+        for event in result.asset_events:
+            self.instance.report_runless_asset_event(event)
+        self._cursor = result.cursor or self._cursor
+        return str(
+            result.skip_reason.skip_message if isinstance(result.skip_reason, dg.SkipReason) else result.skip_reason
+        )
+
+    def told(self) -> list[dict[str, object]]:
+        """Returns the metadata of all observations, oldest first."""
+        records = self.instance.fetch_observations(checkpoint_key("flights"), limit=100, ascending=True).records
+        return [{k: v.value for k, v in one.asset_observation.metadata.items()} for one in records]
+
+
+@pytest.fixture
+def sensor_of(drivers):
+    made = []
+
+    def make(policy: RestartPolicy) -> Sensor:
+        made.append(Sensor(drivers.root, policy))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.instance.dispose()
+
+
+def test_a_stream_that_nobody_has_started_is_left_alone(drivers, sensor_of) -> None:
+    sensor = sensor_of(FixedDelay())
+    assert "nobody has started it here" in sensor.tick()
+    assert sensor.told() == []
+    assert not Path(drivers.root).exists()
+
+
+def test_a_stream_that_runs_or_starts_is_left_alone(drivers, sensor_of) -> None:
+    sensor = sensor_of(FixedDelay())
+    pid = drivers.start("slow")
+    assert f"is being started as process {pid}" in sensor.tick()
+    drivers.kill()
+    pid = drivers.start("run")
+    drivers.until(Condition.RUNNING)
+    assert f"runs as process {pid}: no epoch yet, RUNNING" in sensor.tick()
+    assert sensor.told() == []
+
+
+def test_a_driver_that_was_killed_is_started_again_and_that_is_told(drivers, sensor_of, patiently) -> None:
+    sensor = sensor_of(FixedDelay(delay=SOON))
+    first = drivers.start()
+    drivers.until(Condition.RUNNING)
+    drivers.kill()
+    said = patiently(lambda: text if "Restarted" in (text := sensor.tick()) else None)
+    second = drivers.until(Condition.RUNNING).pid
+    assert second != first
+    assert said.startswith(f"Restarted flights as process {second}, restart 1.")
+    [told] = sensor.told()
+    assert told == {
+        "health": "restarted",
+        "cause": "Its process ended without a word, as one that was killed.",
+        "restarts": 1,
+        "pid": second,
+        "reason": "",
+    }
+    assert f"runs as process {second}" in sensor.tick()
+
+
+def test_a_restart_waits_for_its_time(drivers, sensor_of) -> None:
+    sensor = sensor_of(ExponentialDelay(initial_backoff=timedelta(hours=1), max_backoff=timedelta(hours=2)))
+    drivers.start("die")
+    drivers.until(Condition.FAILED)
+    first, second = sensor.tick(), sensor.tick()
+    assert first.startswith("flights is restarted in 3")
+    assert abs(int(first.split()[4]) - int(second.split()[4])) <= 10, "the delay stands"
+    assert len(wanted_of(drivers.root, "flights").attempts) == 1
+
+
+def test_when_the_attempts_are_used_up_it_says_why_once_and_stops(drivers, sensor_of, patiently) -> None:
+    sensor = sensor_of(FixedDelay(attempts=2, delay=SOON))
+    drivers.start("fail")
+    cause = "UserFunctionError: It raised. What to do: Correct it."
+
+    def failure() -> str | None:
+        try:
+            sensor.tick()
+        except StreamFailedError as error:
+            return str(error)
+        return None
+
+    said = patiently(failure)
+    assert said.startswith(
+        f"flights has failed and is not restarted: 3 failures; fixed-delay allows 2 restarts. {cause}"
+    )
+    assert [(one["health"], one["restarts"], one["cause"]) for one in sensor.told()] == [
+        ("restarted", 1, cause), ("restarted", 2, cause), ("failed", 2, cause),
+    ]  # fmt: skip
+    for _ in range(2):
+        assert sensor.tick().startswith("flights has failed and is not restarted: 3 failures;")
+    assert len(sensor.told()) == 3
+    assert len(wanted_of(drivers.root, "flights").attempts) == 3
+    drivers.start("run")
+    drivers.until(Condition.RUNNING)
+    assert "runs as process" in sensor.tick()
+
+
+def test_a_tick_that_dies_behind_a_failure_counts_it_once(drivers, sensor_of, monkeypatch) -> None:
+    sensor = sensor_of(FixedDelay(attempts=1, delay=timedelta(0)))
+    drivers.start("die")
+    drivers.until(Condition.FAILED)
+    restart = sensor.control.restart
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(JobControlResource, "restart", dies)
+    with pytest.raises(KeyboardInterrupt):
+        sensor.tick()
+    monkeypatch.setattr(JobControlResource, "restart", lambda _, job, seen: restart(job, seen))
+    assert "restart 1." in sensor.tick()
+
+
+def test_a_driver_that_hangs_is_told_of_once_and_left_alone(drivers, sensor_of, patiently) -> None:
+    sensor = sensor_of(FixedDelay(hangs_after=SOON))
+    pid = drivers.start("mute")
+    patiently(lambda: drivers.look().url)
+    drivers.until(Condition.HANGS, hangs_after=SOON)
+    assert sensor.tick().startswith(f"flights hangs: Process {pid} has neither answered nor sealed an epoch")
+    assert sensor.tick().startswith("flights hangs")
+    assert [one["health"] for one in sensor.told()] == ["hangs"]
+    assert drivers.look().pid == pid
+
+
+def test_a_driver_that_hangs_is_replaced_if_the_policy_says_so(drivers, sensor_of, patiently) -> None:
+    sensor = sensor_of(FixedDelay(hangs_after=SOON, replace_hanging=True, delay=timedelta(0)))
+    first = drivers.start("mute")
+    patiently(lambda: drivers.look().url)
+    drivers.until(Condition.HANGS, hangs_after=SOON)
+    sensor.tick()
+    seen = drivers.look()
+    assert seen.pid not in (None, first)
+    [told] = sensor.told()
+    assert told["health"] == "restarted"
+    assert told["cause"].startswith(f"It hung and was ended. Process {first} has neither answered")
+
+
+@pytest.mark.parametrize("plan", ["finish", "run"])
+def test_a_stream_that_has_ended_or_was_stopped_is_not_started_again(drivers, sensor_of, plan: str) -> None:
+    sensor = sensor_of(FixedDelay(delay=timedelta(0)))
+    drivers.start(plan)
+    if plan == "finish":
+        drivers.until(Condition.ENDED)
+        assert "has ended as it was asked to" in sensor.tick()
+    else:
+        drivers.until(Condition.RUNNING)
+        with wanted_stopped(drivers.root, "flights"):
+            drivers.kill()
+        assert "was stopped, and is not wanted" in sensor.tick()
+    assert sensor.told() == []
+
+
+def test_none_gives_up_at_the_first_failure(drivers, sensor_of) -> None:
+    sensor = sensor_of(NoRestart())
+    drivers.start("die")
+    drivers.until(Condition.FAILED)
+    with pytest.raises(StreamFailedError, match="The restart strategy is none"):
+        sensor.tick()
+    assert [one["health"] for one in sensor.told()] == ["failed"]
+
+
+def test_a_root_without_a_place_for_control_files_is_said_to_have_none(monkeypatch) -> None:
+    monkeypatch.delenv(CONTROL_FOLDER, raising=False)
+    sensor = Sensor("s3://bucket/state", FixedDelay())
+    assert sensor.tick().startswith("Not supervised: Job 'flights' keeps its state in an object store")
+    sensor.instance.dispose()
