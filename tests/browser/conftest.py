@@ -1,11 +1,26 @@
 """Dagster's pages in Debian's Chromium. Where there is none the tests are skipped, or fail if CI asks for a browser."""
 
+import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+# The folder of the tests of Dagster has the live ones, and is no package.
+DAGSTER = Path(__file__).parents[1] / "dagster"
+sys.path += [str(Path(__file__).parent), str(DAGSTER)]
+_spec = importlib.util.spec_from_file_location("conftest_of_dagster", DAGSTER / "conftest.py")
+assert _spec is not None
+assert _spec.loader is not None
+_conftest = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _conftest
+_spec.loader.exec_module(_conftest)
+new_stream, new_live_stream = _conftest.new_stream, _conftest.new_live_stream
 
 NO_BROWSER = "no chromium on the PATH; Debian: apt-get install chromium"
 WAIT_MS = 60_000
@@ -39,3 +54,12 @@ def page(browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(WAIT_MS)
     yield context.new_page()
     context.close()
+
+
+@pytest.fixture(scope="module")
+def live_dagster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Dagster with daemon and web server for the tests of one module."""
+    from live_dagster import LiveDagster
+
+    with LiveDagster(tmp_path_factory.mktemp("live")) as live:
+        yield live

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parent
 
 
