@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakestate.policies import StreamPolicies
+from lakestate.policies import RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
 from lakestate.registry import registered_jobs
 from lakestate.resources import StateStoreResource
 from lakestate.stream_definitions import build_stream_definitions
@@ -17,14 +17,33 @@ from lakestate.stream_definitions import build_stream_definitions
 ROOT = "LAKESTATE_ROOT"
 DEFAULT_ROOT = ".lakestate/state"
 
+POLICIES = {
+    # Reads what there is and rests. People take its savepoints; one more goes before a deployment and before a rescale.
+    "flights": StreamPolicies(
+        report_every=timedelta(seconds=10),
+        fresh_within=timedelta(hours=1),
+        savepoints=SavepointPolicy(on_new_code_version=True, before_rescale=True),
+    ),
+    # Never ends: its savepoints, retention and compaction happen by themselves.
+    "orders": StreamPolicies(
+        report_every=timedelta(seconds=10),
+        fresh_within=timedelta(minutes=5),
+        savepoints=SavepointPolicy(cron="0 * * * *", growth_percent=100, failures_in_a_row=3, before_rescale=True),
+        retention=StreamRetention(cron="15 * * * *", compaction_cron="30 3 * * *"),
+        rescale=RescalePolicy(action="propose", max_parallelism=8),
+    ),
+}
+"""How the jobs of this repository are operated; those of other distributions are operated as by default."""
+
 
 def load_definitions() -> dg.Definitions:
     """Returns the definitions of all registered jobs."""
     state_store = StateStoreResource(root=os.environ.get(ROOT) or str(Path(DEFAULT_ROOT).absolute()))
-    policies = StreamPolicies(report_every=timedelta(seconds=10), fresh_within=timedelta(hours=1))
-    return dg.Definitions.merge(*(build_stream_definitions(job, state_store, policies) for job in registered_jobs()))
+    return dg.Definitions.merge(
+        *(build_stream_definitions(job, state_store, POLICIES.get(job)) for job in registered_jobs())
+    )
 
 
 defs = load_definitions()
 
-__all__ = ["DEFAULT_ROOT", "ROOT", "defs", "load_definitions"]
+__all__ = ["DEFAULT_ROOT", "POLICIES", "ROOT", "defs", "load_definitions"]

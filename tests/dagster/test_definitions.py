@@ -36,6 +36,13 @@ def test_the_code_location_shows_the_demonstration():
     assert defs.resolve_sensor_def("flights_checkpoints").default_status == dg.DefaultSensorStatus.RUNNING
 
 
+def test_each_job_is_operated_by_its_own_policies():
+    from lakestate.definitions import POLICIES
+
+    assert {"flights", "orders"} <= POLICIES.keys()
+    assert len({repr(policies) for policies in POLICIES.values()}) == len(POLICIES)
+
+
 def test_a_checkpoint_cannot_be_materialised_and_a_savepoint_can(state_store):
     graph = build_stream_definitions("flights", state_store).resolve_asset_graph()
     checkpoint, savepoint = (graph.get(dg.AssetKey(["flights", name])) for name in ("checkpoint", "savepoint"))
