@@ -12,14 +12,17 @@ Otherwise the result depends on which of the two comes first, and a replay need 
 
 import importlib.util
 import io
-import os
 import zipfile
+from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet
+
+from lakestate.examples.files import write_file
 
 RECORDS = 336_776
 """How many flights there are in all."""
@@ -34,8 +37,13 @@ minutes, negative for early; null for a cancelled flight, and for one that was d
 ORDER = ("event_time", "carrier", "flight", "origin")
 """The total order of the stream."""
 
+PART = timedelta(hours=6)
+PARTS = 1_460
+"""How many parts of six hours there are."""
+
+_AT = pa.timestamp("us", tz="UTC")
 _FIELDS: list[tuple[str, pa.DataType]] = [
-    ("event_time", pa.timestamp("us", tz="UTC")),
+    ("event_time", _AT),
     ("carrier", pa.string()),
     ("flight", pa.int32()),
     ("tailnum", pa.string()),
@@ -45,7 +53,6 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("arr_delay", pa.float64()),
 ]
 _ARROW = pa.schema(_FIELDS)
-_FIRST_MODIFIED_S = 1_388_534_400  # 2014-01-01: any fixed instant will do, but the file source wants a growing one
 
 
 def read_flights() -> pa.Table:
@@ -74,7 +81,7 @@ def order_flights(flights: pa.Table) -> pa.Table:
         ValueError: Two flights tie in `ORDER`.
     """
     minutes = pc.multiply(flights["minute"].cast(pa.int64()), 60_000_000).cast(pa.duration("us"))
-    event_time = pc.add(flights["time_hour"].cast(pa.timestamp("us", tz="UTC")), minutes)
+    event_time = pc.add(flights["time_hour"].cast(_AT), minutes)
     columns = [event_time, *(flights[name] for name in _ARROW.names[1:])]
     stream = pa.Table.from_arrays(columns, names=_ARROW.names).cast(_ARROW)
     ties = stream.group_by(list(ORDER)).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
@@ -85,11 +92,25 @@ def order_flights(flights: pa.Table) -> pa.Table:
     return stream.sort_by([(name, "ascending") for name in ORDER])
 
 
+def read_part(number: int) -> pa.Table:
+    """Returns a part of the flights, in the order of `ORDER`: those that were due within six hours, from 1 on.
+
+    Raises:
+        IndexError: The number is not between 1 and `PARTS`.
+    """
+    if not 1 <= number <= PARTS:
+        raise IndexError(f"There are parts 1 to {PARTS} of the flights, and no part {number}.")
+    flights = _all_flights()
+    bounds = np.datetime64("2013-01-01T06:00") + np.timedelta64(PART) * np.array([number - 1, number])
+    first, end = np.searchsorted(flights["event_time"].to_numpy(), bounds)
+    return flights.slice(first, end - first)
+
+
+_all_flights = lru_cache(maxsize=1)(read_flights)
+
+
 def write_files(flights: pa.Table, folder: Path, records_per_file: int = 10_000) -> list[Path]:
     """Writes an ordered stream as `flights-00001.parquet`, … and returns the paths in order.
-
-    Spark's file source takes files by modification time, so each file gets one that is a second later than the one
-    before. A file appears whole or not at all: it is written under a name that Spark ignores, and then renamed.
 
     Raises:
         FileExistsError: The folder already holds Parquet files, which the job would read as part of the stream.
@@ -97,16 +118,11 @@ def write_files(flights: pa.Table, folder: Path, records_per_file: int = 10_000)
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.glob("*.parquet")):
         raise FileExistsError(f"{folder} already holds Parquet files; choose an empty folder.")
-    paths = []
-    for index, first in enumerate(range(0, flights.num_rows, records_per_file)):
-        path = folder / f"flights-{index + 1:05}.parquet"
-        hidden = folder / f".{path.name}.part"
-        pyarrow.parquet.write_table(flights.slice(first, records_per_file), hidden)
-        modified = _FIRST_MODIFIED_S + index
-        os.utime(hidden, (modified, modified))
-        hidden.replace(path)
-        paths.append(path)
-    return paths
+    firsts = range(0, flights.num_rows, records_per_file)
+    return [
+        write_file(flights.slice(first, records_per_file), folder, "flights", number)
+        for number, first in enumerate(firsts, 1)
+    ]
 
 
-__all__ = ["ORDER", "RECORDS", "SCHEMA", "order_flights", "read_flights", "write_files"]
+__all__ = ["ORDER", "PART", "PARTS", "RECORDS", "SCHEMA", "order_flights", "read_flights", "read_part", "write_files"]

@@ -6,10 +6,10 @@ in any order, and a mean is one division, which IEEE 754 rounds alike everywhere
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
-import pyarrow as pa
+
+from lakestate.examples.compare import Truth
 
 # One window serves all: a flight's place among those of its partition. (event_time, carrier, flight, origin) is total.
 _LEGS = """
@@ -84,18 +84,7 @@ _STATES = {
 
 KEYS = {"legs": ("event_time", "carrier", "flight", "origin"), "aircraft": ("tailnum",), "carrier": ("carrier",)}
 KEYS["carriers"] = KEYS["no_tailnum"] = KEYS["legs"]
-"""What identifies a row: of an output by its name, of a state by its operator's uid (and `user_key` in a map)."""
-
-
-class Truth(NamedTuple):
-    """Outputs by name; states by (uid, name), with the key's column, `user_key` of a map, and `value`.
-
-    The value of a list state is the whole list, in order.
-    """
-
-    records: int
-    outputs: dict[str, pa.Table]
-    states: dict[tuple[str, str], pa.Table]
+"""What identifies a row: of an output by its name, of a state by its operator's uid."""
 
 
 def compute_truth(folder: Path) -> Truth:
@@ -108,7 +97,8 @@ def compute_truth(folder: Path) -> Truth:
             connection.sql("SELECT count(*) FROM flights").fetchall()[0][0],
             {name: connection.sql(query).to_arrow_table() for name, query in _OUTPUTS.items()},
             {name: connection.sql(query).to_arrow_table() for name, query in _STATES.items()},
+            KEYS,
         )
 
 
-__all__ = ["KEYS", "Truth", "compute_truth"]
+__all__ = ["KEYS", "compute_truth"]

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lakestate.demo_history import History
-from lakestate.examples.flights.compare import Difference, collect_lists, compare
-from lakestate.examples.flights.truth import KEYS, Truth
+from lakestate.examples.compare import Difference, Truth, collect_lists, compare
 from state_engine.errors import NotFoundError
 from state_engine.inspect import read_state, state_sql
 from state_engine.storage.delta import live_files
@@ -65,11 +64,11 @@ def check_tables(truth: Truth, root: Path, tables: Path, job: str) -> list[Check
     checks = []
     for name, expected in truth.outputs.items():
         actual = read_output(tables / name, expected.schema)
-        checks.append(Check(name, False, actual.num_rows, compare(actual, expected, KEYS[name])))
+        checks.append(Check(name, False, actual.num_rows, compare(actual, expected, truth.keys[name])))
     for (uid, name), expected in truth.states.items():
         rows = read_state(str(root), job, uid, name)
         is_list = pa.types.is_list(expected.schema.field("value").type)
-        actual = collect_lists(rows, KEYS[uid]) if is_list else rows
+        actual = collect_lists(rows, truth.keys[uid]) if is_list else rows
         key = [column for column in expected.column_names if column != "value"]
         checks.append(Check(f"{uid}/{name}", True, rows.num_rows, compare(actual, expected, key)))
     return checks

@@ -1,7 +1,7 @@
 """Jobs by name: ours, and those that other distributions announce under the entry point group `lakestate.jobs`.
 
     [project.entry-points."lakestate.jobs"]
-    orders = "shop.jobs.orders:build"
+    invoices = "shop.jobs.invoices:build"
 
 A factory takes the Spark session, the folder of the job's state and the options of the command line, and returns the
 job, not started.
@@ -18,7 +18,10 @@ GROUP = "lakestate.jobs"
 JobFactory = Callable[[Any, str, Mapping[str, str]], Any]
 """(SparkSession, root, options) to StreamJob. Untyped, so that naming jobs does not import Spark."""
 
-_BUILT_IN = {"flights": "lakestate.examples.flights.job:build"}
+_BUILT_IN = {
+    "flights": "lakestate.examples.flights.job:build",
+    "orders": "lakestate.examples.orders.job:build",
+}
 
 
 def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:

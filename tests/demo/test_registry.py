@@ -18,8 +18,11 @@ def announce(monkeypatch: pytest.MonkeyPatch) -> list[importlib.metadata.EntryPo
     return entries
 
 
-def test_flights_is_built_in_and_not_imported_for_a_list(announce: list[importlib.metadata.EntryPoint]) -> None:
-    assert registered_jobs()["flights"].value == "lakestate.examples.flights.job:build"
+@pytest.mark.parametrize("name", ["flights", "orders"])
+def test_an_example_is_built_in_and_not_imported_for_a_list(
+    announce: list[importlib.metadata.EntryPoint], name: str
+) -> None:
+    assert registered_jobs()[name].value == f"lakestate.examples.{name}.job:build"
 
 
 def test_a_job_of_another_distribution_is_found(
@@ -28,18 +31,18 @@ def test_a_job_of_another_distribution_is_found(
     module = types.ModuleType("shop_jobs")
     module.build = lambda spark, root, options: (spark, root, options)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shop_jobs", module)
-    announce.append(importlib.metadata.EntryPoint("orders", "shop_jobs:build", GROUP))
-    assert load_job("orders")(None, "r", {}) == (None, "r", {})
+    announce.append(importlib.metadata.EntryPoint("invoices", "shop_jobs:build", GROUP))
+    assert load_job("invoices")(None, "r", {}) == (None, "r", {})
 
 
 @pytest.mark.parametrize(
     ("name", "value", "wanted", "message"),
     [
-        ("orders", "shop:build", "orders", "cannot be imported"),
-        ("orders", "json:nothing", "orders", "cannot be imported"),
-        ("orders", "json:__name__", "orders", "is no function"),
-        ("orders", "shop:build", "order", "there are flights, orders"),
-        ("flights", "shop:build", "orders", "'flights' is registered twice"),
+        ("invoices", "shop:build", "invoices", "cannot be imported"),
+        ("invoices", "json:nothing", "invoices", "cannot be imported"),
+        ("invoices", "json:__name__", "invoices", "is no function"),
+        ("invoices", "shop:build", "invoice", "there are flights, invoices, orders"),
+        ("flights", "shop:build", "invoices", "'flights' is registered twice"),
     ],
 )
 def test_what_cannot_be_loaded_is_named(

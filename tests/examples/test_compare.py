@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lakestate.examples.flights.compare import Difference, collect_lists, compare
+from lakestate.examples.compare import Difference, collect_lists, compare
 
 EXPECTED = pa.table({"k": ["a", "b", None], "v": pa.array([1.5, None, 3.0])})
 

@@ -85,3 +85,15 @@ def test_a_folder_that_is_not_empty_is_refused(flights: pa.Table, tmp_path: Path
     data.write_files(flights.slice(0, 1), tmp_path)
     with pytest.raises(FileExistsError, match="already holds Parquet files"):
         data.write_files(flights.slice(0, 1), tmp_path)
+
+
+def test_parts_are_the_whole_stream_in_its_order(flights: pa.Table) -> None:
+    parts = [data.read_part(number) for number in range(1, data.PARTS + 1)]
+    assert all(part.num_rows for part in parts)
+    assert pa.concat_tables(parts).equals(flights)
+
+
+@pytest.mark.parametrize("number", [0, data.PARTS + 1])
+def test_there_is_no_part_in_front_and_none_behind(number: int) -> None:
+    with pytest.raises(IndexError, match=f"no part {number}"):
+        data.read_part(number)

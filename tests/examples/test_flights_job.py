@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakestate.examples.flights import compare, data, job
+from lakestate.examples import compare
+from lakestate.examples.flights import data, job
 from lakestate.examples.flights.truth import KEYS, compute_truth
 from state_engine.api import KeyedProcessFunction, Row
 from state_engine.api.type_hints import parse_columns_ddl

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakestate.examples.compare import Truth
 from lakestate.examples.flights import data
-from lakestate.examples.flights.truth import Truth, compute_truth
+from lakestate.examples.flights.truth import compute_truth
 
 START = datetime.datetime(2013, 1, 1, 12, tzinfo=datetime.UTC)
 FIELDS: list[tuple[str, pa.DataType]] = [

@@ -28,6 +28,7 @@ WANTED = {
     "lakestate/assets/__init__.py",
     "lakestate/resources/__init__.py",
     "lakestate/examples/flights/job.py",
+    "lakestate/examples/orders/job.py",
 }
 UNWANTED = re.compile(r"ruff\.toml|_cache/|\.pyc$|^(assets|resources|examples|tests|benchmarks|platform)/")
 
@@ -106,7 +107,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_from_and_the_papers(di
 LOOK = """
 import importlib, importlib.metadata, importlib.util, json
 names = ["state_engine", "state_engine.testing.state_suite", "lakestate", "lakestate.assets", "lakestate.resources",
-         "lakestate.definitions", "lakestate.examples.flights.job"]
+         "lakestate.definitions", "lakestate.examples.flights.job", "lakestate.examples.orders.job"]
 print(json.dumps({
     "files": {name: importlib.import_module(name).__file__ for name in names},
     "bare": [name for name in ("assets", "resources", "examples") if importlib.util.find_spec(name)],

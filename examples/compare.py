@@ -1,6 +1,6 @@
-"""Counts what a table lacks, has too often, or has otherwise than it should."""
+"""What a job must come to, and what a table lacks, has too often, or has otherwise than it should."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -19,6 +19,24 @@ class Difference(NamedTuple):
     lost: int
     doubled: int
     differing: int
+
+
+class Truth(NamedTuple):
+    """What a job must come to.
+
+    Attributes:
+        records: How many there are in the input.
+        outputs: Tables by name.
+        states: By (uid, name), with the key's columns, `user_key` of a map, and `value`: of a list the whole one, in
+            order.
+        keys: Columns that identify a row: of an output by its name, of a state by its operator's uid; those of a map
+            state have `user_key` as well.
+    """
+
+    records: int
+    outputs: dict[str, pa.Table]
+    states: dict[tuple[str, str], pa.Table]
+    keys: Mapping[str, tuple[str, ...]]
 
 
 _COUNT = """
@@ -71,4 +89,4 @@ def collect_lists(state: pa.Table, key: Sequence[str]) -> pa.Table:
         return collected
 
 
-__all__ = ["Difference", "collect_lists", "compare"]
+__all__ = ["Difference", "Truth", "collect_lists", "compare"]
