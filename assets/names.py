@@ -5,6 +5,9 @@ import re
 import dagster as dg
 
 KINDS = {"spark", "deltalake"}
+JOB_TAG = "lakestate/job"
+MAX_RUNTIME_S = 3_600
+"""A run that takes longer is ended by Dagster's run monitoring: its host may have died, and others want the pool."""
 
 
 def dagster_name(job: str) -> str:
@@ -30,9 +33,36 @@ def savepoint_partitions(job: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=f"{job}_savepoints")
 
 
+def restored_state_key(job: str) -> dg.AssetKey:
+    """Returns the key of `<job>/restored_state`."""
+    return dg.AssetKey([job, "restored_state"])
+
+
+def rescaled_state_key(job: str) -> dg.AssetKey:
+    """Returns the key of `<job>/rescaled_state`."""
+    return dg.AssetKey([job, "rescaled_state"])
+
+
+def run_tags(job: str) -> dict[str, str]:
+    """Returns the tags of runs that sensors and schedules ask for: whose they are, and when they give the pool back."""
+    return {JOB_TAG: job, "dagster/max_runtime": str(MAX_RUNTIME_S)}
+
+
 def stream_pool(job: str) -> str:
     """Returns the pool that lets one run at a time touch a stream."""
     return f"stream_{dagster_name(job)}"
 
 
-__all__ = ["KINDS", "checkpoint_key", "dagster_name", "savepoint_key", "savepoint_partitions", "stream_pool"]
+__all__ = [
+    "JOB_TAG",
+    "KINDS",
+    "MAX_RUNTIME_S",
+    "checkpoint_key",
+    "dagster_name",
+    "rescaled_state_key",
+    "restored_state_key",
+    "run_tags",
+    "savepoint_key",
+    "savepoint_partitions",
+    "stream_pool",
+]

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from lakestate.commands.common import ROOT_VARIABLE, AsJson, make_console, named_errors
-from lakestate.registry import load_job
+from lakestate.registry import AnyOption, load_job
 
 if TYPE_CHECKING:
     from state_engine.spark.explain import InputPlan, JobExplanation, OperatorExplanation
@@ -36,13 +36,6 @@ def explain(
         typer.echo(msgspec.json.format(msgspec.json.encode(plan)).decode())
         return
     make_console().print(_tree(plan))
-
-
-class AnyOption(dict[str, str]):
-    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
-
-    def __missing__(self, name: str) -> str:
-        return f"<{name}>"
 
 
 def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool) -> "JobExplanation":
@@ -134,4 +127,4 @@ def _add_input(branch: Tree, plan: "JobExplanation", way: "InputPlan", shown: se
     arm.add(Text(f"source {source.name}: {source.kind}{bounded}{time}"))
 
 
-__all__ = ["AnyOption", "explain"]
+__all__ = ["explain"]

@@ -18,6 +18,14 @@ GROUP = "lakestate.jobs"
 JobFactory = Callable[[Any, str, Mapping[str, str]], Any]
 """(SparkSession, root, options) to StreamJob. Untyped, so that naming jobs does not import Spark."""
 
+
+class AnyOption(dict[str, str]):
+    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
+
+    def __missing__(self, name: str) -> str:
+        return f"<{name}>"
+
+
 _BUILT_IN = {
     "flights": "lakestate.examples.flights.job:build",
     "orders": "lakestate.examples.orders.job:build",
@@ -78,4 +86,4 @@ def load_job(name: str) -> JobFactory:
     return factory  # type: ignore[no-any-return]
 
 
-__all__ = ["GROUP", "JobFactory", "find_job", "load_job", "registered_jobs"]
+__all__ = ["GROUP", "AnyOption", "JobFactory", "find_job", "load_job", "registered_jobs"]

@@ -5,9 +5,15 @@ from functools import cache
 
 import dagster as dg
 
-from lakestate.assets import build_checkpoint_spec, build_savepoint_asset
+from lakestate.assets import (
+    build_checkpoint_spec,
+    build_rescaled_state_asset,
+    build_restored_state_asset,
+    build_savepoint_asset,
+)
 from lakestate.checkpoint_sensor import build_checkpoint_sensor
 from lakestate.operate.health_sensor import build_health_sensor
+from lakestate.operate.rescale_sensor import build_rescale_sensor
 from lakestate.policies import StreamPolicies
 from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
 from state_engine.storage.port import check_name
@@ -49,6 +55,8 @@ def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition 
     return [
         build_checkpoint_spec(job, fresh_within=policies.fresh_within),
         build_savepoint_asset(job),
+        build_restored_state_asset(job),
+        build_rescaled_state_asset(job, policies.savepoints),
     ]
 
 
@@ -56,6 +64,7 @@ def _sensors(job: str, policies: StreamPolicies) -> Sequence[dg.SensorDefinition
     return [
         build_checkpoint_sensor(job, every=policies.report_every),
         build_health_sensor(job, policy=policies.restart, every=policies.watch_every),
+        *([build_rescale_sensor(job, policies.rescale)] if policies.rescale.action != "off" else []),
     ]
 
 

@@ -82,7 +82,7 @@ class GraphQLClient:
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 120, every_s: float = 0.5) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300, every_s: float = 0.5) -> Any:
         """Waits until `condition()` is true, and returns what it gave."""
         until = time.monotonic() + timeout_s
         while not (found := condition()):
@@ -165,7 +165,7 @@ class GraphQLClient:
         found = self.ask(RUNS, filter=wanted)["runsOrError"]["results"]
         return [{**run, "tags": {tag["key"]: tag["value"] for tag in run["tags"]}} for run in found]
 
-    def wait_for_run(self, run_id: str, timeout_s: float = 180, *, succeeds: bool = True) -> dict[str, Any]:
+    def wait_for_run(self, run_id: str, timeout_s: float = 300, *, succeeds: bool = True) -> dict[str, Any]:
         """Waits for the end of a run, and checks whether that is a success."""
         ended = ("SUCCESS", *FAILED)
         self.wait_for(lambda: self.run(run_id)["status"] in ended, f"run {run_id}", timeout_s)
@@ -188,7 +188,7 @@ class GraphQLClient:
         said = [str(event.get("failureMetadata") or event.get("error") or event) for event in found]
         return said or [event["message"] for event in events[-1:]]
 
-    def wait_for_backfill(self, backfill_id: str, timeout_s: float = 240, *, succeeds: bool = True) -> dict[str, Any]:
+    def wait_for_backfill(self, backfill_id: str, timeout_s: float = 400, *, succeeds: bool = True) -> dict[str, Any]:
         """Waits for the end of a backfill; its `runs` have ids and statuses."""
 
         def look() -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lakestate.policies import StreamPolicies
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "LIVE_DAGSTER"
+HOLD, HELD = "hold", "held"
 HERE = Path(__file__).resolve().parent
 SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TOKEN")
 MONITORED_S = 2
@@ -61,6 +62,7 @@ class LiveDagster:
         path = os.pathsep.join([str(HERE), str(folder), *filter(None, sys.path)])
         kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
         self.environment = kept | {"DAGSTER_HOME": str(folder / "home"), FOLDER: str(folder), "PYTHONPATH": path}
+        self.environment["FRESHNESS_DAEMON_INTERVAL_SECONDS"] = "2"
         self.environment |= environment or {}
         self._write_settings(max_runtime_s)
         self._write_jobs()
@@ -118,15 +120,15 @@ class LiveDagster:
         """Starts one of the processes."""
         tools = Path(sys.executable).parent
         command = {
-            "code-server": ["dagster", "code-server", "start", "-h", "127.0.0.1", "-p", self._ports["code-server"],
-                            "-m", "live_definitions", "--location-name", LOCATION],
-            "webserver": ["dagster-webserver", "-h", "127.0.0.1", "-p", self._ports["webserver"], "-w",
+            "code-server": [tools / "dagster", "code-server", "start", "-h", "127.0.0.1", "-p",
+                            self._ports["code-server"], "-m", "live_definitions", "--location-name", LOCATION],
+            "webserver": [tools / "dagster-webserver", "-h", "127.0.0.1", "-p", self._ports["webserver"], "-w",
                           self.folder / "workspace.yaml"],
-            "daemon": ["dagster-daemon", "run", "-w", self.folder / "workspace.yaml"],
+            "daemon": [sys.executable, "-m", "live_daemon", "run", "-w", self.folder / "workspace.yaml"],
         }[part]  # fmt: skip
         with (self.folder / f"{part}.log").open("ab") as log:
             self._processes[part] = subprocess.Popen(
-                [str(tools / str(command[0])), *map(str, command[1:])],
+                [*map(str, command)],
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -146,6 +148,19 @@ class LiveDagster:
         """Starts a process that was killed, and waits until it answers."""
         self.start(part)
         self.wait_until_ready()
+
+    def hold(self, point: str) -> None:
+        """Has a run wait at a place that `live_definitions` names, until `release`."""
+        (self.folder / HELD).unlink(missing_ok=True)
+        (self.folder / HOLD).write_text(point)
+
+    def wait_until_held(self, timeout_s: float = 300) -> None:
+        """Waits until a run stands at the place."""
+        self.client.wait_for((self.folder / HELD).exists, "a run to be held", timeout_s)
+
+    def release(self) -> None:
+        """Lets runs go on."""
+        (self.folder / HOLD).unlink(missing_ok=True)
 
     def end(self) -> None:
         """Ends what runs, first in good order."""
@@ -167,7 +182,7 @@ class LiveDagster:
         found = sorted(self.folder.glob("*.log"))
         return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-characters:]}" for path in found)
 
-    def wait_until_ready(self, timeout_s: float = 180) -> None:
+    def wait_until_ready(self, timeout_s: float = 300) -> None:
         """Waits until the web server has loaded the code location, and all daemons that run are healthy."""
 
         def is_ready() -> bool:

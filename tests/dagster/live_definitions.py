@@ -5,18 +5,41 @@ Its folder is that of the environment variable `LIVE_DAGSTER`.
 
 import os
 import pickle
+import time
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
-from live_dagster import FOLDER
+from live_dagster import FOLDER, HELD, HOLD
 
 from lakestate.resources import StateStoreResource
 from lakestate.stream_definitions import build_stream_definitions
+from state_engine.savepoint import key_groups
 
 
 @dg.asset
 def live() -> None:
     """Something to load while no job is declared."""
+
+
+def hold(point: str) -> None:
+    """Waits at a named place of a run for as long as the test says so: it may want to kill the run just there."""
+    wanted, held = (Path(os.environ[FOLDER]) / name for name in (HOLD, HELD))
+    while wanted.exists() and wanted.read_text() == point:
+        held.write_text(point)
+        time.sleep(0.1)
+
+
+def held_seal(*arguments: Any) -> Any:
+    """Seals an epoch in which key groups are restored; may be held in front of it, and behind."""
+    kind = arguments[1].kind
+    hold(f"before {kind}")
+    verdict = sealed(*arguments)
+    hold(f"behind {kind}")
+    return verdict
+
+
+sealed, key_groups.seal = key_groups.seal, held_seal
 
 
 def load() -> dg.Definitions:

@@ -109,7 +109,7 @@ class LiveStream:
         self._join()
         assert code == 0, self.log()
 
-    def wait_for_end(self, timeout_s: float = 120) -> int:
+    def wait_for_end(self, timeout_s: float = 300) -> int:
         """Waits until its process is gone by itself; returns the exit code."""
         assert self._process is not None
         code = self._process.wait(timeout_s)
@@ -158,12 +158,12 @@ class LiveStream:
         os.utime(draft, (1_600_000_000 + 10 * number,) * 2)  # read in this order
         draft.rename(path)
 
-    def wait_until_read(self, timeout_s: float = 120) -> "LiveStream":
+    def wait_until_read(self, timeout_s: float = 300) -> "LiveStream":
         """Waits until all that was fed has gone through to the last table."""
         self.wait_for(lambda: len(self.totals()) == len(self.rows), f"{len(self.rows)} rows", timeout_s)
         return self
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 120) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300) -> Any:
         """Waits until `condition()` is true, and returns what it gave."""
         until = time.monotonic() + timeout_s
         while not (found := condition()):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lakestate.commands.code import operators_of_code
 from lakestate.commands.common import (
     AsJson,
     ExitCode,
@@ -23,6 +22,7 @@ from lakestate.commands.common import (
     waiting,
 )
 from lakestate.control import find_endpoint
+from lakestate.job_code import operators_of_code
 from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lakestate.commands.code import operators_of_code
 from lakestate.commands.common import (
     AsJson,
     ExitCode,
@@ -25,6 +24,7 @@ from lakestate.commands.common import (
     waiting,
 )
 from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of, shorten
+from lakestate.job_code import operators_of_code
 from state_engine.clock import SystemClock
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint

@@ -217,4 +217,5 @@ class Incarnation(msgspec.Struct, kw_only=True):
     generation: int
     epoch: int
     epochs: int
+    epoch_seconds: float
     records: int

@@ -129,6 +129,7 @@ def incarnation(call: Call) -> bodies.Incarnation:
         generation=view.generation,
         epoch=view.epoch,
         epochs=view.epochs,
+        epoch_seconds=view.epoch_seconds,
         records=view.records,
     )
 

@@ -1,9 +1,8 @@
-"""What the code of a registered job declares, for verbs that ask whether it fits."""
+"""What the code of a registered job declares, for whoever asks whether it fits. No Spark."""
 
 from typing import TYPE_CHECKING
 
-from lakestate.explain import AnyOption
-from lakestate.registry import load_job, registered_jobs
+from lakestate.registry import AnyOption, load_job, registered_jobs
 
 if TYPE_CHECKING:
     from state_engine.epoch.request import OperatorShape

@@ -1,0 +1,149 @@
+"""State that went back to a savepoint: a backfill over ranges of its key groups restores them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakestate.assets.failures import named_failures, refused
+from lakestate.assets.metadata import Metadata
+from lakestate.assets.names import KINDS, dagster_name, restored_state_key, savepoint_key, stream_pool
+from lakestate.assets.ranges import RANGES, Chosen, chosen_of, joined_names, restore_partitions
+from lakestate.assets.restore_metadata import empty_metadata, part_metadata, whole_metadata
+from lakestate.assets.restoring import Restoring
+from lakestate.assets.run_limits import limit_runtime
+from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
+
+
+class RestoreConfig(dg.Config):
+    """What becomes of the chosen key groups, and of the job."""
+
+    rewind: bool = Field(
+        False,
+        description="Take the whole job back: sources and Delta sinks too, in a new generation. Needs all ranges. A "
+        "running job is stopped and started again.",
+    )
+    dry_run: bool = Field(False, description="Say what would happen, and write nothing.")
+    operators: list[str] | None = Field(
+        None, description="Only these operators, by uid; all with keyed state by default. Not with rewind."
+    )
+    allow_non_restored_state: bool = Field(
+        False, description="With rewind, of a stopped job: leave state of operators that the job no longer has."
+    )
+    keep_output: bool = Field(False, description="With rewind, of a stopped job: leave the sinks as they are.")
+    parallelism: int | None = Field(None, ge=1, description="With rewind: subtasks of every operator from now on.")
+    skip_validation: bool = Field(False, description="Do not read the whole savepoint before anything is written.")
+
+    def check(self, chosen: Chosen) -> None:
+        """Refuses what contradicts itself.
+
+        Raises:
+            Failure: It does.
+        """
+        only_whole = {
+            "allow_non_restored_state": self.allow_non_restored_state,
+            "keep_output": self.keep_output,
+            "parallelism": self.parallelism,
+        }
+        given = [name for name, value in only_whole.items() if value]
+        if self.rewind and not chosen.is_whole:
+            raise refused(
+                f"`rewind` takes the whole job back, and {len(chosen.ranges)} of {RANGES} ranges of key groups were "
+                "chosen. Nothing was restored.",
+                action="Choose all ranges of the savepoint, or leave out `rewind` to restore these alone.",
+            )
+        if self.rewind and self.operators is not None:
+            raise refused("`rewind` is for all operators.", action="Leave out `operators`, or `rewind`.")
+        if given and not self.rewind:
+            raise refused(
+                f"`{given[0]}` goes with `rewind`: it is about the whole job.", action=f"Leave out `{given[0]}`."
+            )
+        if self.operators == []:
+            raise refused("`operators` is an empty list.", action="Name operators, or leave it out for all.")
+
+
+def build_restored_state_asset(job: str) -> dg.AssetsDefinition:
+    """Returns `<job>/restored_state`: savepoints × ranges of key groups, restored by a backfill in a single run."""
+
+    @dg.asset(
+        key=restored_state_key(job),
+        deps=[savepoint_key(job)],
+        partitions_def=restore_partitions(job),
+        group_name=dagster_name(job),
+        kinds=KINDS,
+        pool=stream_pool(job),
+        output_required=False,  # a dry run restores nothing, and says so by an observation
+        description=(
+            f"State of the stream `{job}` that went back to a savepoint, by sixteenths of its key groups; the stream "
+            "may be running or stopped. Choose one savepoint and some ranges: states and timers of these key groups "
+            "are replaced together, and all other keys keep what they have. With all ranges and `rewind` the whole "
+            "job goes back, in a new generation."
+        ),
+    )
+    def restored_state(
+        context: dg.AssetExecutionContext,
+        config: RestoreConfig,
+        state_store: StateStoreResource,
+        rest_client: RestClientResource,
+        job_control: JobControlResource,
+    ) -> Iterator[dg.MaterializeResult[Any]]:
+        chosen = chosen_of(context, job)
+        limit_runtime(context)
+        config.check(chosen)
+        with named_failures():
+            restoring = Restoring(job, state_store, rest_client, job_control, context.log)
+            savepoint_id = restoring.find(context.instance, chosen.savepoint)
+            metadata = _restore(context, config, restoring, savepoint_id, chosen, state_store.uri(job))
+        if config.dry_run:
+            context.log_event(dg.AssetObservation(restored_state_key(job), "A dry run.", metadata=metadata))
+        else:
+            yield dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(savepoint_id))
+
+    return restored_state.with_attributes(backfill_policy=dg.BackfillPolicy.single_run())
+
+
+def _restore(
+    context: dg.AssetExecutionContext,
+    config: RestoreConfig,
+    restoring: Restoring,
+    savepoint_id: str,
+    chosen: Chosen,
+    uri: str,
+) -> Metadata:
+    groups, number = restoring.key_groups(savepoint_id, chosen)
+    if not config.skip_validation:
+        restoring.validate(savepoint_id)
+    if not groups:
+        context.log.info(f"The chosen ranges hold none of the {number} key groups of savepoint {savepoint_id}.")
+        return empty_metadata(savepoint_id, number, uri=uri)
+    context.log.info(f"Savepoint {savepoint_id}: key groups {joined_names(groups)} of {number}.")
+    running = restoring.is_running
+    if not config.rewind:
+        part = restoring.restore_part(savepoint_id, groups, config.operators, dry_run=config.dry_run)
+        for line in part.lines():
+            context.log.info(line)
+        return part_metadata(part, groups, running=running, uri=uri)
+    if running and (config.keep_output or config.allow_non_restored_state):
+        raise refused(
+            "The job runs, and its start takes neither `keep_output` nor `allow_non_restored_state`.",
+            action="Stop the job first; then launch this again.",
+        )
+    asked = {
+        "allow_non_restored_state": config.allow_non_restored_state,
+        "keep_output": config.keep_output,
+        "parallelism": config.parallelism,
+    }
+    whole = restoring.plan_whole(savepoint_id, **asked)
+    if not config.dry_run:
+        whole = (
+            restoring.restore_running(savepoint_id, whole, parallelism=config.parallelism)
+            if running
+            else restoring.restore_stopped(savepoint_id, **asked)
+        )
+    for line in whole.lines():
+        context.log.info(line)
+    return whole_metadata(whole, groups, keep_output=config.keep_output, running=running, uri=uri)
+
+
+__all__ = ["RestoreConfig", "build_restored_state_asset"]

@@ -1,0 +1,230 @@
+"""Backfills that restore, through a real daemon, of streams that really run: only what was chosen changes."""
+
+import time
+
+import pytest
+from live_job import MAX_PARALLELISM, truth
+
+from lakestate.assets.ranges import RANGES, key_groups_of, range_name
+from lakestate.supervision import StartRequest, start_driver, stop_driver
+from state_engine.key_groups import key_group_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+CHOSEN = [2, 3, 9]
+GROUPS = {
+    group
+    for index in CHOSEN
+    for group in range(key_groups_of(index, MAX_PARALLELISM).first, key_groups_of(index, MAX_PARALLELISM).last + 1)
+}
+
+
+def is_chosen(key):
+    return key_group_of((key,), ["string"], MAX_PARALLELISM) in GROUPS
+
+
+def partitions(ranges, savepoint):
+    return [f"{range_name(index)}|{savepoint}" for index in ranges]
+
+
+def take_savepoint(live_dagster, stream, name="nightly"):
+    """Takes a savepoint through Dagster; returns its id and its epoch."""
+    client = live_dagster.client
+    client.add_partition(f"{stream.job}_savepoints", name)
+    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition=name))
+    metadata = client.materializations(f"{stream.job}/savepoint")[0]["metadata"]
+    return metadata["savepoint_id"], f"epoch:{metadata['generation']}/{metadata['epoch']}"
+
+
+def changed_keys(stream, before, after):
+    """(operator, state, key) of all entries that differ."""
+    return {
+        (diff.uid, diff.state, next(iter(entry.entry.values())))
+        for diff in stream.differences(before, after)
+        for entry in diff.examples
+    }
+
+
+def backfill(live_dagster, stream, ranges, savepoint="nightly", *, succeeds=True, **config):
+    client = live_dagster.client
+    backfill_id = client.launch_backfill(
+        f"{stream.job}/restored_state", partitions(ranges, savepoint), config=config or None
+    )
+    return client.wait_for_backfill(backfill_id, succeeds=succeeds)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_backfill_restores_three_of_sixteen_ranges(live_dagster, new_live_stream, running):
+    stream, client = new_live_stream("part"), live_dagster.client
+    stream.feed(3).start().wait_until_read()
+    savepoint_id, at_savepoint = take_savepoint(live_dagster, stream)
+    stream.feed(3).wait_until_read()
+    if not running:
+        stream.stop()
+    before = stream.place
+    since = changed_keys(stream, at_savepoint, before)
+    assert any(not is_chosen(key) for _, _, key in since)
+
+    done = backfill(live_dagster, stream, CHOSEN)
+    assert len(done["runs"]) == 2, "Dagster gives each run of ranges that follow each other a run of its own"
+    after = stream.place
+    changed = changed_keys(stream, before, after)
+    assert changed == {one for one in since if is_chosen(one[2])}
+    assert any("timer" in state for _, state, _ in changed)
+    assert not {one for one in changed_keys(stream, at_savepoint, after) if is_chosen(one[2])}
+    assert stream.newest.generation == 1
+
+    events = client.materializations(f"{stream.job}/restored_state")
+    assert {event["partition"] for event in events} == set(partitions(CHOSEN, "nightly"))
+    metadata = [event["metadata"] for event in events]
+    assert {one["savepoint_id"] for one in metadata} == {savepoint_id}
+    assert {one["key_groups"] for one in metadata} == {"8–15", "36–39"}
+    assert {one["job_was_running"] for one in metadata} == {running}
+    assert all(one["timers"] > 0 and one["rows_before"] >= one["dagster/row_count"] > 0 for one in metadata)
+    assert all("not replayed" in one["input"] and len(one["states"]) <= 20 for one in metadata)
+
+    if not running:
+        stream.start()
+    fed = len(stream.rows)
+    stream.feed(1).wait_until_read()
+    whole = truth(stream.rows)[0]
+    assert [row for row in stream.tally() if not is_chosen(row[1])] == [row for row in whole if not is_chosen(row[1])]
+    gone = {row.n for row in stream.rows[180:fed] if is_chosen(row.k)}
+    partly = truth(row for row in stream.rows if row.n not in gone)[0]
+    later = [row for row in partly if row[0] >= fed and is_chosen(row[1])]
+    assert [row for row in stream.tally() if row[0] >= fed and is_chosen(row[1])] == later
+    stream.stop()
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagster, new_live_stream, running):
+    stream, client = new_live_stream("rewind"), live_dagster.client
+    stream.feed(3)
+    root = str(live_dagster.root)
+    start_driver(root, stream.job, StartRequest(options={"checkpoint_interval_ms": "300"}))
+    stream.wait_until_read()
+    savepoint_id, at_savepoint = take_savepoint(live_dagster, stream)
+    stream.feed(3).wait_until_read()
+    if not running:
+        stop_driver(root, stream.job)
+    done = backfill(live_dagster, stream, range(RANGES), rewind=True)
+    assert len(done["runs"]) == 1
+    metadata = client.materializations(f"{stream.job}/restored_state")[0]["metadata"]
+    assert metadata["landed_in"].startswith("2/")
+    assert (metadata["savepoint_id"], metadata["job_was_running"]) == (savepoint_id, running)
+    if not running:
+        assert stream.newest.generation == 2
+        assert not changed_keys(stream, at_savepoint, stream.place)
+        assert len(stream.tally()) == 180, "the Delta sinks were taken back"
+        start_driver(root, stream.job, StartRequest())
+    stream.feed(1).wait_until_read()
+    assert stream.newest.generation == 2
+    assert (stream.tally(), stream.totals()) == truth(stream.rows)
+    stop_driver(root, stream.job)
+
+
+def test_a_selection_of_two_savepoints_is_refused_in_all_its_runs(live_dagster, new_live_stream):
+    stream = new_live_stream("two")
+    stream.feed(1).start().wait_until_read()
+    take_savepoint(live_dagster, stream, "first")
+    stream.feed(1).wait_until_read()
+    take_savepoint(live_dagster, stream, "second")
+    stream.feed(1).wait_until_read()
+    stream.stop()
+    before, client = stream.place, live_dagster.client
+    chosen = [*partitions([1, 2, 3], "first"), *partitions([4, 5, 6], "second")]
+    backfill_id = client.launch_backfill(f"{stream.job}/restored_state", chosen)
+    done = client.wait_for_backfill(backfill_id, succeeds=False)
+    assert len(done["runs"]) == 2
+    for run in done["runs"]:
+        assert any("spans 2 savepoints: first, second" in said for said in client.failures(run["runId"]))
+    assert stream.place == before
+
+
+def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stream):
+    stream, client = new_live_stream("dry"), live_dagster.client
+    stream.feed(2).start().wait_until_read()
+    take_savepoint(live_dagster, stream)
+    stream.stop()
+    before, asset = stream.place, f"{stream.job}/restored_state"
+    tags = {
+        "dagster/asset_partition_range_start": partitions([0], "nightly")[0],
+        "dagster/asset_partition_range_end": partitions([RANGES - 1], "nightly")[0],
+    }
+    client.wait_for_run(client.launch_run(asset, config={"dry_run": True, "rewind": True}, tags=tags))
+    done = backfill(live_dagster, stream, range(RANGES), succeeds=False, rewind=True, operators=["tally"])
+    assert any("for all operators" in said for run in done["runs"] for said in client.failures(run["runId"]))
+    assert stream.place == before
+    assert client.materializations(asset) == []
+
+
+@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
+def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
+    live_dagster, new_live_stream, point, is_whole
+):
+    stream, client = new_live_stream("killed"), live_dagster.client
+    stream.feed(2).start(available_now=True)
+    assert stream.wait_for_end() == 0
+    take_savepoint(live_dagster, stream)
+    stream.feed(2).start(available_now=True)
+    assert stream.wait_for_end() == 0
+    before, asset = stream.place, f"{stream.job}/restored_state"
+    tags = {
+        "dagster/asset_partition_range_start": partitions([4], "nightly")[0],
+        "dagster/asset_partition_range_end": partitions([7], "nightly")[0],
+    }
+    live_dagster.hold(point)
+    try:
+        run_id = client.launch_run(asset, tags={**tags, "dagster/max_runtime": "60"})
+        live_dagster.wait_until_held()
+        live_dagster.kill("code-server")  # and the run, which is its child
+    finally:
+        live_dagster.release()
+    killed = time.monotonic()
+    live_dagster.restart("code-server")
+    changed = {key for _, _, key in changed_keys(stream, before, stream.place)}
+    chosen = {one.k for one in stream.rows[120:] if 16 <= key_group_of((one.k,), ["string"], MAX_PARALLELISM) < 32}
+    assert chosen
+    assert not changed or changed - {f"s{n}" for n in range(5)} == chosen
+    assert bool(changed) == is_whole
+
+    again = client.launch_run(asset, tags=tags)
+    client.wait_for(lambda: client.run(again)["status"] not in ("QUEUED", "NOT_STARTED"), "the pool", 120)
+    assert time.monotonic() - killed < 120
+    assert client.run(run_id)["status"] == "FAILURE"
+    client.wait_for_run(again)
+    assert {key for _, _, key in changed_keys(stream, before, stream.place)} - {f"s{n}" for n in range(5)} == chosen
+
+
+def test_rescale_and_restore_of_one_job_take_turns_and_another_job_goes_on(live_dagster, new_live_stream):
+    stream, other, client = new_live_stream("turns"), new_live_stream("other"), live_dagster.client
+    other.feed(1).start()
+    stream.feed(2).start().wait_until_read()
+    take_savepoint(live_dagster, stream)
+    stream.feed(2).wait_until_read()
+    before = stream.place
+    tags = {
+        "dagster/asset_partition_range_start": partitions([0], "nightly")[0],
+        "dagster/asset_partition_range_end": partitions([7], "nightly")[0],
+    }
+    client.add_partition(f"{other.job}_savepoints", "meanwhile")
+    other.feed(2)
+    runs = [
+        client.launch_run(f"{stream.job}/rescaled_state", config={"parallelism": 3}),
+        client.launch_run(f"{stream.job}/restored_state", tags=tags),
+    ]
+    elsewhere = client.launch_run(f"{other.job}/savepoint", partition="meanwhile")
+    for run_id in (*runs, elsewhere):
+        client.wait_for_run(run_id)
+    first, second = sorted((client.run(run_id) for run_id in runs), key=lambda run: run["startTime"])
+    assert first["endTime"] <= second["startTime"]
+    assert client.run(elsewhere)["startTime"] < second["endTime"], "it did not wait for the other job's pool"
+    assert {uid: one.parallelism for uid, one in stream.newest.operators.items()} == {"tally": 3, "totals": 3}
+    changed = {key for uid, _, key in changed_keys(stream, before, stream.place) if uid == "tally"}
+    assert changed
+    assert all(key_group_of((key,), ["string"], MAX_PARALLELISM) < 32 for key in changed)
+    other.wait_until_read()
+    assert (other.tally(), other.totals()) == truth(other.rows)
+    stream.feed(1).wait_until_read()
+    stream.stop()
+    other.stop()
