@@ -1,7 +1,7 @@
 """Stopping a job with a savepoint: in which order, so that a savepoint that fails leaves the job running."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from state_engine.storage.port import open_root
 
@@ -12,13 +12,21 @@ Taken = TypeVar("Taken")
 
 
 class SavepointWish(NamedTuple):
-    """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one."""
+    """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one.
+
+    `trigger` is who asks; whoever carries the wish out, if it is empty.
+    """
 
     kind: Literal["native", "canonical"] = "native"
     directory: str | None = None
     label: str = ""
     note: str = ""
     epoch: int | None = None
+    trigger: str = ""
+
+    def arguments(self, carried_out_by: str) -> dict[str, Any]:
+        """Returns the arguments of `trigger_savepoint`."""
+        return {**self._asdict(), "trigger": self.trigger or carried_out_by}
 
 
 def stop_with_savepoint(

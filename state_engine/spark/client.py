@@ -394,7 +394,8 @@ class JobClient(JobRequests):
         """
 
         def take(one: SavepointWish) -> Savepoint:
-            return trigger_savepoint(self._job.root, self._job.name, **one._asdict())
+            taken: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
+            return taken
 
         return stop_with_savepoint(self.stop, take, wish or SavepointWish(), drain=drain)
 

@@ -29,26 +29,27 @@ def test_a_savepoint_is_under_way_and_then_has_a_location(prefix: str) -> None:
         job.let_go.set()
         ended = result_of(client, path, request_id)
     assert ended == {"status": {"id": "COMPLETED"}, "operation": {"location": job.answer}}
-    assert job.asked == [("savepoint", "native", None, "", "", None)]
+    assert job.asked == [("savepoint", "native", None, "", "", None, "")]
 
 
 @pytest.mark.parametrize(
     ("path", "body", "expected"),
     [
-        ("savepoints", {}, ("savepoint", "canonical", None, "", "", None)),
-        ("savepoints", {"target-directory": "d"}, ("savepoint", "canonical", "d", "", "", None)),
-        ("savepoints", {"formatType": "DEFAULT"}, ("savepoint", "canonical", None, "", "", None)),
-        ("savepoints", {"label": "x", "note": "y", "epoch": 3}, ("savepoint", "canonical", None, "x", "y", 3)),
+        ("savepoints", {}, ("savepoint", "canonical", None, "", "", None, "")),
+        ("savepoints", {"target-directory": "d"}, ("savepoint", "canonical", "d", "", "", None, "")),
+        ("savepoints", {"formatType": "DEFAULT"}, ("savepoint", "canonical", None, "", "", None, "")),
+        ("savepoints", {"label": "x", "note": "y", "epoch": 3}, ("savepoint", "canonical", None, "x", "y", 3, "")),
+        ("savepoints", {"trigger": "policy:cron"}, ("savepoint", "canonical", None, "", "", None, "policy:cron")),
         (
             "savepoints",
             {"cancel-job": True, "formatType": "NATIVE"},
-            ("cancel", "native", None, "", "", None, False),
+            ("cancel", "native", None, "", "", None, "", False),
         ),
-        ("stop", {"drain": False, "formatType": "NATIVE"}, ("stop", "native", None, "", "", None, False)),
+        ("stop", {"drain": False, "formatType": "NATIVE"}, ("stop", "native", None, "", "", None, "", False)),
         (
             "stop",
             {"drain": True, "targetDirectory": "d", "label": "x"},
-            ("stop", "canonical", "d", "x", "", None, True),
+            ("stop", "canonical", "d", "x", "", None, "", True),
         ),
         ("checkpoints", {}, ("checkpoint", False)),
         ("checkpoints", {"checkpointType": "INCREMENTAL"}, ("checkpoint", False)),

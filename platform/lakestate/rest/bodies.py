@@ -16,9 +16,10 @@ class Empty(msgspec.Struct):
 
 
 class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
-    """Asks for a savepoint. Flink's `SavepointTriggerRequestBody`, and `label`, `note` and `epoch`.
+    """Asks for a savepoint. Flink's `SavepointTriggerRequestBody`, and `label`, `note`, `epoch` and `trigger`.
 
-    `epoch` is a sealed one of the current lineage, by default the newest; not with `cancel_job`.
+    `epoch` is a sealed one of the current lineage, by default the newest; not with `cancel_job`. `trigger` is who asks,
+    `rest` by default: of savepoints that a policy asked for, `policy:<name>`, retention may remove some.
     """
 
     target_directory: str | None = None
@@ -28,6 +29,7 @@ class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
     label: str = ""
     note: str = ""
     epoch: int | None = None
+    trigger: str = ""
 
 
 def savepoint_trigger(wish: SavepointWish, *, cancel_job: bool = False) -> SavepointTrigger:
@@ -38,6 +40,7 @@ def savepoint_trigger(wish: SavepointWish, *, cancel_job: bool = False) -> Savep
         label=wish.label,
         note=wish.note,
         epoch=wish.epoch,
+        trigger=wish.trigger,
         cancel_job=cancel_job,
     )
 

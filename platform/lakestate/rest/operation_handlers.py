@@ -28,7 +28,8 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
     body: bodies.SavepointTrigger = call.body
     if body.cancel_job and body.epoch is not None:
         raise RefusedError(400, "A job is cancelled with a savepoint of its last epoch, and of no other.")
-    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note, body.epoch)
+    kind = _kind(body.format_type)
+    wish = SavepointWish(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
 
     def run(job: JobControl) -> str:
         return job.stop(wish, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wish)

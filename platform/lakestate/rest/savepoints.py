@@ -11,7 +11,7 @@ from state_engine.storage.port import open_storage
 from state_engine.storage.roots import local_path
 
 TRIGGER = "rest"
-"""Who asked, in `_checkpoints`."""
+"""Who asked, in `_checkpoints`, if the request does not say it."""
 
 
 class JobSavepoints:
@@ -47,7 +47,7 @@ class JobSavepoints:
         Raises:
             LakestateError: It came to nothing.
         """
-        taken = trigger_savepoint(self._root, self._job, **wish._asdict(), trigger=TRIGGER, writer=self._writer)
+        taken = trigger_savepoint(self._root, self._job, **wish.arguments(TRIGGER), writer=self._writer)
         if taken.directory is None:
             return self.location_of(savepoint_folder(taken.savepoint_id))
         return address_of(taken.directory)
