@@ -20,7 +20,10 @@ from state_engine.storage.port import CheckpointStorage
 
 
 class Disposal(NamedTuple):
-    """A savepoint that goes and may have files elsewhere, and the bytes of what it has of its own."""
+    """A savepoint that goes and may have files elsewhere, and the bytes of what it has of its own.
+
+    Of files elsewhere those of the tables count, without their logs.
+    """
 
     savepoint_id: str
     bytes: int
@@ -42,7 +45,7 @@ class Leaving(NamedTuple):
 
 def find_leaving(
     storage: CheckpointStorage,
-    objects: Iterable[str],
+    objects: Mapping[str, int],
     policy: RetentionPolicy | None,
     rows: Sequence[CheckpointRow],
     leases: Iterable[Lease],
@@ -55,7 +58,7 @@ def find_leaving(
 
     Args:
         storage: Of the job.
-        objects: Paths of all its files.
+        objects: Path to length of all its files.
         policy: What is wanted; None lets no savepoint go.
         rows: Of `_checkpoints`.
         leases: Those that hold.
@@ -78,14 +81,16 @@ def find_leaving(
             going |= dict.fromkeys(gone, f"savepoint {name} was not written within a day, and nobody lists it")
     elsewhere = []
     for row in _expendable(policy, rows, files, now_ms):
+        size = sum(objects[path] for path in files[row.id])
         if row.type == "CANONICAL":
-            elsewhere.append(Disposal(row.id, row.bytes))
+            tables = row.bytes if elsewhere_path(row.id) in files[row.id] else 0
+            elsewhere.append(Disposal(row.id, size + tables))
             continue
         pin = read_pin(storage, row.id)
         if pin is None or not made_by_policy(pin.trigger) or (pin.generation, pin.epoch) in leased:
             continue
         if pin.directory is not None:
-            elsewhere.append(Disposal(row.id, 0))
+            elsewhere.append(Disposal(row.id, size))
         else:
             native.append(row.id)
             going |= dict.fromkeys(files[row.id], f"the policy keeps savepoint {row.id} no longer")

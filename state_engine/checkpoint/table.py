@@ -236,6 +236,13 @@ class CheckpointTable:
             return {row.id for row in self.rows() if row.kind == "savepoint" and row.status == "completed"}
         return {name for name in found if name is not None and not name.isdecimal()}
 
+    def savepoint(self, savepoint_id: str) -> CheckpointRow | None:
+        """Returns the row of a savepoint; of a table that nobody compacted one file is read."""
+        names = self._names()
+        own = [name for name in names if _id_of(name) == savepoint_id]
+        rows = [row for name in own for row in self._read(name)] if None not in map(_id_of, names) else self.rows()
+        return next((row for row in rows if (row.kind, row.id) == ("savepoint", savepoint_id)), None)
+
     def _names(self) -> tuple[str, ...]:
         active = self._tables.active(CHECKPOINTS)
         return active.names if active is not None else ()

@@ -14,11 +14,12 @@ from state_engine.inspect.read import History, known_states, last_group, segment
 from state_engine.inspect.scan import ReadKeyGroups, group_rows
 from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import SAVEPOINTS
 from state_engine.log.records import Base, Manifest
 from state_engine.log.savepoints import Savepoint
-from state_engine.savepoint.catalogue import list_savepoints
+from state_engine.savepoint.catalogue import find_savepoint, is_there, list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.port import check_name, open_storage
 from state_engine.storage.state_reader import Segment, inherited_base
 from state_engine.storage.tables import open_tables
 
@@ -117,6 +118,19 @@ class JobView:
     def savepoints(self) -> list[Savepoint]:
         """Returns the completed savepoints, oldest first."""
         return list_savepoints(self.root, self.job)
+
+    def savepoint_ids(self) -> set[str]:
+        """Returns the ids of the completed savepoints; none of them is read."""
+        listed = self._rows.savepoint_ids().intersection(self._storage.folders(SAVEPOINTS))
+        return {name for name in listed if is_there(self._storage, name)}
+
+    def savepoint(self, savepoint_id: str) -> Savepoint | None:
+        """Returns a savepoint by its id, whether its files are there or not; None if there is none (any more)."""
+        return find_savepoint(self._storage, check_name("savepoint id", savepoint_id))
+
+    def savepoint_row(self, savepoint_id: str) -> CheckpointRow | None:
+        """Returns what `_checkpoints` says of a savepoint, also of one that is gone."""
+        return self._rows.savepoint(savepoint_id)
 
     def statistics(self) -> list[StateSize]:
         """Returns the size of every state at the newest epoch, without reading state."""

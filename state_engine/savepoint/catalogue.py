@@ -116,6 +116,12 @@ def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint |
     return None
 
 
+def is_there(storage: CheckpointStorage, savepoint_id: str) -> bool:
+    """Says whether a job has anything of a savepoint by which `find_savepoint` would find it; nothing is read."""
+    paths = (pin_path(savepoint_id), metadata_path(savepoint_id), elsewhere_path(savepoint_id))
+    return any(storage.exists(path) for path in paths)
+
+
 def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
     """Finds the sealed epoch that a restore asks for.
 
@@ -247,6 +253,7 @@ __all__ = [
     "address_of_root",
     "find_savepoint",
     "is_location",
+    "is_there",
     "list_savepoints",
     "load_canonical",
     "load_savepoint",
