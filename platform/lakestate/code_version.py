@@ -1,0 +1,104 @@
+"""Which code of a registered job would be started now, as a digest that changes with it. No JVM.
+
+It is made of where the job's factory is, the distribution that it belongs to and its version, the Python files beside
+the factory, and what `lakestate explain` says of the job: operators, chains, states with their types, sinks. Another
+process looks, so that whoever asks imports neither the job nor Spark, and a job that cannot be imported harms nobody.
+
+    python -m lakestate.code_version JOB
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from lakestate.registry import AnyOption, find_job, load_job
+
+_PATIENCE_S = 60.0
+_DIGITS = 12
+
+
+def code_version_of(job: str) -> str | None:
+    """Returns the digest; null if nobody can tell, such as of a job that is not registered or cannot be imported.
+
+    What was told is remembered for the life of this process: new code comes with a new one, as Dagster's code location
+    does.
+
+    Args:
+        job: Name of the job.
+    """
+    try:
+        return _told(job)
+    except (OSError, subprocess.TimeoutExpired):
+        return None  # the machine is busy; whoever asks again may hear more
+
+
+@lru_cache
+def _told(job: str) -> str | None:
+    command = [sys.executable, "-m", __name__, job]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+    )
+    said = done.stdout.split()
+    return said[-1] if done.returncode == 0 and said else None
+
+
+def digest_of(job: str) -> str:
+    """Returns the digest; imports the job.
+
+    Raises:
+        JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
+    """
+    entry = find_job(job)
+    plan = _plan_of(job)
+    distribution = entry.dist
+    parts: list[object] = [
+        entry.value,
+        [distribution.name, distribution.version] if distribution is not None else _own_version(),
+        {name: hashlib.sha256(data).hexdigest() for name, data in _sources(entry.module).items()},
+        msgspec.to_builtins(plan) if plan is not None else None,
+    ]
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:_DIGITS]
+
+
+def _plan_of(job: str) -> msgspec.Struct | None:
+    """Returns what the job is made of; null where nobody but Spark knows it."""
+    from state_engine.spark.dry import DrySession, NeedsSparkError
+    from state_engine.spark.explain import explain_job
+
+    try:
+        return explain_job(load_job(job)(DrySession(), "", AnyOption()))
+    except NeedsSparkError:
+        return None
+
+
+def _sources(module: str) -> dict[str, bytes]:
+    """Returns the Python files of the package that a module is in, or the module's own if it is in none."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        return {}
+    origin = Path(spec.origin)
+    files = sorted(origin.parent.glob("*.py")) if spec.parent else [origin]
+    return {file.name: file.read_bytes() for file in files}
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("lakestate")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+if __name__ == "__main__":
+    told = os.dup(1)
+    os.dup2(2, 1)  # whatever the job prints when it is imported is no part of the answer
+    os.write(told, f"{digest_of(sys.argv[1])}\n".encode())
+
+
+__all__ = ["code_version_of", "digest_of"]
