@@ -18,7 +18,7 @@ from lakestate.commands.common import (
     print_json,
     waiting,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration
+from lakestate.commands.formats import format_bytes, format_count
 from lakestate.commands.removals import (
     DryRun,
     Files,
@@ -31,18 +31,10 @@ from lakestate.commands.removals import (
 )
 from lakestate.durations import duration_of
 from state_engine.clock import SystemClock
-from state_engine.errors import LakestateError
 
 if TYPE_CHECKING:
     from state_engine.checkpoint.compaction import CompactionPlan
     from state_engine.checkpoint.table import CheckpointRow
-
-QUIET_MS = 60_000
-"""A job that sealed its newest epoch so short a time ago may be running where we cannot see it."""
-
-
-class JobMayRunError(LakestateError):
-    """Nobody knows whether a job runs, and what was asked for would end it."""
 
 
 def compact(
@@ -91,26 +83,12 @@ def compact(
 
 def _fold(root: str, job: str, plan: "CompactionPlan", *, stopped: bool) -> "CheckpointRow | None":
     from lakestate.control import find_endpoint
-    from lakestate.rest.bodies import CheckpointTrigger
+    from lakestate.folding import fold_state
     from lakestate.running_job import RunningJob
-    from state_engine.checkpoint.compaction import compact as fold
-    from state_engine.inspect import open_job
 
-    if find_endpoint(root, job) is not None:
-        with waiting(f"{job} folds its state"):
-            RunningJob(root, job).operate("checkpoints", body=CheckpointTrigger(checkpoint_type="FULL"))
-        completed = [row for row in open_job(root, job).checkpoints() if row.base is not None]
-        return max(completed, key=lambda row: row.checkpoint_id or 0, default=None)
-    age = SystemClock().now_ms() - plan.sealed_at
-    if age < QUIET_MS and not stopped:
-        raise JobMayRunError(
-            f"Job {job!r} sealed its newest epoch {format_duration(max(0, age))} ago; no process of this machine runs "
-            "it, but one elsewhere might, and would be ended.",
-            action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, say "
-            "--stopped, or wait a minute.",
-        )
-    with waiting(f"fold the state of {job}"):
-        return fold(root, job)
+    running = RunningJob(root, job) if find_endpoint(root, job) is not None else None
+    with waiting(f"{job} folds its state" if running is not None else f"fold the state of {job}"):
+        return fold_state(root, plan, SystemClock().now_ms(), running=running, stopped=stopped)
 
 
 def _print_plan(console: Console, plan: "CompactionPlan") -> None:
@@ -134,4 +112,4 @@ def _print_plan(console: Console, plan: "CompactionPlan") -> None:
         console.print(Text("nothing to fold"))
 
 
-__all__ = ["JobMayRunError", "compact"]
+__all__ = ["compact"]

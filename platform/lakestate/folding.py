@@ -1,0 +1,53 @@
+"""Folding the state of a job into one layer: by the process that runs it, or here if nobody does."""
+
+from lakestate.rest.bodies import CheckpointTrigger
+from lakestate.running_job import RunningJob
+from state_engine.checkpoint.compaction import CompactionPlan, compact
+from state_engine.checkpoint.table import CheckpointRow
+from state_engine.errors import LakestateError
+from state_engine.inspect import open_job
+
+QUIET_MS = 60_000
+"""A job that sealed its newest epoch so short a time ago may be running where we cannot see it."""
+
+
+class JobMayRunError(LakestateError):
+    """Nobody knows whether a job runs, and what was asked for would end it."""
+
+
+def fold_state(
+    root: str, plan: CompactionPlan, now_ms: int, *, running: RunningJob | None = None, stopped: bool = False
+) -> CheckpointRow | None:
+    """Folds the state of a job from scratch, and returns the checkpoint; None if there was nothing to fold.
+
+    A job that runs is asked for a FULL checkpoint. One that does not is folded here, which ends a driver that runs
+    where nobody sees it: after a young newest epoch that is refused.
+
+    Args:
+        root: Of the storage.
+        plan: Of `plan_compaction`.
+        now_ms: The present.
+        running: The job, if a process runs it.
+        stopped: The job does not run, whatever the age of its newest epoch.
+
+    Raises:
+        JobMayRunError: It may run elsewhere.
+        OperationFailedError: The running job could not do it.
+        LakestateError: As `state_engine.checkpoint.compaction.compact`.
+    """
+    if running is not None:
+        done = running.operate("checkpoints", body=CheckpointTrigger(checkpoint_type="FULL"))
+        rows = open_job(root, plan.job).checkpoints_backwards()
+        return next((row for row in rows if row.checkpoint_id == done.result), None)
+    age_ms = now_ms - plan.sealed_at
+    if age_ms < QUIET_MS and not stopped:
+        raise JobMayRunError(
+            f"Job {plan.job!r} sealed its newest epoch {max(0, age_ms) / 1000:.1f} s ago; no process of this machine "
+            "runs it, but one elsewhere might, and would be ended.",
+            action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, say "
+            "so (`--stopped`), or wait a minute.",
+        )
+    return compact(root, plan.job)
+
+
+__all__ = ["QUIET_MS", "JobMayRunError", "fold_state"]
