@@ -28,9 +28,24 @@ def savepoint_key(job: str) -> dg.AssetKey:
     return dg.AssetKey([job, "savepoint"])
 
 
+def partitions_name(job: str) -> str:
+    """Returns the name under which Dagster keeps the savepoints of a job."""
+    return f"{job}_savepoints"
+
+
 def savepoint_partitions(job: str) -> dg.DynamicPartitionsDefinition:
     """Returns the savepoints of a job as partitions: one partition, one savepoint."""
-    return dg.DynamicPartitionsDefinition(name=f"{job}_savepoints")
+    return dg.DynamicPartitionsDefinition(name=partitions_name(job))
+
+
+def retention_key(job: str) -> dg.AssetKey:
+    """Returns the key of `<job>/retention`."""
+    return dg.AssetKey([job, "retention"])
+
+
+def compaction_key(job: str) -> dg.AssetKey:
+    """Returns the key of `<job>/compaction`."""
+    return dg.AssetKey([job, "compaction"])
 
 
 def restored_state_key(job: str) -> dg.AssetKey:
@@ -58,9 +73,12 @@ __all__ = [
     "KINDS",
     "MAX_RUNTIME_S",
     "checkpoint_key",
+    "compaction_key",
     "dagster_name",
+    "partitions_name",
     "rescaled_state_key",
     "restored_state_key",
+    "retention_key",
     "run_tags",
     "savepoint_key",
     "savepoint_partitions",

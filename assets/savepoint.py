@@ -1,27 +1,73 @@
 """Savepoints of a stream, one per partition: a run takes, validates and records it."""
 
-import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
+from pydantic import Field
 
 from lakestate.assets.failures import named_failures, refused
-from lakestate.assets.metadata import Metadata, size_metadata
-from lakestate.assets.names import KINDS, dagster_name, savepoint_key, savepoint_partitions, stream_pool
-from lakestate.resources import StateStoreResource
-from state_engine.checkpoint.plan import live_rows, states_of
-from state_engine.log.records import Manifest, Pin
+from lakestate.assets.names import (
+    KINDS,
+    dagster_name,
+    partitions_name,
+    savepoint_key,
+    savepoint_partitions,
+    stream_pool,
+)
+from lakestate.assets.run_limits import limit_runtime
+from lakestate.assets.savepoint_metadata import newest_savepoint, recorded_savepoints, savepoint_metadata
+from lakestate.assets.savepoint_taking import SavepointTaker, state_bytes_of
+from lakestate.code_version import code_version_of
+from lakestate.policies import SavepointPolicy
+from lakestate.policies.savepoints import Look
+from lakestate.resources import RestClientResource, SparkSessionResource, StateStoreResource
+from lakestate.resources.state_store import TRIGGER
+from state_engine.checkpoint.retention_policy import made_by_policy
+from state_engine.clock import SystemClock
+from state_engine.log.savepoints import Savepoint
+from state_engine.savepoint import SavepointWish
 
 _NO_PARTITION = "Choose or add a partition when you materialise it; its key is the name."
 
 
-def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
+class SavepointConfig(dg.Config):
+    """What kind of savepoint a run takes. Of a partition that has one already nothing of it counts."""
+
+    kind: Literal["native", "canonical"] = Field(
+        default="native",
+        description="native: the files of the epoch are pinned, nothing is copied. "
+        "canonical: the state is written out, as tables that can be moved.",
+    )
+    directory: str | None = Field(
+        default=None, description="A path or address below which it gets a folder; below the job's root by default."
+    )
+    by_spark: bool = Field(
+        default=False,
+        description="Of a canonical one of a job that no process runs: it is folded by a Spark session of the run, as "
+        "states of ten million rows and more should be. A running job does so by itself.",
+    )
+    note: str = Field(default="", description="Anything worth knowing.")
+    trigger: str = Field(
+        default=TRIGGER,
+        description="Who asked. Retention removes only savepoints of `policy:<name>`, never a person's.",
+    )
+    next_epoch_s: float = Field(
+        default=5.0, ge=0, description="Of a running job: how long to wait for the end of the epoch at hand."
+    )
+    code_version: str | None = Field(default=None, description="Of the job's code; sensors set it.")
+
+
+def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg.AssetsDefinition:
     """Returns `<job>/savepoint`.
 
     The partition key becomes the savepoint's label. One partition is one savepoint for ever: another run of the same
     partition, such as a retry of one that died, validates and records what is there and takes no second one.
+
+    Args:
+        job: Name of the job.
+        policy: How close savepoints follow each other, and how many there may be.
     """
+    wanted = policy or SavepointPolicy()
 
     @dg.asset(
         key=savepoint_key(job),
@@ -30,67 +76,94 @@ def build_savepoint_asset(job: str) -> dg.AssetsDefinition:
         kinds=KINDS,
         pool=stream_pool(job),
         description=(
-            f"A savepoint of the stream `{job}`, which may be running or stopped: the newest sealed epoch is pinned, "
-            "nothing is copied, and the stream does not notice. To take one, materialise and add a partition: "
-            "its key is the savepoint's label."
+            f"A savepoint of the stream `{job}`, which may be running or stopped, and does not notice. By default the "
+            "newest sealed epoch is pinned, and nothing is copied. To take one, materialise and add a partition: its "
+            "key is the savepoint's label."
         ),
     )
-    def savepoint(context: dg.AssetExecutionContext, state_store: StateStoreResource) -> dg.MaterializeResult[Any]:
+    def savepoint(
+        context: dg.AssetExecutionContext,
+        config: SavepointConfig,
+        state_store: StateStoreResource,
+        rest_client: RestClientResource,
+        spark_session: SparkSessionResource,
+    ) -> dg.MaterializeResult[Any]:
         if not context.has_partition_key:
             raise refused("A savepoint needs a name.", action=_NO_PARTITION)
-        began = time.monotonic()
+        limit_runtime(context)
         with named_failures():
-            pin = state_store.find_savepoint(job, context.partition_key)
-            is_new = pin is None
-            if pin is None:
-                pin = state_store.take_savepoint(job, label=context.partition_key)
+            found = _find(context, job, state_store)
+            is_new = found is None
+            if found is None:
+                _look_out(context, job, wanted, config, state_store)
+                wish = SavepointWish(
+                    kind=config.kind,
+                    directory=config.directory,
+                    label=context.partition_key,
+                    note=config.note,
+                    trigger=config.trigger,
+                )
+                taker = SavepointTaker(
+                    job, state_store, rest_client, spark_session if config.by_spark else None, context.log
+                )
+                found = taker.take(wish, next_epoch_s=config.next_epoch_s)
             else:
-                context.log.info(f"Savepoint {pin.savepoint_id} carries this label already; it is validated again.")
-            manifests = state_store.validate_savepoint(job, pin)
-        seconds = time.monotonic() - began
-        context.log.info(f"Savepoint {pin.savepoint_id} at epoch {pin.epoch} is complete: {pin.bytes:,} bytes.")
-        return dg.MaterializeResult(
-            metadata=savepoint_metadata(pin, manifests, is_new=is_new, seconds=seconds, uri=state_store.uri(job)),
-            data_version=dg.DataVersion(pin.savepoint_id),
-        )
+                context.log.info(f"Savepoint {found.savepoint_id} is this partition's already; it is validated again.")
+            manifests = state_store.validate_savepoint(job, found)
+            version = config.code_version or (code_version_of(job) if wanted.on_new_code_version and is_new else None)
+            metadata = savepoint_metadata(
+                state_store.open_job(job),
+                found,
+                manifests,
+                is_new=is_new,
+                code_version=version,
+                uri=state_store.uri(job),
+            )
+        context.log.info(f"Savepoint {found.savepoint_id} at epoch {found.epoch} is complete: {found.bytes:,} bytes.")
+        return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(found.savepoint_id))
 
     return savepoint
 
 
-def savepoint_metadata(pin: Pin, manifests: Sequence[Manifest], *, is_new: bool, seconds: float, uri: str) -> Metadata:
-    """Returns what a run records about a savepoint; the keys are always the same."""
-    rows, keys = live_size(manifests)
-    return {
-        "savepoint_id": dg.MetadataValue.text(pin.savepoint_id),
-        "label": dg.MetadataValue.text(pin.label),
-        "created_at": dg.MetadataValue.timestamp(pin.created_at / 1000),
-        "files": dg.MetadataValue.int(len(pin.handles) + len(pin.manifests)),
-        "is_new": dg.MetadataValue.bool(is_new),
-        **size_metadata(
-            generation=pin.generation,
-            epoch=pin.epoch,
-            seconds=seconds,
-            size=pin.bytes,
-            rows=rows,
-            keys=keys,
-            uri=uri,
-        ),
-    }
+def _find(context: dg.AssetExecutionContext, job: str, state_store: StateStoreResource) -> Savepoint | None:
+    """Returns the savepoint that this partition is already; null if it is to be taken."""
+    name, view = context.partition_key, state_store.open_job(job)
+    recorded = next(recorded_savepoints(context.instance, job, partitions=[name]), None)
+    if recorded is None:
+        return view.savepoint(name) if name in view.savepoint_ids() else state_store.find_savepoint(job, name)
+    found = view.savepoint(recorded.savepoint_id)
+    if found is None:
+        raise refused(
+            f"Partition {name!r} was savepoint {recorded.savepoint_id}, which was removed.",
+            action="A name stands for one savepoint for ever: add a partition of another name.",
+        )
+    return found
 
 
-def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
-    """Returns how many rows and keys live in all states, as the subtasks reported last; None when one did not.
+def _look_out(
+    context: dg.AssetExecutionContext,
+    job: str,
+    policy: SavepointPolicy,
+    config: SavepointConfig,
+    state_store: StateStoreResource,
+) -> None:
+    """Refuses a savepoint that would be one too many; warns of one that comes soon after the newest."""
+    others = len(context.instance.get_dynamic_partitions(partitions_name(job))) - 1
+    objection = policy.too_many(others, by_policy=made_by_policy(config.trigger))
+    if objection is not None:
+        raise refused(
+            objection,
+            action=f"Materialise {job}/retention, which removes savepoints that policies made, or dispose of some.",
+        )
+    if (soon := policy.too_many(others, by_policy=True)) is not None:
+        context.log.warning(f"{soon} The rest is for people; {job}/retention makes room.")
+    look = Look(
+        now_ms=SystemClock().now_ms(),
+        state_bytes=state_bytes_of(state_store, job),
+        newest=newest_savepoint(context.instance, job),
+    )
+    if (objection := policy.too_soon(look)) is not None:
+        context.log.warning(f"{objection} It is taken all the same, since somebody asked for it.")
 
-    As in a checkpoint, an operator has as many keys as that of its states which has most.
-    """
-    rows, keys = 0, dict[str, int]()
-    for schema in states_of(manifests):
-        size = live_rows(manifests, schema)
-        if size is None:
-            return None, None
-        rows += size[0]
-        keys[schema.uid] = max(keys.get(schema.uid, 0), size[1])
-    return rows, sum(keys.values())
 
-
-__all__ = ["build_savepoint_asset", "live_size", "savepoint_metadata"]
+__all__ = ["SavepointConfig", "build_savepoint_asset"]

@@ -11,8 +11,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakestate.resources import StateStoreResource
+from lakestate.resources import RestClientResource, SparkSessionResource, StateStoreResource
+from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.rows import ended_row
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.clock import SystemClock
+from state_engine.epoch.ports import Mark
+from state_engine.storage.tables import open_tables
 from state_engine.testing.changes import put, state
 from state_engine.testing.jobs import JobBuilder
 
@@ -24,6 +30,11 @@ class Stream:
 
     def __init__(self, root: Path) -> None:
         self.state_store = StateStoreResource(root=str(root))
+        self.resources = {
+            "state_store": self.state_store,
+            "rest_client": RestClientResource(root=str(root)),
+            "spark_session": SparkSessionResource(master="local[1]"),
+        }
         self.log = JobBuilder(str(root), "flights", [state("aircraft", "legs", "tailnum string", "bigint")])
         self.publisher = CheckpointPublisher(self.log.storage, "flights")
 
@@ -41,6 +52,21 @@ class Stream:
         for checkpoint_id in range(first, last + 1):
             self.epoch()
             self.epoch(checkpoint_id=checkpoint_id)
+
+    def grow(self, keys: int, *, checkpoint_id: int) -> None:
+        """Completes a checkpoint of a state with so many more keys."""
+        changes = {("aircraft", "legs"): [put(f"G{number}", number) for number in range(keys)]}
+        self.publisher.begin(self.log.epoch(changes, checkpoint_id=checkpoint_id))
+        self.log.adopt(self.publisher.completed())
+
+    def fail_checkpoints(self, first: int, last: int) -> None:
+        """Lets the checkpoints of these ids, both inclusive, come to nothing now."""
+        rows = CheckpointTable(self.log.storage, open_tables(self.log.storage))
+        for checkpoint_id in range(first, last + 1):
+            sealed = self.log.epoch(checkpoint_id=checkpoint_id)
+            mark, reason = Mark(checkpoint_id=checkpoint_id), FailureReason.FINALIZE_CHECKPOINT_FAILURE
+            row = ended_row(sealed, mark, reason, SystemClock().now_ms(), "The disk was full.")
+            rows.append([row], app_id=f"test/{checkpoint_id}", version=1)
 
 
 @pytest.fixture

@@ -1,23 +1,38 @@
 """A run takes a savepoint of a stopped job, validates it and records it."""
 
+import logging
+from datetime import timedelta
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
 from lakestate.assets import build_savepoint_asset, savepoint_key
-from state_engine.savepoint import list_savepoints, trigger_savepoint
+from lakestate.assets.savepoint import SavepointConfig
+from lakestate.assets.savepoint_metadata import newest_savepoint
+from lakestate.policies import SavepointPolicy
+from lakestate.policies.savepoints import Spacing
+from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint
 
 KEY = savepoint_key("flights")
 
 
-def materialize(stream, instance, name, *, raises=True):
+def materialize(stream, instance, name, *, raises=True, policy=None, **config):
     instance.add_dynamic_partitions("flights_savepoints", [name])
     return dg.materialize(
-        [build_savepoint_asset("flights")],
+        [build_savepoint_asset("flights", policy)],
         instance=instance,
         partition_key=name,
-        resources={"state_store": stream.state_store},
+        resources=stream.resources,
         raise_on_error=raises,
+        run_config=dg.RunConfig(ops={"flights__savepoint": SavepointConfig(**config)}),
     )
+
+
+def warnings_of(instance, result):
+    """Returns what a run warned of."""
+    logged = instance.all_logs(result.run_id)
+    return [entry.user_message for entry in logged if entry.level == logging.WARNING]
 
 
 def metadata_of(result):
@@ -111,6 +126,98 @@ def test_a_savepoint_that_lost_a_file_is_not_recorded(stream, instance):
 
 def test_a_savepoint_needs_a_name(stream, instance):
     stream.checkpoints(1, 1)
-    context = dg.build_asset_context(instance=instance, resources={"state_store": stream.state_store})
-    with pytest.raises(dg.Failure, match="needs a name"):
-        build_savepoint_asset("flights")(context)
+    with (
+        dg.build_asset_context(instance=instance, resources=stream.resources) as context,
+        pytest.raises(dg.Failure, match="needs a name"),
+    ):
+        build_savepoint_asset("flights")(context, SavepointConfig())
+
+
+def test_a_note_a_kind_and_a_directory_are_the_runs_config(stream, instance, tmp_path):
+    stream.checkpoints(1, 1)
+    metadata = metadata_of(
+        materialize(stream, instance, "a", kind="canonical", directory=str(tmp_path / "elsewhere"), note="why")
+    )
+    (taken,) = list_savepoints(stream.state_store.root, "flights")
+    assert (taken.kind, taken.note, taken.label) == ("canonical", "why", "a")
+    assert metadata["directory"] == taken.directory
+    assert metadata["kind"] == "canonical"
+    assert metadata["note"] == "why"
+    assert (metadata["dagster/row_count"], metadata["keys"]) == (20, 20)
+    assert Path(taken.directory).is_dir()
+    again = metadata_of(materialize(stream, instance, "a"))
+    assert (again["savepoint_id"], again["is_new"], again["kind"]) == (taken.savepoint_id, False, "canonical")
+
+
+def test_the_event_says_how_long_it_took_who_asked_and_on_what_it_stands(stream, instance):
+    stream.checkpoints(1, 2)
+    metadata = metadata_of(materialize(stream, instance, "a", trigger="policy:cron"))
+    row = stream.state_store.open_job("flights").savepoint_row(metadata["savepoint_id"])
+    checkpoint = stream.state_store.open_job("flights").newest_checkpoint()
+    assert metadata["duration_s"] == row.duration_ms / 1000
+    assert metadata["trigger"] == "policy:cron"
+    assert (metadata["checkpoint_id"], metadata["state_bytes"]) == (2, checkpoint.state_bytes)
+    newest = newest_savepoint(instance, "flights")
+    assert (newest.checkpoint_id, newest.state_bytes, newest.code_version) == (2, checkpoint.state_bytes, None)
+    assert newest.taken_at_ms == row.triggered_at
+
+
+def test_every_event_has_the_same_keys(stream, instance, tmp_path):
+    stream.epoch()
+    first = metadata_of(materialize(stream, instance, "a"))
+    second = metadata_of(materialize(stream, instance, "b", kind="canonical", directory=str(tmp_path / "b")))
+    assert first.keys() == second.keys()
+
+
+def test_a_person_is_warned_of_a_savepoint_soon_after_another_and_gets_it(stream, instance):
+    stream.checkpoints(1, 1)
+    policy = SavepointPolicy(spacing=Spacing(at_least=timedelta(hours=1)))
+    first = materialize(stream, instance, "a", policy=policy)
+    second = materialize(stream, instance, "b", policy=policy)
+    assert not warnings_of(instance, first)
+    (warning,) = warnings_of(instance, second)
+    assert "3,600 s at most" in warning
+    assert "taken all the same" in warning
+    assert len(list_savepoints(stream.state_store.root, "flights")) == 2
+
+
+def test_there_are_only_so_many_partitions(stream, instance):
+    stream.checkpoints(1, 1)
+    policy = SavepointPolicy(max_partitions=10, spacing=Spacing(at_least=timedelta(0)))
+    instance.add_dynamic_partitions("flights_savepoints", [f"old-{number}" for number in range(9)])
+    (warning,) = warnings_of(instance, materialize(stream, instance, "tenth", policy=policy))
+    assert "9 is the limit" in warning
+    with pytest.raises(dg.Failure, match="10 is the limit") as failed:
+        materialize(stream, instance, "eleventh", policy=policy)
+    assert "flights/retention" in failed.value.metadata["action"].value
+    assert len(list_savepoints(stream.state_store.root, "flights")) == 1
+    assert metadata_of(materialize(stream, instance, "tenth", policy=policy))["is_new"] is False
+
+
+def test_a_policy_leaves_a_tenth_of_them(stream, instance):
+    stream.checkpoints(1, 1)
+    policy = SavepointPolicy(max_partitions=10)
+    instance.add_dynamic_partitions("flights_savepoints", [f"old-{number}" for number in range(9)])
+    with pytest.raises(dg.Failure, match="9 is the limit"):
+        materialize(stream, instance, "tenth", policy=policy, trigger="policy:cron")
+
+
+def test_a_name_is_used_once(stream, instance):
+    stream.checkpoints(1, 1)
+    metadata = metadata_of(materialize(stream, instance, "a"))
+    assert dispose_savepoint(stream.state_store.root, "flights", metadata["savepoint_id"])
+    instance.delete_dynamic_partition("flights_savepoints", "a")
+    with pytest.raises(dg.Failure, match="was removed") as failed:
+        materialize(stream, instance, "a")
+    assert metadata["savepoint_id"] in failed.value.description
+    assert list_savepoints(stream.state_store.root, "flights") == []
+
+
+def test_a_partition_whose_key_is_an_id_records_that_savepoint(stream, instance):
+    stream.checkpoints(1, 1)
+    foreign = trigger_savepoint(stream.state_store.root, "flights", label="by hand")
+    stream.epoch()
+    metadata = metadata_of(materialize(stream, instance, foreign.savepoint_id))
+    assert (metadata["savepoint_id"], metadata["is_new"]) == (foreign.savepoint_id, False)
+    assert (metadata["label"], metadata["trigger"], metadata["epoch"]) == ("by hand", "user", 2)
+    assert len(list_savepoints(stream.state_store.root, "flights")) == 1

@@ -1,0 +1,166 @@
+"""What Dagster records about a savepoint, whoever took it, and how that is read back from the event log."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import dagster as dg
+
+from lakestate.assets.metadata import Metadata, size_metadata
+from lakestate.assets.names import savepoint_key
+from lakestate.policies.savepoints import Newest
+from state_engine.checkpoint.plan import live_rows, states_of
+from state_engine.checkpoint.table import CheckpointRow
+from state_engine.inspect import JobView
+from state_engine.log.records import Manifest, Pin
+from state_engine.log.savepoints import Savepoint
+
+SAVEPOINT_ID = "savepoint_id"
+LOOKED_AT = 20
+"""Events are written in the order of runs; the newest savepoint is among so many newest ones."""
+_PAGE = 500
+_ROWS = 1_000
+
+
+class Recorded(NamedTuple):
+    """A savepoint in the event log: its partition, its id, and what policies ask about it."""
+
+    partition: str
+    savepoint_id: str
+    newest: Newest
+
+
+def savepoint_metadata(
+    view: JobView,
+    savepoint: Savepoint,
+    manifests: Sequence[Manifest],
+    *,
+    is_new: bool,
+    code_version: str | None = None,
+    uri: str,
+) -> Metadata:
+    """Returns what is recorded about a savepoint; the keys are always the same.
+
+    Args:
+        view: Of the job.
+        savepoint: What is there.
+        manifests: Those that lead to its epoch, as `StateStoreResource.validate_savepoint` returns them.
+        is_new: Whether the run that records it took it.
+        code_version: Of the code that could have been started then; None if nobody asked.
+        uri: Folder of the job.
+    """
+    rows, keys = live_size(manifests)
+    row, checkpoint = view.savepoint_row(savepoint.savepoint_id), checkpoint_behind(view, savepoint)
+    files = len(savepoint.handles) + len(savepoint.manifests) if isinstance(savepoint, Pin) else _files(savepoint)
+    return {
+        SAVEPOINT_ID: dg.MetadataValue.text(savepoint.savepoint_id),
+        "label": dg.MetadataValue.text(savepoint.label),
+        "kind": dg.MetadataValue.text(savepoint.kind),
+        "trigger": dg.MetadataValue.text(savepoint.trigger),
+        "note": dg.MetadataValue.text(savepoint.note),
+        "created_at": dg.MetadataValue.timestamp(savepoint.created_at / 1000),
+        "files": dg.MetadataValue.int(files),
+        "is_new": dg.MetadataValue.bool(is_new),
+        "checkpoint_id": dg.MetadataValue.int(checkpoint.checkpoint_id or 0 if checkpoint is not None else 0),
+        "state_bytes": dg.MetadataValue.int(checkpoint.state_bytes if checkpoint is not None else 0),
+        "code_version": dg.MetadataValue.text(code_version) if code_version else dg.MetadataValue.null(),
+        "directory": dg.MetadataValue.text(savepoint.directory) if savepoint.directory else dg.MetadataValue.null(),
+        **size_metadata(
+            generation=savepoint.generation,
+            epoch=savepoint.epoch,
+            seconds=row.duration_ms / 1000 if row is not None else 0.0,
+            size=savepoint.bytes,
+            rows=rows,
+            keys=keys,
+            uri=uri,
+        ),
+    }
+
+
+def live_size(manifests: Sequence[Manifest]) -> tuple[int | None, int | None]:
+    """Returns how many rows and keys live in all states, as the subtasks reported last; None when one did not.
+
+    As in a checkpoint, an operator has as many keys as that of its states which has most.
+    """
+    rows, keys = 0, dict[str, int]()
+    for schema in states_of(manifests):
+        size = live_rows(manifests, schema)
+        if size is None:
+            return None, None
+        rows += size[0]
+        keys[schema.uid] = max(keys.get(schema.uid, 0), size[1])
+    return rows, sum(keys.values())
+
+
+def checkpoint_behind(view: JobView, savepoint: Savepoint) -> CheckpointRow | None:
+    """Returns the newest completed checkpoint that is no newer than a savepoint; None if none of the newest is."""
+    place = savepoint.generation, savepoint.epoch
+    for row in islice(view.checkpoints_backwards(), _ROWS):
+        if row.kind == "checkpoint" and row.status == "completed" and (row.generation, row.epoch) <= place:
+            return row
+    return None
+
+
+def recorded_savepoints(
+    instance: dg.DagsterInstance, job: str, *, partitions: Sequence[str] | None = None
+) -> Iterator[Recorded]:
+    """Yields the savepoints in the event log, newest event first; one that was recorded again comes again.
+
+    Args:
+        instance: Of Dagster.
+        job: Name of the job.
+        partitions: Only these.
+    """
+    key = savepoint_key(job)
+    asked = dg.AssetRecordsFilter(asset_key=key, asset_partitions=partitions) if partitions is not None else key
+    cursor: str | None = None
+    while True:
+        page = instance.fetch_materializations(asked, limit=_PAGE, cursor=cursor)
+        for record in page.records:
+            event = record.asset_materialization
+            found = _recorded(event) if event is not None else None
+            if found is not None:
+                yield found
+        if not page.has_more:
+            return
+        cursor = page.cursor
+
+
+def newest_savepoint(instance: dg.DagsterInstance, job: str) -> Newest | None:
+    """Returns the savepoint that was taken last, of those that were recorded last; None before the first one.
+
+    The code version is that of the newest one that has any: of those that were made elsewhere nobody knows it.
+    """
+    newest = [one.newest for one in islice(recorded_savepoints(instance, job), LOOKED_AT)]
+    found = sorted(newest, key=lambda one: one.taken_at_ms, reverse=True)
+    version = next((one.code_version for one in found if one.code_version is not None), None)
+    return found[0]._replace(code_version=version) if found else None
+
+
+def _recorded(event: dg.AssetMaterialization) -> Recorded | None:
+    values: dict[str, Any] = {name: entry.value for name, entry in event.metadata.items()}
+    if event.partition is None or not isinstance(values.get(SAVEPOINT_ID), str):
+        return None
+    newest = Newest(
+        taken_at_ms=round(values.get("created_at", 0.0) * 1000),
+        duration_ms=round(values.get("duration_s", 0.0) * 1000),
+        checkpoint_id=values.get("checkpoint_id", 0),
+        state_bytes=values.get("state_bytes", 0),
+        code_version=values.get("code_version"),
+    )
+    return Recorded(event.partition, values[SAVEPOINT_ID], newest)
+
+
+def _files(savepoint: Savepoint) -> int:
+    return 0 if isinstance(savepoint, Pin) else 1 + sum(len(table.files) for table in savepoint.tables)
+
+
+__all__ = [
+    "SAVEPOINT_ID",
+    "Recorded",
+    "checkpoint_behind",
+    "live_size",
+    "newest_savepoint",
+    "recorded_savepoints",
+    "savepoint_metadata",
+]
