@@ -1,0 +1,18 @@
+"""Asks for compaction at the times of the policy."""
+
+import dagster as dg
+
+from lakestate.assets.names import compaction_key
+from lakestate.operate.crons import build_cron_schedule
+
+
+def build_compaction_schedule(job: str, cron: str, timezone: str = "UTC") -> dg.ScheduleDefinition:
+    """Returns the schedule of `<job>/compaction`.
+
+    Raises:
+        JobDefinitionError: The times are none.
+    """
+    return build_cron_schedule(job, compaction_key(job), cron, timezone)
+
+
+__all__ = ["build_compaction_schedule"]

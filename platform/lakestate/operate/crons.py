@@ -1,0 +1,61 @@
+"""What schedules of one stream share: times that are none are refused by name; runs that need nothing but a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from lakestate.assets.names import dagster_name, run_tags
+from state_engine.errors import JobDefinitionError
+
+
+@contextmanager
+def named_definition(what: str, cron: str | None) -> Iterator[str]:
+    """Gives the times of a schedule that is defined in the block.
+
+    Args:
+        what: What they are, for the message.
+        cron: The times.
+
+    Raises:
+        JobDefinitionError: They, or their time zone, are none.
+    """
+    try:
+        yield cron or ""
+    except dg.DagsterInvalidDefinitionError as error:
+        raise JobDefinitionError(
+            f"{what} are {cron!r}: {error}",
+            action="Give five fields as crontab has them, such as `0 3 * * *`, and a time zone such as Europe/Berlin.",
+        ) from error
+
+
+def build_cron_schedule(job: str, key: dg.AssetKey, cron: str, timezone: str) -> dg.ScheduleDefinition:
+    """Returns a schedule that asks for runs of an asset without partitions.
+
+    Args:
+        job: Name of the job.
+        key: Of the asset; the last part of it names the schedule.
+        cron: Its times.
+        timezone: Of these.
+
+    Raises:
+        JobDefinitionError: The times are none.
+    """
+    what = key.path[-1]
+    with named_definition(f"The times of {what} of job {job!r}", cron):
+
+        @dg.schedule(
+            cron,
+            name=f"{dagster_name(job)}_{what}",
+            target=dg.AssetSelection.assets(key),
+            execution_timezone=timezone,
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+            description=f"Asks for {what} of the stream `{job}`.",
+        )
+        def ask(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+            return dg.RunRequest(run_key=context.scheduled_execution_time.isoformat(), tags=run_tags(job))
+
+    return ask
+
+
+__all__ = ["build_cron_schedule", "named_definition"]

@@ -1,0 +1,18 @@
+"""Asks for retention at the times of the policy."""
+
+import dagster as dg
+
+from lakestate.assets.names import retention_key
+from lakestate.operate.crons import build_cron_schedule
+
+
+def build_retention_schedule(job: str, cron: str, timezone: str = "UTC") -> dg.ScheduleDefinition:
+    """Returns the schedule of `<job>/retention`. Twice the grace time apart each run deletes what the last condemned.
+
+    Raises:
+        JobDefinitionError: The times are none.
+    """
+    return build_cron_schedule(job, retention_key(job), cron, timezone)
+
+
+__all__ = ["build_retention_schedule"]
