@@ -1,4 +1,4 @@
-"""Dagster assets: checkpoints, savepoints, restores, rescales, retention, compaction (import name: `lakestate.assets`)."""
+"""Dagster assets of one stream, from checkpoints to compaction (import name: `lakestate.assets`)."""
 
 from lakestate.assets.checkpoint import build_checkpoint_spec
 from lakestate.assets.compaction import build_compaction_asset

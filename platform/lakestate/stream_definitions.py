@@ -7,15 +7,22 @@ import dagster as dg
 
 from lakestate.assets import (
     build_checkpoint_spec,
+    build_compaction_asset,
     build_rescaled_state_asset,
     build_restored_state_asset,
+    build_retention_asset,
     build_savepoint_asset,
 )
 from lakestate.checkpoint_sensor import build_checkpoint_sensor
+from lakestate.operate.compaction_schedule import build_compaction_schedule
+from lakestate.operate.engine_savepoints import build_engine_savepoint_sensor
 from lakestate.operate.health_sensor import build_health_sensor
 from lakestate.operate.rescale_sensor import build_rescale_sensor
+from lakestate.operate.retention_schedule import build_retention_schedule
+from lakestate.operate.savepoint_schedule import build_savepoint_schedule
+from lakestate.operate.savepoint_triggers import build_savepoint_trigger_sensor
 from lakestate.policies import StreamPolicies
-from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
+from lakestate.resources import JobControlResource, RestClientResource, SparkSessionResource, StateStoreResource
 from state_engine.storage.port import check_name
 
 
@@ -46,6 +53,7 @@ def build_stream_definitions(
     return dg.Definitions(
         assets=_assets(job, policies),
         sensors=_sensors(job, policies),
+        schedules=_schedules(job, policies),
         resources=_resources(state_store),
         executor=executor,
     )
@@ -54,9 +62,11 @@ def build_stream_definitions(
 def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
     return [
         build_checkpoint_spec(job, fresh_within=policies.fresh_within),
-        build_savepoint_asset(job),
         build_restored_state_asset(job),
         build_rescaled_state_asset(job, policies.savepoints),
+        build_savepoint_asset(job, policies.savepoints),
+        build_retention_asset(job, policies.retention),
+        build_compaction_asset(job, grace_ms=policies.retention.policy.grace_ms),
     ]
 
 
@@ -65,6 +75,17 @@ def _sensors(job: str, policies: StreamPolicies) -> Sequence[dg.SensorDefinition
         build_checkpoint_sensor(job, every=policies.report_every),
         build_health_sensor(job, policy=policies.restart, every=policies.watch_every),
         *([build_rescale_sensor(job, policies.rescale)] if policies.rescale.action != "off" else []),
+        build_engine_savepoint_sensor(job, policies.savepoints),
+        *([build_savepoint_trigger_sensor(job, policies.savepoints)] if policies.savepoints.looks else []),
+    ]
+
+
+def _schedules(job: str, policies: StreamPolicies) -> Sequence[dg.ScheduleDefinition]:
+    savepoints, kept = policies.savepoints, policies.retention
+    return [
+        *([build_savepoint_schedule(job, savepoints)] if savepoints.cron else []),
+        *([build_retention_schedule(job, kept.cron, kept.timezone)] if kept.cron else []),
+        *([build_compaction_schedule(job, kept.compaction_cron, kept.timezone)] if kept.compaction_cron else []),
     ]
 
 
@@ -73,7 +94,11 @@ def _resources(state_store: StateStoreResource) -> Mapping[str, object]:
         "state_store": state_store,
         "job_control": _of_root(JobControlResource, state_store.root),
         "rest_client": _of_root(RestClientResource, state_store.root),
+        "spark_session": _SPARK_SESSION,
     }
+
+
+_SPARK_SESSION = SparkSessionResource()
 
 
 @cache  # definitions of several streams can be merged only if they share their resources

@@ -19,6 +19,8 @@ ASSETS = "{ assetNodes { assetKey { path } } }"
 ADD_PARTITION = """mutation ($repository: RepositorySelector!, $definition: String!, $key: String!) {
   addDynamicPartition(repositorySelector: $repository, partitionsDefName: $definition, partitionKey: $key) {
     __typename ... on PythonError { message } } }"""
+PARTITIONS = """query ($path: [String!]!) { assetNodeOrError(assetKey: {path: $path}) { ... on AssetNode {
+  partitionKeys } } }"""
 LAUNCH_RUN = """mutation ($parameters: ExecutionParams!) { launchRun(executionParams: $parameters) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } ... on InvalidSubsetError { message } } }"""
@@ -107,6 +109,10 @@ class GraphQLClient:
         given = {"repository": REPOSITORY, "definition": definition, "key": key}
         answer = self.ask(ADD_PARTITION, **given)["addDynamicPartition"]
         assert answer["__typename"] == "AddDynamicPartitionSuccess", answer
+
+    def partitions(self, asset: str) -> list[str]:
+        """Returns the keys of an asset's partitions."""
+        return list(self.ask(PARTITIONS, path=asset.split("/"))["assetNodeOrError"]["partitionKeys"])
 
     # Runs -------------------------------------------------------------------------------------------------------------
 

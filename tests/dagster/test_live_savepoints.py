@@ -1,0 +1,192 @@
+"""Savepoints and retention in a live Dagster: whoever wants one, it ends as a partition with its checks passed."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lakestate.policies import SavepointPolicy, StreamPolicies, StreamRetention
+from lakestate.policies.savepoints import Spacing
+from lakestate.rest.bodies import savepoint_trigger
+from lakestate.running_job import RunningJob
+from state_engine.checkpoint.failure_reasons import FailureReason
+from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.rows import ended_row
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.clock import SystemClock
+from state_engine.epoch.ports import Mark
+from state_engine.savepoint import SavepointWish, list_savepoints, trigger_savepoint
+from state_engine.storage.port import open_storage
+from state_engine.storage.tables import open_tables
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+NONE = Spacing(at_least=timedelta(0), per_gib=timedelta(0), busy_percent=100)
+SECOND = timedelta(seconds=1)
+
+
+def policies(retention=None, **fields):
+    savepoints = SavepointPolicy(**{"spacing": NONE, "look_every": SECOND} | fields)
+    return StreamPolicies(report_every=SECOND, savepoints=savepoints, retention=retention or StreamRetention())
+
+
+def events(dagster, stream):
+    """Returns the savepoints that were recorded, by partition."""
+    found = dagster.client.materializations(f"{stream.job}/savepoint")
+    return {event["partition"]: event for event in reversed(found)}
+
+
+def wait_for_savepoint(dagster, stream, trigger):
+    """Waits until a savepoint of a trigger is recorded, with its checks passed in that run; returns its event."""
+    client = dagster.client
+
+    def look():
+        found = [one for one in events(dagster, stream).values() if one["metadata"]["trigger"] == trigger]
+        return found[0] if found else None
+
+    event = client.wait_for(look, f"a savepoint by {trigger} of {stream.job}")
+    client.wait_for_run(event["run_id"])
+    assert_checked(client, stream, event)
+    return event
+
+
+def assert_checked(client, stream, event):
+    checks = client.checks(f"{stream.job}/savepoint")
+    assert len(checks) >= 5
+    assert all(check is not None and check["success"] for check in checks.values()), checks
+    assert {check["metadata"]["savepoint_id"] for check in checks.values()} == {event["metadata"]["savepoint_id"]}
+
+
+def only_savepoint(stream):
+    (taken,) = list_savepoints(stream.root, stream.job)
+    return taken
+
+
+def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, new_live_stream):
+    client, stream = live_dagster.client, new_live_stream(policies=policies())
+    stream.feed(2).start().wait_until_read()
+    client.add_partition(f"{stream.job}_savepoints", "by hand")
+    config = {"note": "why", "kind": "canonical"}
+    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition="by hand", config=config))
+    event = events(live_dagster, stream)["by hand"]
+    taken = only_savepoint(stream)
+    assert (taken.label, taken.trigger, taken.note, taken.kind) == ("by hand", "dagster", "why", "canonical")
+    assert event["metadata"]["savepoint_id"] == taken.savepoint_id
+    assert_checked(client, stream, event)
+    stream.stop()
+
+
+def test_one_by_cron_within_a_minute_of_its_time(live_dagster, new_live_stream):
+    stream = new_live_stream(policies=policies(cron="* * * * *"))
+    stream.feed(2).start().wait_until_read()
+    event = wait_for_savepoint(live_dagster, stream, "policy:cron")
+    due = datetime.strptime(event["partition"], "cron-%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    taken = next(one for one in list_savepoints(stream.root, stream.job) if one.label == event["partition"])
+    assert timedelta(0) <= datetime.fromtimestamp(taken.created_at / 1000, UTC) - due <= timedelta(seconds=60)
+    stream.stop()
+
+
+def test_every_n_checkpoints_and_growth(live_dagster, new_live_stream):
+    stream = new_live_stream(policies=policies(every_n_checkpoints=2))
+    stream.feed(2).start().wait_until_read()
+    stream.feed(3).wait_until_read()
+    stream.wait_for(lambda: stream.checkpoint >= 2, "two checkpoints")
+    event = wait_for_savepoint(live_dagster, stream, "policy:every_n_checkpoints")
+    assert event["metadata"]["checkpoint_id"] >= 2
+    live_dagster.declare(stream.job, policies=policies(growth_percent=5))
+    stream.feed(1, rows=5_000).wait_until_read()
+    grown = wait_for_savepoint(live_dagster, stream, "policy:growth_percent")
+    assert grown["metadata"]["state_bytes"] > event["metadata"]["state_bytes"]
+    stream.stop()
+
+
+def test_a_new_code_version(live_dagster, new_live_stream):
+    client, stream = live_dagster.client, new_live_stream(policies=policies(on_new_code_version=True))
+    stream.feed(2).start().wait_until_read()
+    sensor = f"{stream.job}_savepoint_triggers"
+    client.wait_for(lambda: any(tick["cursor"] for tick in client.ticks(sensor)), "the version to be seen")
+    assert list_savepoints(stream.root, stream.job) == []
+    metadata = live_dagster.folder / "live_jobs-1.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1", "Version: 2"))
+    client.reload()
+    event = wait_for_savepoint(live_dagster, stream, "policy:on_new_code_version")
+    seen = {tick["cursor"] for tick in client.ticks(sensor) if tick["cursor"]}
+    assert event["metadata"]["code_version"] not in seen
+    stream.stop()
+
+
+def test_checkpoints_that_failed_in_a_row(live_dagster, new_live_stream):
+    stream = new_live_stream(policies=policies(failures_in_a_row=2))
+    stream.feed(2).start().wait_until_read()
+    stream.stop()
+    storage = open_storage(stream.root, stream.job)
+    rows, head, first = CheckpointTable(storage, open_tables(storage)), stream.head(), stream.checkpoint + 1
+    for number in (first, first + 1):
+        row = ended_row(head, Mark(checkpoint_id=number), FailureReason.FINALIZE_CHECKPOINT_FAILURE, _now(), "full")
+        rows.append([_numbered(row, number)], app_id=f"test/{number}", version=1)
+    event = wait_for_savepoint(live_dagster, stream, "policy:failures_in_a_row")
+    assert event["metadata"]["epoch"] == stream.newest.epoch
+
+
+def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, new_live_stream):
+    stream = new_live_stream(policies=policies())
+    stream.feed(2).start().wait_until_read()
+    wish = SavepointWish(label="by REST")
+    location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
+    event = wait_for_savepoint(live_dagster, stream, "rest")
+    assert event["partition"] == location.rpartition("/")[2]
+    stream.stop()
+    taken = trigger_savepoint(stream.root, stream.job, label="by a program")
+    event = wait_for_savepoint(live_dagster, stream, "user")
+    assert (event["partition"], event["metadata"]["label"]) == (taken.savepoint_id, "by a program")
+
+
+def test_retention_removes_what_the_policy_says_and_says_how_much(live_dagster, new_live_stream):
+    rules = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
+    client = live_dagster.client
+    stream = new_live_stream(policies=policies(StreamRetention(policy=rules), every_n_checkpoints=1))
+    stream.feed(2).start().wait_until_read()
+    client.add_partition(f"{stream.job}_savepoints", "mine")
+    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition="mine"))
+
+    def by_policy():
+        return [name for name in events(live_dagster, stream) if name.startswith("every_n_checkpoints")]
+
+    while len(by_policy()) < 3:
+        before = len(by_policy())
+        stream.feed(1).wait_until_read()
+        client.wait_for(lambda before=before: len(by_policy()) > before, "a savepoint of the policy")
+    stream.stop()
+    live_dagster.declare(stream.job, policies=policies(StreamRetention(policy=rules)))  # no further savepoint
+    client.wait_for(lambda: not client.runs("STARTED", "QUEUED", "STARTING"), "runs to end")
+    before = sizes(stream)
+    kept = max(list_savepoints(stream.root, stream.job), key=lambda one: (one.trigger != "dagster", one.created_at))
+    dry = client.launch_run(f"{stream.job}/retention", config={"dry_run": True})
+    client.wait_for_run(dry)
+    assert sizes(stream) == before
+    client.wait_for_run(client.launch_run(f"{stream.job}/retention"))
+    done, planned = client.materializations(f"{stream.job}/retention")
+    gone = {path: size for path, size in before.items() if path not in sizes(stream)}
+    assert (planned["metadata"]["dry_run"], planned["metadata"]["removed_bytes"]) == (True, 0)
+    assert done["metadata"]["removed_bytes"] == planned["metadata"]["bytes"] == sum(gone.values()) > 0
+    assert {one.label for one in list_savepoints(stream.root, stream.job)} == {"mine", kept.label}
+    assert set(client.partitions(f"{stream.job}/savepoint")) == {"mine", kept.label}
+    stream.start().feed(1).wait_until_read()
+    stream.stop()
+
+
+def sizes(stream):
+    """Returns the length of every file of the job, but those of its process."""
+    folder = Path(stream.root) / stream.job
+    files = [path for path in folder.rglob("*") if path.is_file() and "_control" not in path.parts]
+    return {str(path.relative_to(folder)): os.path.getsize(path) for path in files}
+
+
+def _now():
+    return SystemClock().now_ms()
+
+
+def _numbered(row, number):
+    return msgspec.structs.replace(row, id=str(number), checkpoint_id=number)
