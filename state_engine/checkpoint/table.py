@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -24,7 +24,7 @@ CheckpointKind = Literal["checkpoint", "savepoint"]
 CheckpointStatus = Literal["completed", "failed", "declined", "expired", "subsumed", "aborted"]
 CheckpointType = Literal["FULL", "INCREMENTAL", "PIN", "CANONICAL"]
 
-_NAME = re.compile(r"part-(.+)-[0-9a-f]{32}\.parquet")
+_NAME = re.compile(r"part-(.+?)(-failed)?-[0-9a-f]{32}\.parquet")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _TIME = pa.timestamp("us", tz="UTC")
@@ -180,6 +180,25 @@ def decode_rows(data: bytes) -> list[CheckpointRow]:
     return from_table(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))  # a few rows: threads cost more
 
 
+class RowFile(NamedTuple):
+    """What the name of a file of the table tells, without reading it.
+
+    Attributes:
+        name: The name.
+        id: The highest id of its rows: of a checkpoint, or of a savepoint.
+        completed: False if every row is of a checkpoint that came to nothing.
+    """
+
+    name: str
+    id: str
+    completed: bool
+
+    @property
+    def checkpoint_id(self) -> int:
+        """The id as a number; 0 of a savepoint."""
+        return int(self.id) if self.id.isdecimal() else 0
+
+
 class CheckpointTable:
     """Reads and appends rows of `_checkpoints` of one job."""
 
@@ -197,7 +216,8 @@ class CheckpointTable:
         pq.write_table(to_table(rows), sink, compression="zstd")
         data = sink.getvalue()
         # Named by content: the same rows again are the same file, and another attempt's rows are another one.
-        name = f"part-{rows[-1].id}-{hashlib.sha256(memoryview(data)).hexdigest()[:32]}.parquet"
+        vain = "" if any(row.status == "completed" for row in rows) else "-failed"
+        name = f"part-{rows[-1].id}{vain}-{hashlib.sha256(memoryview(data)).hexdigest()[:32]}.parquet"
         put_once(self._storage, f"{CHECKPOINTS}/{name}", data)
         file = TableFile(name=name, length=data.size, rows=len(rows))
         self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
@@ -208,7 +228,7 @@ class CheckpointTable:
         Raises:
             DamagedFileError: A file of the table cannot be read.
         """
-        rows = [row for name in self._names() for row in self._read(name)]
+        rows = [row for name in self._names() for row in self.read(name)]
         return sorted(rows, key=lambda row: (row.completed_at, row.generation, row.epoch))
 
     def newest_first(self) -> Iterator[CheckpointRow]:
@@ -216,14 +236,14 @@ class CheckpointTable:
 
         A file is named for its highest id. Files of other names (somebody compacted the table) are all read first.
         """
-        names = self._names()
-        if any(_id_of(name) is None for name in names):
+        files = self.files()
+        if files is None:
             yield from sorted(
                 (row for row in self.rows() if row.checkpoint_id is not None), key=lambda row: -(row.checkpoint_id or 0)
             )
             return
-        for name in sorted((name for name in names if _number_of(name)), key=_number_of, reverse=True):
-            yield from reversed(self._read(name))
+        for file in sorted((file for file in files if file.checkpoint_id), key=_checkpoint_id, reverse=True):
+            yield from reversed(self.read(file.name))
 
     def highest_id(self) -> int:
         """Returns the highest checkpoint id of all rows, 0 when there are none."""
@@ -231,10 +251,20 @@ class CheckpointTable:
 
     def savepoint_ids(self) -> set[str]:
         """Returns the ids of the completed savepoints."""
-        found = [_id_of(name) for name in self._names()]
-        if None in found:
+        files = self.files()
+        if files is None:
             return {row.id for row in self.rows() if row.kind == "savepoint" and row.status == "completed"}
-        return {name for name in found if name is not None and not name.isdecimal()}
+        return {file.id for file in files if not file.checkpoint_id}
+
+    def files(self) -> list[RowFile] | None:
+        """Returns what the names of all files tell, in no order; None where some have other names (`newest_first`)."""
+        found = []
+        for name in self._names():
+            match = _NAME.fullmatch(name)
+            if match is None:
+                return None
+            found.append(RowFile(name, match[1], match[2] is None))
+        return found
 
     def savepoint(self, savepoint_id: str) -> CheckpointRow | None:
         """Returns the row of a savepoint; of a table that nobody compacted one file is read."""
@@ -247,7 +277,12 @@ class CheckpointTable:
         active = self._tables.active(CHECKPOINTS)
         return active.names if active is not None else ()
 
-    def _read(self, name: str) -> list[CheckpointRow]:
+    def read(self, name: str) -> list[CheckpointRow]:
+        """Returns the rows of one file, those with the highest id last.
+
+        Raises:
+            DamagedFileError: The file cannot be read.
+        """
         try:
             return decode_rows(self._storage.get(f"{CHECKPOINTS}/{name}"))
         except (pa.ArrowException, NotFoundError) as error:
@@ -257,14 +292,8 @@ class CheckpointTable:
             ) from error
 
 
-def _id_of(name: str) -> str | None:
-    match = _NAME.fullmatch(name)
-    return match[1] if match is not None else None
-
-
-def _number_of(name: str) -> int:
-    found = _id_of(name)
-    return int(found) if found is not None and found.isdecimal() else 0
+def _checkpoint_id(file: RowFile) -> int:
+    return file.checkpoint_id
 
 
 def newest_base(rows: Iterable[CheckpointRow], head: Manifest) -> BaseReference | None:
@@ -281,4 +310,13 @@ def newest_base(rows: Iterable[CheckpointRow], head: Manifest) -> BaseReference 
     return None
 
 
-__all__ = ["SCHEMA", "CheckpointRow", "CheckpointTable", "StateRow", "from_table", "newest_base", "to_table"]
+__all__ = [
+    "SCHEMA",
+    "CheckpointRow",
+    "CheckpointTable",
+    "RowFile",
+    "StateRow",
+    "from_table",
+    "newest_base",
+    "to_table",
+]

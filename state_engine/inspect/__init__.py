@@ -4,6 +4,7 @@ from state_engine.inspect.activity import JobActivity, activity_of
 from state_engine.inspect.diff import EntryDiff, StateDiff, diff_states
 from state_engine.inspect.jobs import JobSummary, list_jobs
 from state_engine.inspect.keys import empty_state, parse_key, rows_of_key
+from state_engine.inspect.published import PublishedStates
 from state_engine.inspect.query import list_states, run_sql, show_sql
 from state_engine.inspect.read import History, history_at, read_state, schema_of
 from state_engine.inspect.reading import reading
@@ -21,6 +22,7 @@ __all__ = [
     "JobSummary",
     "JobView",
     "OperatorStatus",
+    "PublishedStates",
     "SinkSize",
     "StateDiff",
     "StateSize",

@@ -1,5 +1,6 @@
 """Live rows of a state a run of key groups at a time, so that a state of any size can be looked through."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from state_engine.storage.state_reader import Segment, load_groups
 ROWS_AT_ONCE = 200_000
 """About so many rows of the log are in memory at once, unless a single key group has more."""
 LARGEST_READ = 1 << 20
+FILES_REMEMBERED = 4_096
+"""Of so many files the rows are remembered: those of all layers of some hundred states."""
 
 Runs = tuple[tuple[int, int, int], ...]
 """First key group, last key group, rows."""
@@ -81,7 +84,7 @@ class ReadKeyGroups:
 
     def __init__(self, largest: int = LARGEST_READ) -> None:
         self._largest = largest
-        self._known: dict[tuple[str, str], Runs] = {}
+        self._known: OrderedDict[tuple[str, str], Runs] = OrderedDict()
 
     def __call__(self, storage: CheckpointStorage, file: StateFile) -> Runs:
         """Returns (group, group, rows) of each key group, or what the base tells of a file that is large."""
@@ -93,6 +96,9 @@ class ReadKeyGroups:
             groups = rows["key_group"].to_numpy() if rows is not None else np.zeros(0, np.int32)
             found, counts = np.unique(groups, return_counts=True)
             self._known[place] = tuple((g, g, count) for g, count in zip(found.tolist(), counts.tolist(), strict=True))
+            if len(self._known) > FILES_REMEMBERED:
+                self._known.popitem(last=False)
+        self._known.move_to_end(place)
         return self._known[place]
 
 

@@ -5,11 +5,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from state_engine.checkpoint.behind import behind_newest_base
+from state_engine.checkpoint.completed import CompletedCheckpoints
 from state_engine.checkpoint.plan import changed_rows, live_rows, states_of
 from state_engine.checkpoint.statistics import HISTORY, CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, newest_base
 from state_engine.epoch import look
 from state_engine.errors import NotFoundError
+from state_engine.inspect.published import PublishedStates, published_states
 from state_engine.inspect.read import History, known_states, last_group, segments_of
 from state_engine.inspect.scan import ReadKeyGroups, group_rows
 from state_engine.log.lineage import predecessor_of
@@ -102,6 +104,18 @@ class JobView:
     def checkpoints_backwards(self) -> Iterator[CheckpointRow]:
         """Yields the rows of checkpoints, newest first; each is read when it is asked for."""
         return self._rows.newest_first()
+
+    def completed_checkpoints(self) -> CompletedCheckpoints:
+        """Returns the completed checkpoints as of now, on whatever lineage; none of them is read yet."""
+        return CompletedCheckpoints(self._rows)
+
+    def published(self, row: CheckpointRow) -> PublishedStates | None:
+        """Returns what a completed checkpoint published of each state; None for another row.
+
+        Raises:
+            CorruptionError: Its base is gone, as that of an old checkpoint may be, or damaged.
+        """
+        return published_states(self._storage, row, self._runs)
 
     def newest_checkpoint(self) -> CheckpointRow | None:
         """Returns the completed checkpoint that a restore of the newest epoch would start from."""

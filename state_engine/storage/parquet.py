@@ -20,6 +20,7 @@ from state_engine.storage.statistics import delta_statistics
 TARGET_ROWS = 1 << 17
 MAX_ROWS = 1 << 20
 
+_BUFFER = 1 << 16
 _PIECES, _PIECE = 16, 256  # rows of a sample
 _HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
 
@@ -163,6 +164,26 @@ def read_parquet(storage: CheckpointStorage, file: StateFile, first: int, last: 
     return table if table.num_rows else None
 
 
+def read_parquet_head(storage: CheckpointStorage, file: StateFile, rows: int, at_most: int) -> pa.Table | None:
+    """Reads about the first rows of a file, page by page; None where that takes more than `at_most` bytes.
+
+    Raises:
+        MissingFileError: the file is gone.
+        DamagedFileError: it cannot be read.
+    """
+    try:
+        source = pa.PythonFile(_Ranges(storage, file, at_most), mode="r")
+        reader = pq.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True)
+        batches = reader.iter_batches(batch_size=rows, row_groups=[0], use_threads=False)
+        return pa.Table.from_batches([next(batches)]) if file.rows else None
+    except _TooMuchError:
+        return None
+    except NotFoundError as error:
+        raise MissingFileError(f"The state file {file.path} is gone.", action=_REMEDY) from error
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFileError(f"The state file {file.path} cannot be read: {error}.", action=_REMEDY) from error
+
+
 def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
     data = storage.get(file.path)
     if len(data) != file.length or checksum_of(data) != file.checksum:
@@ -174,12 +195,17 @@ def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
     return data
 
 
-class _Ranges(io.RawIOBase):
-    """A file of a storage as Arrow reads it: seek and read, one ranged get each."""
+class _TooMuchError(Exception):
+    """More bytes would be read than may be."""
 
-    def __init__(self, storage: CheckpointStorage, file: StateFile) -> None:
+
+class _Ranges(io.RawIOBase):
+    """A file of a storage as Arrow reads it: seek and read, one ranged get each; with `at_most`, of so many bytes."""
+
+    def __init__(self, storage: CheckpointStorage, file: StateFile, at_most: int | None = None) -> None:
         self._fetch: Callable[[int, int], bytes] = lambda at, length: storage.get_range(file.path, at, length)
         self._length = file.length
+        self._left = at_most
         self._at = 0
 
     def readable(self) -> bool:
@@ -197,6 +223,10 @@ class _Ranges(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         length = self._length - self._at if size < 0 else min(size, self._length - self._at)
+        if self._left is not None:
+            self._left -= length
+            if self._left < 0:
+                raise _TooMuchError
         data = self._fetch(self._at, length) if length > 0 else b""
         self._at += len(data)
         return data
@@ -219,4 +249,13 @@ def _cuts(
     return [*cuts, (start, rows)] if start < rows else cuts
 
 
-__all__ = ["MAX_ROWS", "TARGET_ROWS", "ParquetCodec", "ParquetFile", "encode_parquet", "read_parquet", "write_parquet"]
+__all__ = [
+    "MAX_ROWS",
+    "TARGET_ROWS",
+    "ParquetCodec",
+    "ParquetFile",
+    "encode_parquet",
+    "read_parquet",
+    "read_parquet_head",
+    "write_parquet",
+]

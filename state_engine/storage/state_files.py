@@ -10,7 +10,7 @@ from state_engine.errors import DamagedFileError, MissingFileError, NotFoundErro
 from state_engine.log.change_file import checksum_of
 from state_engine.log.records import StateFile
 from state_engine.log.state_stream import decode_blocks
-from state_engine.storage.parquet import read_parquet
+from state_engine.storage.parquet import read_parquet, read_parquet_head
 from state_engine.storage.port import CheckpointStorage
 
 _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
@@ -42,6 +42,24 @@ def read_state_file(storage: CheckpointStorage, file: StateFile, first: int, las
         for at in range(low, high + 1)
     ]
     return decode_blocks(prologue, blocks, path=file.path)
+
+
+def read_head(storage: CheckpointStorage, file: StateFile, rows: int, *, at_most: int) -> pa.Table | None:
+    """Reads at least the first `rows` rows of a file if it has them, in the columns of a state table.
+
+    Of a large file only its first pages, or its first block, are fetched; None where these have more than `at_most`
+    bytes, as those of values that are large themselves.
+
+    Raises:
+        MissingFileError: The file is gone.
+        DamagedFileError: What was read is not what the handle says.
+    """
+    if file.length <= at_most:
+        return decode_state_file(fetch_state_file(storage, file), file)
+    if file.format == "parquet":
+        return read_parquet_head(storage, file, rows, at_most)
+    first = file.row_groups[0][0]
+    return read_state_file(storage, file, first, first) if sum(file.spans[0]) <= at_most else None
 
 
 def fetch_state_file(storage: CheckpointStorage, file: StateFile) -> bytes:
@@ -102,4 +120,4 @@ def _slice(data: bytes, span: tuple[int, int], start: int) -> bytes:
     return data[offset - start : offset - start + length]
 
 
-__all__ = ["decode_state_file", "fetch_state_file", "read_state_file"]
+__all__ = ["decode_state_file", "fetch_state_file", "read_head", "read_state_file"]

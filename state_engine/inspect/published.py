@@ -1,0 +1,83 @@
+"""What one checkpoint made visible of each state, without reading state of any size.
+
+For pages that are drawn often: the base of the checkpoint tells most, small files are read once, and of a large one no
+more than its first pages.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.checkpoint.plan import files_of, layer_of
+from state_engine.checkpoint.table import CheckpointRow
+from state_engine.inspect.scan import ReadKeyGroups, group_rows
+from state_engine.log.ops import OP, Op, ops_to_names
+from state_engine.log.paths import state_table_path
+from state_engine.log.records import Base, StateSchema
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.state_files import read_head
+from state_engine.storage.state_reader import Segment, empty_rows, read_base
+
+LARGEST_HEAD = 2 << 20
+_LOOKED_THROUGH = 50
+_LIVING = pa.array([Op.PUT.name.lower(), Op.APPEND.name.lower()])
+
+
+class PublishedStates:
+    """The states of a job as its checkpoint published them.
+
+    Args:
+        storage: Of the job.
+        base: That the checkpoint made visible.
+        runs: Counts rows of files, and remembers them.
+    """
+
+    def __init__(self, storage: CheckpointStorage, base: Base, runs: ReadKeyGroups) -> None:
+        self._storage, self._base, self._runs = storage, base, runs
+        self._schemas = {state_table_path(schema): schema for schema in base.schemas}
+
+    def schema(self, table: str) -> StateSchema | None:
+        """Returns the newest schema of the state whose folder is `table`, None where there is no such state."""
+        return self._schemas.get(table)
+
+    def key_groups(self, schema: StateSchema) -> list[float]:
+        """Returns how many rows of its log a state has in each key group; none where it is not spread over them.
+
+        What is only known of several key groups together is spread over these.
+        """
+        files = files_of(self._base, schema)
+        if schema.kind not in ("keyed", "timer") or not files:
+            return []
+        rows = group_rows([Segment(self._storage, self._base, ())], schema, files[-1].max_parallelism, self._runs)
+        return [float(count) for count in rows]
+
+    def sample(self, schema: StateSchema, rows: int) -> pa.Table:
+        """Returns a few rows that the newest publish of a state wrote and that lived then, in the order of the file.
+
+        None are found where its first rows only delete, or are larger than `LARGEST_HEAD`.
+
+        Raises:
+            CorruptionError: The file is gone or damaged.
+        """
+        files = files_of(self._base, schema)
+        newest = [file for file in files if layer_of(file.path) == layer_of(files[-1].path)]
+        smallest = min(newest, key=lambda file: file.length, default=None)
+        head = (
+            read_head(self._storage, smallest, _LOOKED_THROUGH, at_most=LARGEST_HEAD) if smallest is not None else None
+        )
+        if head is None:
+            return empty_rows(schema).drop_columns([OP])
+        # Within one publish there is one row of a key that counts, so nothing behind a put takes it back.
+        named = ops_to_names(head.slice(0, _LOOKED_THROUGH))
+        return named.filter(pc.is_in(named[OP], value_set=_LIVING)).slice(0, rows).drop_columns([OP])
+
+
+def published_states(storage: CheckpointStorage, row: CheckpointRow, runs: ReadKeyGroups) -> PublishedStates | None:
+    """Returns what a completed checkpoint published; None for rows of what is no such checkpoint.
+
+    Raises:
+        CorruptionError: Its base is gone, as that of an old checkpoint may be, or damaged.
+    """
+    return PublishedStates(storage, read_base(storage, row.base), runs) if row.base is not None else None
+
+
+__all__ = ["LARGEST_HEAD", "PublishedStates", "published_states"]
