@@ -8,7 +8,9 @@ job, not started.
 """
 
 import importlib.metadata
+import importlib.util
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from state_engine.errors import JobDefinitionError
@@ -30,6 +32,13 @@ _BUILT_IN = {
     "flights": "lakestate.examples.flights.job:build",
     "orders": "lakestate.examples.orders.job:build",
 }
+
+
+class AnyOption(dict[str, str]):
+    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
+
+    def __missing__(self, name: str) -> str:
+        return f"<{name}>"
 
 
 def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
@@ -86,4 +95,22 @@ def load_job(name: str) -> JobFactory:
     return factory  # type: ignore[no-any-return]
 
 
-__all__ = ["GROUP", "AnyOption", "JobFactory", "find_job", "load_job", "registered_jobs"]
+def find_plan(name: str) -> bytes | None:
+    """Returns the plan of a registered job, if one lies beside its module as `<module>.plan.json`; nothing is imported.
+
+    It is what `lakestate explain <job> --json` prints: what the job is made of, for those who may not import it.
+
+    Raises:
+        JobDefinitionError: No job of this name is registered.
+    """
+    top, *rest = find_job(name).module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations or [str(Path(spec.origin or "").parent)]
+    file = f"{'/'.join(rest) or top}.plan.json"
+    path = next((Path(folder, file) for folder in folders if Path(folder, file).is_file()), None)
+    return path.read_bytes() if path is not None else None
+
+
+__all__ = ["GROUP", "AnyOption", "JobFactory", "find_job", "find_plan", "load_job", "registered_jobs"]

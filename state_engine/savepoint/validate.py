@@ -1,20 +1,27 @@
 """Reads a savepoint whole and says what is wrong with it: files, checksums, rows, key groups. Changes nothing."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.epoch.request import SavepointLocation
-from state_engine.errors import CorruptionError, LakestateError, NotFoundError, NothingToRestoreError, StorageError
+from state_engine.errors import (
+    CorruptionError,
+    LakestateError,
+    MissingFileError,
+    NotFoundError,
+    NothingToRestoreError,
+    StorageError,
+)
 from state_engine.key_groups import SEED, hash_values
 from state_engine.log.change_file import checksum_of, verify_change_file
 from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
 from state_engine.log.ops import KEY_GROUP, OP, Op, ops_to_names, table_schema
-from state_engine.log.paths import METADATA, elsewhere_path, metadata_path, pin_path
-from state_engine.log.records import Pin, StateFile, StateHandle, StateSchema
+from state_engine.log.paths import METADATA, elsewhere_path, manifest_path, metadata_path, pin_path
+from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
 from state_engine.log.savepoints import SavepointTable
 from state_engine.savepoint.catalogue import is_location, load_savepoint, location_of
 from state_engine.savepoint.handles import changes_of, read_pinned
@@ -24,12 +31,17 @@ from state_engine.storage.port import CheckpointStorage, check_name, open_storag
 from state_engine.storage.state_files import decode_state_file
 from state_engine.storage.tables import open_tables
 
+Aspect = Literal["files", "checksums", "key groups", "keys", "rows"]
+"""What a finding is about: a file that is gone or cannot be read, one with other bytes, key groups that are missing or
+in the wrong file, keys that are not in their key group, numbers of rows."""
+
 
 class Finding(NamedTuple):
-    """One thing that is wrong: the file (or table) that it concerns, and what it is."""
+    """One thing that is wrong: the file (or table) that it concerns, what it is, and what it is about."""
 
     path: str
     problem: str
+    about: Aspect
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
@@ -103,7 +115,8 @@ def _elsewhere(root: str, job: str, savepoint_id: str) -> SavepointLocation | Va
 
 
 def _unreadable(path: str, error: LakestateError, savepoint_id: str = "", kind: str = "") -> ValidationReport:
-    return ValidationReport(savepoint_id, kind, (Finding(path, error.message),))
+    about: Aspect = "files" if isinstance(error, MissingFileError) else "checksums"
+    return ValidationReport(savepoint_id, kind, (Finding(path, error.message, about),))
 
 
 def _at(location: SavepointLocation, root: str) -> ValidationReport:
@@ -142,13 +155,16 @@ def _check_ranges(table: SavepointTable) -> Iterator[Finding]:
     following = 0
     for first, last, rows in table.ranges:
         if first != following or last < first:
-            yield Finding(table.path, f"key groups {following} to {first - 1} are in no range, or in several")
+            problem = f"key groups {following} to {first - 1} are in no range, or in several"
+            yield Finding(table.path, problem, "key groups")
         following = last + 1
         inside = sum(file.rows for file in table.files if first <= file.first and file.last <= last)
         if inside != rows:
-            yield Finding(table.path, f"key groups {first} to {last} have {inside} rows in files, expected {rows}")
+            problem = f"key groups {first} to {last} have {inside} rows in files, expected {rows}"
+            yield Finding(table.path, problem, "rows")
     if following != table.max_parallelism:
-        yield Finding(table.path, f"key groups end at {following - 1}, expected {table.max_parallelism - 1}")
+        problem = f"key groups end at {following - 1}, expected {table.max_parallelism - 1}"
+        yield Finding(table.path, problem, "key groups")
 
 
 def _check_table(storage: CheckpointStorage, table: SavepointTable) -> Iterator[Finding]:
@@ -156,14 +172,14 @@ def _check_table(storage: CheckpointStorage, table: SavepointTable) -> Iterator[
     try:
         active = open_tables(storage).active(table.path)
     except StorageError as error:
-        yield Finding(table.path, error.message)
+        yield Finding(table.path, error.message, "files")
         return
     wanted = {file.path.removeprefix(f"{table.path}/") for file in table.files}
     if active is None:
-        yield Finding(table.path, "the table's log is gone")
+        yield Finding(table.path, "the table's log is gone", "files")
     elif set(active.names) != wanted:
         other = sorted(wanted.symmetric_difference(active.names))
-        yield Finding(table.path, f"the table's log and the savepoint differ in {', '.join(other[:3])}")
+        yield Finding(table.path, f"the table's log and the savepoint differ in {', '.join(other[:3])}", "files")
 
 
 def check_file(storage: CheckpointStorage, schema: StateSchema, file: StateFile) -> Iterator[Finding]:
@@ -171,36 +187,40 @@ def check_file(storage: CheckpointStorage, schema: StateSchema, file: StateFile)
     try:
         data = storage.get(file.path) if file.inlined is None else file.inlined
     except NotFoundError:
-        yield Finding(file.path, "it is gone")
+        yield Finding(file.path, "it is gone", "files")
         return
     if len(data) != file.length:
-        yield Finding(file.path, f"it has {len(data)} bytes, expected {file.length}")
+        yield Finding(file.path, f"it has {len(data)} bytes, expected {file.length}", "checksums")
     elif checksum_of(data) != file.checksum:
-        yield Finding(file.path, f"its checksum is {checksum_of(data)}, expected {file.checksum}")
+        yield Finding(file.path, f"its checksum is {checksum_of(data)}, expected {file.checksum}", "checksums")
     else:
         try:
             rows = decode_state_file(data, file)
-            problem = _problem_of(ops_to_names(rows) if file.format == "stream" else rows, schema, file)
         except CorruptionError as error:
-            problem = f"it cannot be read: {error.message}"
-        if problem:
-            yield Finding(file.path, problem)
+            yield Finding(file.path, f"it cannot be read: {error.message}", "files")
+            return
+        yield from _check_rows(ops_to_names(rows) if file.format == "stream" else rows, schema, file)
 
 
-def _problem_of(rows: pa.Table, schema: StateSchema, file: StateFile) -> str:
+def _check_rows(rows: pa.Table, schema: StateSchema, file: StateFile) -> Iterator[Finding]:
     wanted = table_schema(schema, ddl_to_arrow)
+    groups = rows.column(KEY_GROUP).to_numpy() if KEY_GROUP in rows.column_names else np.zeros(0, np.int32)
     if rows.column_names != wanted.names:
-        return f"it has the columns {rows.column_names}, expected {wanted.names}"
-    if rows.num_rows != file.rows:
-        return f"it has {rows.num_rows} rows, expected {file.rows}"
-    groups = rows.column(KEY_GROUP).to_numpy()
-    if not len(groups):
-        return ""
-    if (np.diff(groups) < 0).any():
-        return "its rows are not sorted by key group"
-    if groups[0] < file.first or groups[-1] > file.last or file.last >= file.max_parallelism:
-        return f"its key groups are {groups[0]} to {groups[-1]}, expected {file.first} to {file.last}"
-    if schema.kind in ("keyed", "timer") and schema.key:
+        yield Finding(file.path, f"it has the columns {rows.column_names}, expected {wanted.names}", "files")
+    elif rows.num_rows != file.rows:
+        yield Finding(file.path, f"it has {rows.num_rows} rows, expected {file.rows}", "rows")
+    elif (np.diff(groups) < 0).any():
+        yield Finding(file.path, "its rows are not sorted by key group", "key groups")
+    elif len(groups) and (groups[0] < file.first or groups[-1] > file.last or file.last >= file.max_parallelism):
+        problem = f"its key groups are {groups[0]} to {groups[-1]}, expected {file.first} to {file.last}"
+        yield Finding(file.path, problem, "key groups")
+    elif problem := _astray(rows, groups, schema, file):
+        yield Finding(file.path, problem, "keys")
+
+
+def _astray(rows: pa.Table, groups: "np.ndarray[Any, Any]", schema: StateSchema, file: StateFile) -> str:
+    """Says how many keys are in a key group that is not theirs."""
+    if len(groups) and schema.kind in ("keyed", "timer") and schema.key:
         belongs = _groups_of(rows, schema, file.max_parallelism)
         # What resets a key group has no key of its own.
         astray = (belongs != groups) & pc.not_equal(rows.column(OP), pa.scalar(Op.RESET_GROUP.name.lower())).to_numpy()
@@ -228,7 +248,10 @@ def _validate_pin(storage: CheckpointStorage, pin: Pin) -> ValidationReport:
     schemas = {schema.schema_id: schema for schema in base.schemas} if base is not None else {}
     for file in base.files if base is not None else ():
         findings += check_file(storage, schemas[file.schema_id], file)
+    if base is not None and (rows := sum(file.rows for file in base.files)) != pin.rows:
+        findings.append(Finding(pin_path(pin.savepoint_id), f"its base has {rows} rows, expected {pin.rows}", "rows"))
     for manifest in pinned.segment.manifests:
+        findings += _check_acks(manifest)
         for handle in changes_of(manifest):
             findings += _check_changes(storage, handle)
     return ValidationReport(
@@ -236,22 +259,31 @@ def _validate_pin(storage: CheckpointStorage, pin: Pin) -> ValidationReport:
     )
 
 
+def _check_acks(manifest: Manifest) -> Iterator[Finding]:
+    """Every subtask has said what its key groups changed."""
+    for uid, operator in manifest.operators.items() if manifest.kind == "epoch" else ():
+        missing = sorted(set(range(operator.parallelism)) - {ack.subtask for ack in operator.acks})
+        if missing:
+            path = manifest_path(manifest.generation, manifest.epoch)
+            yield Finding(path, f"subtask {missing[0]} of operator {uid} did not acknowledge", "key groups")
+
+
 def _check_changes(storage: CheckpointStorage, handle: StateHandle) -> Iterator[Finding]:
     try:
         data = storage.get(handle.path)
     except NotFoundError:
-        yield Finding(handle.path, "it is gone")
+        yield Finding(handle.path, "it is gone", "files")
         return
     if len(data) != handle.length:
-        yield Finding(handle.path, f"it has {len(data)} bytes, expected {handle.length}")
+        yield Finding(handle.path, f"it has {len(data)} bytes, expected {handle.length}", "checksums")
         return
     try:
         verify_change_file(data)
     except CorruptionError as error:
-        yield Finding(handle.path, error.message)
+        yield Finding(handle.path, error.message, "checksums")
         return
     if checksum_of(data) != handle.checksum:
-        yield Finding(handle.path, f"its checksum is {checksum_of(data)}, expected {handle.checksum}")
+        yield Finding(handle.path, f"its checksum is {checksum_of(data)}, expected {handle.checksum}", "checksums")
 
 
-__all__ = ["Finding", "ValidationReport", "check_file", "validate_savepoint"]
+__all__ = ["Aspect", "Finding", "ValidationReport", "check_file", "validate_savepoint"]
