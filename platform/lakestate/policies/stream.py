@@ -15,7 +15,7 @@ class StreamPolicies:
     """How one stream is operated. Every field has a default that is right for a stream nobody has thought about yet.
 
     Attributes:
-        report_every: Time between two looks for a new checkpoint; each look writes at most one event.
+        report_every: Time between two looks for a new checkpoint; each look writes at most one event per asset.
         fresh_within: A checkpoint older than this makes `<job>/checkpoint` overdue; at least one minute. None for a
             stream that is allowed to rest.
         watch_every: Time between two looks at the driver; a restart comes with one of them.
@@ -24,6 +24,7 @@ class StreamPolicies:
         restart: When a stream whose driver failed is started again, if somebody has had it supervised.
         rescale: When a stream gets another parallelism.
         limits: How far it may go before a check says so.
+        sample_rows: How many rows of each state Dagster shows; 0 for state that must not be copied there.
     """
 
     report_every: timedelta = timedelta(seconds=30)
@@ -34,6 +35,7 @@ class StreamPolicies:
     restart: RestartPolicy = field(default_factory=ExponentialDelay)
     rescale: RescalePolicy = field(default_factory=RescalePolicy)
     limits: CheckLimits = field(default_factory=CheckLimits)
+    sample_rows: int = 5
 
 
 __all__ = ["StreamPolicies"]
