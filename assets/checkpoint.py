@@ -1,27 +1,29 @@
 """The newest completed checkpoint of a stream, as an external asset."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import dagster as dg
 
-from lakestate.assets.metadata import Metadata, size_metadata
+from lakestate.assets.metadata import Metadata, checkpoint_metadata, size_metadata
 from lakestate.assets.names import KINDS, checkpoint_key, dagster_name
 from state_engine.checkpoint.table import CheckpointRow
 
-MARK_ID = "checkpoint_id"
-MARK_MANIFEST = "manifest"
 
-
-def build_checkpoint_spec(job: str, *, fresh_within: timedelta | None = None) -> dg.AssetSpec:
+def build_checkpoint_spec(
+    job: str, *, fresh_within: timedelta | None = None, states: Sequence[dg.AssetKey] = ()
+) -> dg.AssetSpec:
     """Returns `<job>/checkpoint`.
 
     Args:
         job: Name of the job.
         fresh_within: A checkpoint older than this makes the asset overdue, as that of a stream that has died; at
             least one minute. None for a stream that is allowed to rest.
+        states: The states that it is made of.
     """
     return dg.AssetSpec(
         key=checkpoint_key(job),
+        deps=states,
         group_name=dagster_name(job),
         kinds=KINDS,
         description=(
@@ -32,7 +34,9 @@ def build_checkpoint_spec(job: str, *, fresh_within: timedelta | None = None) ->
     )
 
 
-def checkpoint_materialization(job: str, row: CheckpointRow, *, skipped: int, uri: str) -> dg.AssetMaterialization:
+def checkpoint_materialization(
+    job: str, row: CheckpointRow, *, skipped: int, uri: str, now_ms: int
+) -> dg.AssetMaterialization:
     """Returns the event of one checkpoint.
 
     Args:
@@ -40,15 +44,12 @@ def checkpoint_materialization(job: str, row: CheckpointRow, *, skipped: int, ur
         row: The checkpoint.
         skipped: How many completed checkpoints between the last reported one and this one have no event.
         uri: Folder of the job.
+        now_ms: Time of the report.
     """
     metadata: Metadata = {
-        MARK_ID: dg.MetadataValue.int(row.checkpoint_id or 0),
-        MARK_MANIFEST: dg.MetadataValue.text(row.manifest),
-        "completed_at": dg.MetadataValue.timestamp(row.completed_at / 1000),
+        **checkpoint_metadata(row, changed_rows=row.changed_rows, skipped=skipped, now_ms=now_ms),
         "type": dg.MetadataValue.text(row.type or ""),
         "state_bytes": dg.MetadataValue.int(row.state_bytes),
-        "changed_rows": dg.MetadataValue.int(row.changed_rows),
-        "skipped_checkpoints": dg.MetadataValue.int(skipped),
         **size_metadata(
             generation=row.generation,
             epoch=row.epoch,
@@ -67,4 +68,4 @@ def checkpoint_materialization(job: str, row: CheckpointRow, *, skipped: int, ur
     )
 
 
-__all__ = ["MARK_ID", "MARK_MANIFEST", "build_checkpoint_spec", "checkpoint_materialization"]
+__all__ = ["build_checkpoint_spec", "checkpoint_materialization"]

@@ -1,10 +1,14 @@
-"""What checkpoints and savepoints say alike, so that their pages draw the same plots."""
+"""What checkpoints, states and savepoints say alike, so that their pages draw the same plots."""
 
 from typing import Any
 
 import dagster as dg
 
+from state_engine.checkpoint.table import CheckpointRow
+
 Metadata = dict[str, dg.MetadataValue[Any]]
+MARK_ID = "checkpoint_id"
+MARK_MANIFEST = "manifest"
 
 
 def size_metadata(
@@ -32,4 +36,23 @@ def size_metadata(
     }
 
 
-__all__ = ["Metadata", "size_metadata"]
+def checkpoint_metadata(row: CheckpointRow, *, changed_rows: int, skipped: int, now_ms: int) -> Metadata:
+    """Returns the entries that the event of a checkpoint and those of its states have.
+
+    Args:
+        row: The checkpoint.
+        changed_rows: Rows that it added, of all states or of one.
+        skipped: How many completed checkpoints between the last reported one and this one have no event.
+        now_ms: Time of the report; the lag goes back from it to the epoch that the checkpoint stands for.
+    """
+    return {
+        MARK_ID: dg.MetadataValue.int(row.checkpoint_id or 0),
+        MARK_MANIFEST: dg.MetadataValue.text(row.manifest),
+        "completed_at": dg.MetadataValue.timestamp(row.completed_at / 1000),
+        "lag_s": dg.MetadataValue.float(round(max(0, now_ms - row.triggered_at) / 1000, 3)),
+        "changed_rows": dg.MetadataValue.int(changed_rows),
+        "skipped_checkpoints": dg.MetadataValue.int(skipped),
+    }
+
+
+__all__ = ["MARK_ID", "MARK_MANIFEST", "Metadata", "checkpoint_metadata", "size_metadata"]

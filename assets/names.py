@@ -23,6 +23,26 @@ def checkpoint_key(job: str) -> dg.AssetKey:
     return dg.AssetKey([job, "checkpoint"])
 
 
+def state_key(job: str, table: str) -> dg.AssetKey:
+    """Returns the key of `<job>/<operator uid>/<state>`.
+
+    Args:
+        job: Name of the job.
+        table: Folder of the state below the job's root; that of operator state begins with `_operator/`.
+    """
+    return dg.AssetKey([job, *table.split("/")])
+
+
+def source_key(job: str, name: str) -> dg.AssetKey:
+    """Returns the key of a source of a job, unless the code location has an asset of its own for it."""
+    return dg.AssetKey([job, "sources", name])
+
+
+def sink_key(job: str, uid: str) -> dg.AssetKey:
+    """Returns the key of a sink of a job, unless the code location has an asset of its own for it."""
+    return dg.AssetKey([job, "sinks", uid])
+
+
 def savepoint_key(job: str) -> dg.AssetKey:
     """Returns the key of `<job>/savepoint`."""
     return dg.AssetKey([job, "savepoint"])
@@ -82,5 +102,8 @@ __all__ = [
     "run_tags",
     "savepoint_key",
     "savepoint_partitions",
+    "sink_key",
+    "source_key",
+    "state_key",
     "stream_pool",
 ]

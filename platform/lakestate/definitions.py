@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from lakestate.policies import RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
+from lakestate.policies import CheckLimits, RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
 from lakestate.registry import registered_jobs
 from lakestate.resources import StateStoreResource
 from lakestate.stream_definitions import build_stream_definitions
@@ -22,12 +22,14 @@ POLICIES = {
     "flights": StreamPolicies(
         report_every=timedelta(seconds=10),
         fresh_within=timedelta(hours=1),
+        limits=CheckLimits(checkpoint_age=timedelta(hours=1)),
         savepoints=SavepointPolicy(on_new_code_version=True, before_rescale=True),
     ),
     # Never ends: its savepoints, retention and compaction happen by themselves.
     "orders": StreamPolicies(
         report_every=timedelta(seconds=10),
         fresh_within=timedelta(minutes=5),
+        limits=CheckLimits(checkpoint_age=timedelta(minutes=5)),
         savepoints=SavepointPolicy(cron="0 * * * *", growth_percent=100, failures_in_a_row=3, before_rescale=True),
         retention=StreamRetention(cron="15 * * * *", compaction_cron="30 3 * * *"),
         rescale=RescalePolicy(action="propose", max_parallelism=8),

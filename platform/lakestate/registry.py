@@ -34,13 +34,6 @@ _BUILT_IN = {
 }
 
 
-class AnyOption(dict[str, str]):
-    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
-
-    def __missing__(self, name: str) -> str:
-        return f"<{name}>"
-
-
 def registered_jobs() -> dict[str, importlib.metadata.EntryPoint]:
     """Returns all registered jobs by name; nothing is imported.
 

@@ -6,14 +6,16 @@ from functools import cache
 import dagster as dg
 
 from lakestate.assets import (
-    build_checkpoint_spec,
+    StreamPlan,
+    build_checkpoint_checks,
     build_compaction_asset,
+    build_lineage,
     build_rescaled_state_asset,
     build_restored_state_asset,
     build_retention_asset,
     build_savepoint_asset,
 )
-from lakestate.checkpoint_sensor import build_checkpoint_sensor
+from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
 from lakestate.operate.compaction_schedule import build_compaction_schedule
 from lakestate.operate.engine_savepoints import build_engine_savepoint_sensor
 from lakestate.operate.health_sensor import build_health_sensor
@@ -23,6 +25,7 @@ from lakestate.operate.savepoint_schedule import build_savepoint_schedule
 from lakestate.operate.savepoint_triggers import build_savepoint_trigger_sensor
 from lakestate.policies import StreamPolicies
 from lakestate.resources import JobControlResource, RestClientResource, SparkSessionResource, StateStoreResource
+from lakestate.stream_plans import known_plan
 from state_engine.storage.port import check_name
 
 
@@ -31,9 +34,12 @@ def build_stream_definitions(
     state_store: StateStoreResource,
     policies: StreamPolicies | None = None,
     *,
+    plan: StreamPlan | None = None,
+    sources: Mapping[str, dg.AssetKey] | None = None,
+    sinks: Mapping[str, dg.AssetKey] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Returns the assets, the sensor and the resource of one stream; it neither imports the job nor starts a JVM.
+    """Returns the assets, checks, sensors and resources of one stream; it neither imports the job nor starts a JVM.
 
     Definitions of several streams can be merged if they share one `state_store` and one `executor`.
 
@@ -42,6 +48,10 @@ def build_stream_definitions(
         state_store: Where its state lies.
         policies: How it is operated; by default its checkpoints are reported, and its driver is started again when it
             has failed, if somebody has had it supervised. Nothing else happens by itself.
+        plan: What it is made of (`read_plan`); of a registered job that which lies beside its module. The newest epoch
+            adds what it knows. Without both, states come into the lineage when the code location is loaded again.
+        sources: Assets that stand for its sources, by their names in the plan.
+        sinks: Assets that stand for its sinks, by their uids.
         executor: What runs the steps of a run. By default the run's own process: a savepoint takes less time than
             another process. None for that of the code location.
 
@@ -50,8 +60,17 @@ def build_stream_definitions(
     """
     check_name("job name", job)
     policies = policies or StreamPolicies()
+    lineage = build_lineage(
+        job,
+        known_plan(state_store, job, plan),
+        fresh_within=policies.fresh_within,
+        sources=sources,
+        sinks=sinks,
+        uri=state_store.uri(job),
+    )
     return dg.Definitions(
-        assets=_assets(job, policies),
+        assets=[*lineage, *_assets(job, policies)],
+        asset_checks=_checks(job, policies),
         sensors=_sensors(job, policies),
         schedules=_schedules(job, policies),
         resources=_resources(state_store),
@@ -59,9 +78,8 @@ def build_stream_definitions(
     )
 
 
-def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
+def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition]:
     return [
-        build_checkpoint_spec(job, fresh_within=policies.fresh_within),
         build_restored_state_asset(job),
         build_rescaled_state_asset(job, policies.savepoints),
         build_savepoint_asset(job, policies.savepoints),
@@ -70,9 +88,17 @@ def _assets(job: str, policies: StreamPolicies) -> Sequence[dg.AssetsDefinition 
     ]
 
 
+def _checks(job: str, policies: StreamPolicies) -> Sequence[dg.AssetChecksDefinition]:
+    return [
+        build_checkpoint_checks(job, policies.limits),
+    ]
+
+
 def _sensors(job: str, policies: StreamPolicies) -> Sequence[dg.SensorDefinition]:
     return [
-        build_checkpoint_sensor(job, every=policies.report_every),
+        build_checkpoint_sensor(
+            job, every=policies.report_every, limits=policies.limits, sample_rows=policies.sample_rows
+        ),
         build_health_sensor(job, policy=policies.restart, every=policies.watch_every),
         *([build_rescale_sensor(job, policies.rescale)] if policies.rescale.action != "off" else []),
         build_engine_savepoint_sensor(job, policies.savepoints),

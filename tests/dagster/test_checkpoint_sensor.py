@@ -1,29 +1,36 @@
 """The reporter: once, without doubles, without loss, and it says what it skipped."""
 
+import time
+
 import dagster as dg
 import pytest
 
-from lakestate.assets import checkpoint_key
-from lakestate.checkpoint_sensor import Mark, build_checkpoint_sensor, parse_cursor
+from lakestate.assets import checkpoint_key, state_key
+from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
+from lakestate.operate.marks import Mark, parse_cursor
 
 KEY = checkpoint_key("flights")
+LEGS = state_key("flights", "aircraft/legs")
 
 
-def tick(stream, instance, cursor=None, *, dies_before_cursor=False):
-    """Evaluates the sensor as the daemon does, which writes the events before the cursor; returns the cursor."""
+def tick(stream, instance, cursor=None, *, dies_after=None):
+    """Evaluates the sensor as the daemon does, which writes the events before the cursor; returns the cursor.
+
+    With `dies_after` only so many of the events are written, and no cursor.
+    """
     sensor = build_checkpoint_sensor("flights")
     context = dg.build_sensor_context(instance, cursor=cursor, resources={"state_store": stream.state_store})
     result = sensor(context)
     if isinstance(result, dg.SkipReason):
         return cursor
-    for event in result.asset_events:
+    for event in result.asset_events[:dies_after]:
         instance.report_runless_asset_event(event)
-    return cursor if dies_before_cursor else result.cursor
+    return cursor if dies_after is not None else result.cursor
 
 
-def reported(instance):
-    """Returns (checkpoint id, skipped) of all events, oldest first."""
-    records = instance.fetch_materializations(KEY, limit=100, ascending=True).records
+def reported(instance, key=KEY):
+    """Returns (checkpoint id, skipped) of all events of an asset, oldest first."""
+    records = instance.fetch_materializations(key, limit=100, ascending=True).records
     events = [record.asset_materialization.metadata for record in records]
     return [(event["checkpoint_id"].value, event["skipped_checkpoints"].value) for event in events]
 
@@ -50,6 +57,9 @@ def test_the_event_says_what_a_person_wants_to_know(stream, instance):
     assert metadata["keys"] == metadata["dagster/row_count"] == 20
     assert metadata["bytes"] > 0
     assert metadata["duration_s"] >= 0
+    assert metadata["changed_rows"] == 40
+    assert metadata["lag_s"] > 0
+    assert metadata["completed_at"] == pytest.approx(time.time(), abs=600)
     assert event.tags == {"dagster/data_version": "2"}
 
 
@@ -73,10 +83,37 @@ def test_after_an_outage_the_newest_is_reported_and_the_others_are_counted(strea
 
 def test_a_tick_that_dies_before_its_cursor_doubles_nothing(stream, instance):
     stream.checkpoints(1, 2)
-    cursor = tick(stream, instance, dies_before_cursor=True)
+    cursor = tick(stream, instance, dies_after=100)
     assert cursor is None
     tick(stream, instance, cursor)
-    assert reported(instance) == [(2, 1)]
+    assert reported(instance) == reported(instance, LEGS) == [(2, 1)]
+
+
+@pytest.mark.parametrize("dies_after", range(6))
+@pytest.mark.parametrize("more", [0, 2])
+def test_wherever_a_tick_dies_each_asset_is_told_of_each_checkpoint_once(stream, instance, dies_after, more):
+    stream.checkpoints(1, 1)
+    cursor = tick(stream, instance)
+    stream.checkpoints(2, 3)
+    tick(stream, instance, cursor, dies_after=dies_after)
+    stream.checkpoints(4, 3 + more)
+    tick(stream, instance, cursor)
+    tick(stream, instance, cursor)
+    for key in (KEY, LEGS):
+        events = reported(instance, key)
+        ids = [checkpoint_id for checkpoint_id, _ in events]
+        assert ids == sorted(set(ids))
+        assert ids[0] == 1
+        assert ids[-1] == 3 + more
+        assert sum(skipped + 1 for _, skipped in events) == 3 + more, "those without an event are counted"
+
+
+def test_the_checkpoint_is_told_of_last(stream, instance):
+    stream.checkpoints(1, 1)
+    context = dg.build_sensor_context(instance, resources={"state_store": stream.state_store})
+    events = build_checkpoint_sensor("flights")(context).asset_events
+    assert [event.asset_key for event in events] == [LEGS, KEY, KEY, KEY, KEY]
+    assert [type(event).__name__ for event in events][1:4] == ["AssetCheckEvaluation"] * 3
 
 
 def test_a_lost_cursor_loses_nothing(stream, instance):

@@ -1,0 +1,91 @@
+"""The states of a stream, as external assets: one per state table."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import pyarrow as pa
+
+from lakestate.assets.metadata import Metadata, checkpoint_metadata, size_metadata
+from lakestate.assets.names import KINDS, dagster_name, state_key
+from lakestate.assets.state_metadata import column_schema, sample_markdown, spread_metadata
+from state_engine.checkpoint.table import CheckpointRow, StateRow
+from state_engine.log.records import StateSchema
+
+
+def build_state_spec(
+    job: str, table: str, *, about: str = "", deps: Sequence[dg.AssetKey] = (), uri: str = ""
+) -> dg.AssetSpec:
+    """Returns `<job>/<operator uid>/<state>`.
+
+    Args:
+        job: Name of the job.
+        table: Folder of the state below the job's root.
+        about: What kind of state it is, if that is known.
+        deps: What feeds its operator.
+        uri: Address of the folder.
+    """
+    return dg.AssetSpec(
+        key=state_key(job, table),
+        deps=deps,
+        group_name=dagster_name(job),
+        kinds=KINDS,
+        description=(
+            f"{about or 'State'} of the stream `{job}`, as its newest completed checkpoint published it. "
+            f"`lakestate sql --root … --job {job}` reads it."
+        ),
+        metadata={"dagster/uri": uri} if uri else None,
+    )
+
+
+def state_materialization(
+    job: str,
+    row: CheckpointRow,
+    state: StateRow,
+    *,
+    schema: StateSchema | None,
+    groups: Sequence[float],
+    sample: pa.Table | None,
+    skipped: int,
+    uri: str,
+    now_ms: int,
+) -> dg.AssetMaterialization:
+    """Returns the event of one state in one checkpoint; the keys are always the same.
+
+    Args:
+        job: Name of the job.
+        row: The checkpoint.
+        state: The state in it.
+        schema: Its types; None where they could not be read.
+        groups: Rows of its log in each key group.
+        sample: A few of its rows.
+        skipped: How many completed checkpoints between the last one reported for it and this one have no event.
+        uri: Folder of the state.
+        now_ms: Time of the report.
+    """
+    metadata: Metadata = {
+        **checkpoint_metadata(row, changed_rows=state.changed_rows, skipped=skipped, now_ms=now_ms),
+        "log_rows": dg.MetadataValue.int(state.log_rows),
+        "files": dg.MetadataValue.int(state.files),
+        "written": dg.MetadataValue.text(f"from scratch: {state.reason}" if state.full else "on top of the one before"),
+        **size_metadata(
+            generation=row.generation,
+            epoch=row.epoch,
+            seconds=row.duration_ms / 1000,
+            size=state.bytes,
+            rows=state.rows,
+            keys=state.keys,
+            uri=uri,
+        ),
+        "dagster/column_schema": dg.MetadataValue.table_schema(column_schema(schema)),
+        **spread_metadata(groups),
+        "sample": sample_markdown(sample),
+    }
+    return dg.AssetMaterialization(
+        asset_key=state_key(job, state.table),
+        description=f"As of checkpoint {row.checkpoint_id}, epoch {row.epoch} of generation {row.generation}.",
+        metadata=metadata,
+        tags={"dagster/data_version": row.id},
+    )
+
+
+__all__ = ["build_state_spec", "state_materialization"]

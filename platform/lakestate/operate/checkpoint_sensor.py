@@ -1,0 +1,71 @@
+"""Reports completed checkpoints of a stream to Dagster's event log.
+
+At most one event per asset and tick, for the newest checkpoint; its metadata count those since the last reported one.
+An event cannot be taken back and costs kilobytes for ever, so a stream that completes a checkpoint every second is told
+of as often as the sensor ticks.
+
+The events of a tick are written one by one, and the tick may die after any of them: so each asset has a high-water mark
+of its own in the event log, and the cursor counts only where there is none.
+"""
+
+from datetime import timedelta
+
+import dagster as dg
+
+from lakestate.assets.names import dagster_name
+from lakestate.operate.checkpoint_report import CheckpointReport
+from lakestate.operate.marks import mark_of, parse_cursor
+from lakestate.policies import CheckLimits
+from lakestate.resources import StateStoreResource
+from state_engine.clock import SystemClock
+from state_engine.inspect import JobView
+
+
+def build_checkpoint_sensor(
+    job: str,
+    *,
+    every: timedelta = timedelta(seconds=30),
+    limits: CheckLimits | None = None,
+    sample_rows: int = 5,
+) -> dg.SensorDefinition:
+    """Returns the sensor that reports `<job>/checkpoint`, its states and its checks, at most once in `every`.
+
+    Args:
+        job: Name of the job.
+        every: Time between two looks.
+        limits: When a check fails.
+        sample_rows: How many rows of each state an event shows; 0 for state that must not be copied into Dagster.
+    """
+    allowed = limits or CheckLimits()
+    views: dict[str, JobView] = {}
+
+    @dg.sensor(
+        name=f"{dagster_name(job)}_checkpoints",
+        minimum_interval_seconds=max(1, round(every.total_seconds())),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Reports the newest completed checkpoint of the stream `{job}`, its states and its checks.",
+    )
+    def report_checkpoint(
+        context: dg.SensorEvaluationContext, state_store: StateStoreResource
+    ) -> dg.SensorResult | dg.SkipReason:
+        if state_store.root not in views:
+            views[state_store.root] = state_store.open_job(job)  # it remembers what it has read of small files
+        view, uri = views[state_store.root], state_store.uri(job)
+        completed = view.completed_checkpoints()
+        newest = completed.newest()
+        if newest is None:
+            return dg.SkipReason(f"No completed checkpoint of {job} in {uri} yet.")
+        cursor, now_ms = parse_cursor(context.cursor), SystemClock().now_ms()
+        report = CheckpointReport(context, view, completed, newest, cursor=cursor, uri=uri, now_ms=now_ms)
+        events = list(report.events(allowed, sample_rows))
+        told = f"Checkpoint {newest.checkpoint_id} is the newest, and it is reported."
+        if report.is_new:
+            told = f"Reported checkpoint {newest.checkpoint_id}; {report.skipped} before it have no event."
+        if not events:
+            return dg.SkipReason(told)
+        return dg.SensorResult(asset_events=events, cursor=mark_of(newest).to_cursor(), skip_reason=told)
+
+    return report_checkpoint
+
+
+__all__ = ["build_checkpoint_sensor"]

@@ -1,0 +1,174 @@
+"""What a stream is made of, without importing the job: from what `lakestate explain` printed, and from its epochs."""
+
+import json
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakestate.assets import build_lineage
+from lakestate.assets.stream_plan import Feeders, Sink, Source, State, StreamPlan, Way, merged, plan_of, read_plan
+from lakestate.registry import find_plan
+from state_engine.errors import JobDefinitionError
+from state_engine.log.records import Manifest, OperatorEpoch, SinkTable, SourceFingerprint, Span
+from state_engine.testing.changes import state
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = StreamPlan(
+    sources=(Source("flights", "parquet"),),
+    states=(State("aircraft", "aircraft/legs"), State("carrier", "carrier/record")),
+    sinks=(Sink("legs", "DeltaSink", "", "aircraft"), Sink("late", "DeltaSink", "", "filter")),
+    ways={
+        "aircraft": (Way("flights", True),),
+        "filter": (Way("aircraft", False), Way("flights", True)),
+        "carrier": (Way("filter", False),),
+    },
+)
+
+
+def manifest(**fields):
+    return Manifest(
+        job="flights", generation=1, epoch=3, kind="epoch", incarnation="x", incarnation_number=1, predecessor="",
+        processing_time=0, lineage=(Span(generation=1, first=1),), **fields,
+    )  # fmt: skip
+
+
+def test_the_flights_are_known_before_they_ever_run():
+    plan = read_plan("flights", find_plan("flights"))
+    assert [source.name for source in plan.sources] == ["flights"]
+    assert {state.table for state in plan.states} == {
+        "aircraft/legs", "aircraft/cancelled", "aircraft/rolling_delay", "aircraft/late_streak", "aircraft/routes",
+        "carrier/record",
+    }  # fmt: skip
+    assert {(sink.uid, sink.operator) for sink in plan.sinks} == {
+        ("legs", "aircraft"), ("no_tailnum", "aircraft"), ("carriers", "carrier"),
+    }  # fmt: skip
+    assert plan.feeders_of("aircraft") == Feeders(sources=frozenset({"flights"}))
+    assert len(plan.feeders_of("carrier").tables) == 5
+
+
+def test_the_plan_of_the_flights_is_that_of_their_code():
+    import msgspec
+
+    from lakestate.registry import AnyOption, load_job
+    from state_engine.spark.dry import DrySession
+    from state_engine.spark.explain import explain_job
+
+    found = explain_job(load_job("flights")(DrySession(), "/state", AnyOption()))
+    written = json.loads((ROOT / "examples" / "flights" / "job.plan.json").read_bytes())
+    assert written == json.loads(msgspec.json.encode(found)), "lakestate explain flights --root /state --json > …"
+
+
+def test_what_feeds_an_operator_is_found_through_those_without_state():
+    assert PLAN.feeders_of("carrier") == Feeders(frozenset({"aircraft/legs"}), frozenset({"flights"}))
+    assert PLAN.writers_of(PLAN.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
+    assert PLAN.writers_of(PLAN.sinks[1]) == PLAN.feeders_of("filter")
+
+
+def test_an_epoch_tells_states_sources_and_tables_of_sinks():
+    gone = state("gone", "old", "k string", "bigint")
+    known = state("aircraft", "legs", "k string", "bigint")
+    found = plan_of(
+        manifest(
+            schemas=(gone, known),
+            operators={"aircraft": OperatorEpoch(parallelism=2, max_parallelism=13)},
+            fingerprints=(SourceFingerprint(kind="parquet", path="file:/in"),),
+            sinks=(
+                SinkTable(uid="legs", kind="delta", table="/old"),
+                SinkTable(uid="legs", kind="delta", table="/new"),
+            ),
+        )
+    )
+    assert [state.table for state in found.states] == ["aircraft/legs"], "an operator that is gone has no state now"
+    assert found.sources == (Source("source_1", "parquet", "file:/in"),)
+    assert found.sinks == (Sink("legs", "delta", "/new"),)
+    assert found.feeders_of("aircraft") == Feeders(sources=frozenset({"source_1"}))
+    assert found.writers_of(found.sinks[0]) == Feeders(frozenset({"aircraft/legs"}))
+
+
+def test_a_plan_and_an_epoch_make_one():
+    seen = StreamPlan(
+        sources=(Source("source_1", "parquet", "file:/in"),),
+        states=(State("aircraft", "aircraft/legs"), State("aircraft", "aircraft/_timers")),
+        sinks=(Sink("legs", "delta", "/tables/legs"),),
+    )
+    both = merged(PLAN, seen)
+    assert both.sources == (Source("flights", "parquet", "file:/in"),)
+    assert [state.table for state in both.states] == ["aircraft/legs", "carrier/record", "aircraft/_timers"]
+    assert both.sinks[0] == Sink("legs", "DeltaSink", "/tables/legs", "aircraft")
+    assert merged(None, seen) is seen
+    assert merged(PLAN, None) is PLAN
+    assert merged(None, None) == StreamPlan()
+
+
+def test_the_lineage_goes_from_sources_by_states_to_checkpoint_and_sinks():
+    specs = {spec.key.to_user_string(): spec for spec in build_lineage("flights", PLAN, uri="/state/flights")}
+
+    def upstream(key):
+        return {dep.asset_key.to_user_string() for dep in specs[key].deps}
+
+    assert upstream("flights/sources/flights") == set()
+    assert upstream("flights/aircraft/legs") == {"flights/sources/flights"}
+    assert upstream("flights/carrier/record") == {"flights/aircraft/legs", "flights/sources/flights"}
+    assert upstream("flights/checkpoint") == {"flights/aircraft/legs", "flights/carrier/record"}
+    assert upstream("flights/sinks/legs") == {"flights/aircraft/legs"}
+    assert specs["flights/aircraft/legs"].metadata["dagster/uri"] == "/state/flights/aircraft/legs"
+    dg.Definitions.validate_loadable(dg.Definitions(assets=list(specs.values())))
+
+
+def test_sources_and_sinks_may_be_assets_of_somebody_else():
+    raw, mart = dg.AssetKey(["raw", "flights"]), dg.AssetKey("mart")
+    specs = {
+        spec.key.to_user_string(): spec
+        for spec in build_lineage("flights", PLAN, sources={"flights": raw}, sinks={"legs": mart})
+    }
+    assert not {"flights/sources/flights", "flights/sinks/legs", "raw/flights", "mart"} & specs.keys()
+    assert raw in {dep.asset_key for dep in specs["flights/aircraft/legs"].deps}
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b'{"job": 3}', b'{"job": "orders"}', b"[]"])
+def test_what_is_no_plan_of_the_job_is_refused(text):
+    with pytest.raises(JobDefinitionError, match="plan of job 'flights'") as refused:
+        read_plan("flights", text)
+    assert "lakestate explain flights --json" in refused.value.action
+
+
+def test_operator_state_has_a_key_of_its_own():
+    text = json.dumps(
+        {
+            "job": "j",
+            "operators": [
+                {
+                    "uid": "o",
+                    "states": [
+                        {"name": "s", "kind": "keyed", "shape": "value", "type": "int"},
+                        {"name": "s", "kind": "operator", "shape": "list", "type": "int"},
+                    ],
+                }
+            ],
+        }
+    )
+    keys = [spec.key.to_user_string() for spec in build_lineage("j", read_plan("j", text))]
+    assert keys == ["j/o/s", "j/_operator/o/s", "j/checkpoint"]
+
+
+def test_a_plan_beside_a_module_is_found_without_importing_it(tmp_path, monkeypatch):
+    package = tmp_path / "shop" / "jobs"
+    package.mkdir(parents=True)
+    for folder in (tmp_path / "shop", package):
+        (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    (package / "orders.plan.json").write_text("{}")
+    (tmp_path / "alone.plan.json").write_text("[]")
+    (tmp_path / "alone.py").write_text("raise RuntimeError('imported')\n")
+    information = tmp_path / "shop-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1\n")
+    (information / "entry_points.txt").write_text(
+        "[lakestate.jobs]\norders = shop.jobs.orders:build\nbills = shop.jobs.bills:build\n"
+        "alone = alone:build\nmissing = not_there.jobs:build\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_plan("orders") == b"{}"
+    assert find_plan("alone") == b"[]"
+    assert find_plan("bills") is None
+    assert find_plan("missing") is None
