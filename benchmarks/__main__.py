@@ -10,11 +10,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import operation_report, operations, running_count, state_backends, thresholds, worker_memory
+from benchmarks import (
+    dagster_ticks,
+    operation_report,
+    operations,
+    running_count,
+    state_backends,
+    thresholds,
+    worker_memory,
+)
 from benchmarks.model import ENGINES, Result
 from benchmarks.operation_model import PARTS, Operation
 from benchmarks.report import show, show_verdicts, write_json
 from benchmarks.running_count import Plan, Report
+from benchmarks.tick_model import Tick
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 KEY_TYPES = ("int", "string")
@@ -151,6 +160,26 @@ def run_operations(
         judged(console, report.results, report.failures, json, check)
 
 
+@app.command("dagster_ticks")
+def run_dagster_ticks(
+    json: Json = None,
+    check: Check = False,
+    checkpoints: Annotated[str | None, typer.Option(help="Checkpoints there are; 10k with --check, else 200.")] = None,
+    states: Annotated[int, typer.Option(min=1, help="States of the job.")] = 6,
+    keys: Annotated[str, typer.Option(help="Keys of each state.")] = "2k",
+    events: Annotated[int, typer.Option(min=0, help="Events that Dagster has of the checkpoint before.")] = 300,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each tick is measured.")] = 5,
+    work: Work = None,
+) -> None:
+    """Ticks of Dagster's reporter over a long history, or a long backlog, and the load of its code location."""
+    many = count(checkpoints or ("10k" if check else "200"))
+    with folder_at(work) as folder:
+        report = dagster_ticks.measure(folder, tell, many, states, count(keys), events, rounds)
+        console = Console(width=WIDTH)
+        dagster_ticks.show(report.results, console)
+        judged(console, report.results, report.failures, json, check)
+
+
 def finish(report: Report, json: Path | None, check: bool) -> None:
     """Shows and writes a report, and fails where an engine failed or a threshold is not reached."""
     console = Console(width=WIDTH)
@@ -160,7 +189,7 @@ def finish(report: Report, json: Path | None, check: bool) -> None:
 
 def judged(
     console: Console,
-    results: Sequence[Result | Operation],
+    results: Sequence[Result | Operation | Tick],
     failures: Sequence[str],
     json: Path | None,
     check: bool,

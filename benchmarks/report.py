@@ -11,17 +11,18 @@ from rich.table import Table
 from benchmarks.model import ENGINES, STORES, Result, Verdict
 from benchmarks.operation_model import Operation
 from benchmarks.thresholds import ratio_to
+from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
 PEERS = [engine.label for engine in ENGINES.values() if engine.engine == "spark"]
 
 
-def to_json(results: Sequence[Result | Operation]) -> bytes:
+def to_json(results: Sequence[Result | Operation | Tick]) -> bytes:
     """Returns the rows as a JSON array of flat objects."""
     return msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
 
 
-def write_json(results: Sequence[Result | Operation], path: Path) -> None:
+def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None:
     """Writes the rows to a file; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(to_json(results))

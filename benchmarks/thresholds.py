@@ -9,6 +9,7 @@ import msgspec
 from benchmarks.model import Result, Verdict
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
+from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
 FILE = Path(__file__).with_name("thresholds.toml")
 
@@ -64,6 +65,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: list[Seconds] = []
     share: list[Share] = []
     quotient: list[Quotient] = []
+    tick: list[TickLimit] = []
 
 
 def load(path: Path = FILE) -> Thresholds:
@@ -75,7 +77,7 @@ def load(path: Path = FILE) -> Thresholds:
     return msgspec.toml.decode(path.read_bytes(), type=Thresholds)
 
 
-def judge(thresholds: Thresholds, rows: Sequence[Result | Operation]) -> list[Verdict]:
+def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick]) -> list[Verdict]:
     """Returns a verdict for each threshold of the workloads that were run."""
     results = [row for row in rows if isinstance(row, Result)]
     workloads = {result.workload for result in results}
@@ -91,6 +93,7 @@ def judge(thresholds: Thresholds, rows: Sequence[Result | Operation]) -> list[Ve
             [*thresholds.seconds, *thresholds.share, *thresholds.quotient],
             [row for row in rows if isinstance(row, Operation)],
         ),
+        *judge_ticks(thresholds.tick, [row for row in rows if isinstance(row, Tick)]),
     ]
 
 
