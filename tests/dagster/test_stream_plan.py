@@ -47,16 +47,18 @@ def test_the_flights_are_known_before_they_ever_run():
     assert len(plan.feeders_of("carrier").tables) == 5
 
 
-def test_the_plan_of_the_flights_is_that_of_their_code():
+@pytest.mark.parametrize("job", ["flights", "orders"])
+def test_the_plan_of_an_example_is_that_of_its_code(job):
     import msgspec
 
     from lakestate.registry import AnyOption, load_job
     from state_engine.spark.dry import DrySession
     from state_engine.spark.explain import explain_job
 
-    found = explain_job(load_job("flights")(DrySession(), "/state", AnyOption()))
-    written = json.loads((ROOT / "examples" / "flights" / "job.plan.json").read_bytes())
-    assert written == json.loads(msgspec.json.encode(found)), "lakestate explain flights --root /state --json > …"
+    found = explain_job(load_job(job)(DrySession(), "/state", AnyOption()))
+    written = json.loads((ROOT / "examples" / job / "job.plan.json").read_bytes())
+    again = f"lakestate explain {job} --root /state --json > examples/{job}/job.plan.json"
+    assert written == json.loads(msgspec.json.encode(found)), again
 
 
 def test_what_feeds_an_operator_is_found_through_those_without_state():
@@ -157,18 +159,18 @@ def test_a_plan_beside_a_module_is_found_without_importing_it(tmp_path, monkeypa
     package.mkdir(parents=True)
     for folder in (tmp_path / "shop", package):
         (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
-    (package / "orders.plan.json").write_text("{}")
+    (package / "carts.plan.json").write_text("{}")
     (tmp_path / "alone.plan.json").write_text("[]")
     (tmp_path / "alone.py").write_text("raise RuntimeError('imported')\n")
     information = tmp_path / "shop-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1\n")
     (information / "entry_points.txt").write_text(
-        "[lakestate.jobs]\norders = shop.jobs.orders:build\nbills = shop.jobs.bills:build\n"
+        "[lakestate.jobs]\ncarts = shop.jobs.carts:build\nbills = shop.jobs.bills:build\n"
         "alone = alone:build\nmissing = not_there.jobs:build\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert find_plan("orders") == b"{}"
+    assert find_plan("carts") == b"{}"
     assert find_plan("alone") == b"[]"
     assert find_plan("bills") is None
     assert find_plan("missing") is None
