@@ -268,9 +268,9 @@ class CheckpointTable:
 
     def savepoint(self, savepoint_id: str) -> CheckpointRow | None:
         """Returns the row of a savepoint; of a table that nobody compacted one file is read."""
-        names = self._names()
-        own = [name for name in names if _id_of(name) == savepoint_id]
-        rows = [row for name in own for row in self._read(name)] if None not in map(_id_of, names) else self.rows()
+        files = self.files()
+        own = [file.name for file in files or () if file.id == savepoint_id]
+        rows = self.rows() if files is None else [row for name in own for row in self.read(name)]
         return next((row for row in rows if (row.kind, row.id) == ("savepoint", savepoint_id)), None)
 
     def _names(self) -> tuple[str, ...]:
