@@ -1,7 +1,7 @@
 """What folds to the state of a restore's source, wherever that lies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import zip_longest
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from state_engine.errors import DamagedFileError, MissingFileError, NotFoundErro
 from state_engine.log.change_file import checksum_of
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Base, Manifest, Pin, SourceFile, StateFile, StateHandle, StateSchema
+from state_engine.log.records import Manifest, Pin, SourceFile, StateFile, StateHandle, StateSchema
 from state_engine.log.state_ttl import drop_expired, forget_unknown, without_expired
 from state_engine.savepoint.catalogue import load_canonical, load_savepoint
 from state_engine.savepoint.copying import Progress
@@ -27,6 +27,9 @@ from state_engine.storage.tables import open_tables
 
 _READERS = 4
 """Files that are checked at the same time, and so in memory."""
+
+_LOOK_S = 0.2
+"""How often it is looked meanwhile whether to go on."""
 
 
 def segments_of_target(root: str, target: RestoreTarget) -> Sequence[Segment]:
@@ -99,7 +102,7 @@ def check_files(
 
     Args:
         segments: The history.
-        cancelled: Asked between files.
+        cancelled: Asked all the while; what is being read then is not waited for.
         progress: Is told how much of the bytes is read.
 
     Raises:
@@ -107,26 +110,30 @@ def check_files(
         DamagedFileError: A file is not what was written; likewise.
         RestoreCancelledError: It was given up.
     """
-    wanted = [(storage, file) for storage, base, manifests in segments for file in _files_of(base, manifests)]
+    wanted = [(segment.storage, file) for segment in segments for file in files_of(segment)]
     total, done = sum(file.length for _, file in wanted), 0
-    with ThreadPoolExecutor(_READERS) as readers:
-        try:
-            for (_, file), _ in zip(wanted, readers.map(_check_file, *zip(*wanted, strict=True)), strict=True):
-                done += file.length
+    readers = ThreadPoolExecutor(_READERS)
+    try:
+        reading = {readers.submit(_check_file, storage, file): file for storage, file in wanted}
+        while reading:
+            for read in wait(reading, _LOOK_S, FIRST_COMPLETED).done:
+                read.result()
+                done += reading.pop(read).length
                 if progress is not None:
                     progress("checking files", done / total if total else 1.0)
-                if cancelled is not None and cancelled():
-                    raise RestoreCancelledError(
-                        "The restore was cancelled while it checked files.", action="Nothing; the job is as it was."
-                    )
-        finally:
-            readers.shutdown(wait=False, cancel_futures=True)
+            if cancelled is not None and cancelled():
+                raise RestoreCancelledError(
+                    "The restore was cancelled while it checked files.", action="Nothing; the job is as it was."
+                )
+    finally:
+        readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _files_of(base: Base | None, manifests: Iterable[Manifest]) -> Iterator[StateFile | StateHandle]:
-    if base is not None:
-        yield from (file for file in base.files if file.inlined is None)
-    for manifest in manifests:
+def files_of(segment: Segment) -> Iterator[StateFile | StateHandle]:
+    """Yields the files that are still to be read of a history, once its base and manifests are at hand."""
+    if segment.base is not None:
+        yield from (file for file in segment.base.files if file.inlined is None)
+    for manifest in segment.manifests:
         yield from changes_of(manifest)
 
 
@@ -172,6 +179,7 @@ def live_pieces(
 
 __all__ = [
     "check_files",
+    "files_of",
     "live_pieces",
     "log_size",
     "reading_plan",
