@@ -83,9 +83,25 @@ def ensure_kept(root: str, stored: StoredManifest, what: str, files: Iterable[st
 
 @contextmanager
 def files_kept(
-    storage: CheckpointStorage, stored: StoredManifest, files: Collection[str], purpose: str, clock: Clock, ids: Ids
+    storage: CheckpointStorage,
+    stored: StoredManifest,
+    files: Collection[str],
+    purpose: str,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    *,
+    all_there: bool = True,
 ) -> Iterator[None]:
-    """Keeps retention away from some files of an epoch while the block runs.
+    """Keeps retention away from some files, besides those that their epoch needs, while the block runs.
+
+    Args:
+        storage: Of the job.
+        stored: The sealed epoch.
+        files: Their paths.
+        purpose: What for, in words.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+        all_there: Whether all of them have to be there. A reader finds that out of those that it reads.
 
     Raises:
         CondemnedError: Retention is removing some of them.
@@ -96,7 +112,8 @@ def files_kept(
     with _put(storage, manifest.job, place, "", purpose, clock, ids, LEASE_MS, files):
         what = f"The {purpose} of epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r}"
         _none_condemned(storage, files, what)
-        _all_there(storage, files, what)
+        if all_there:
+            _all_there(storage, files, what)
         yield
 
 

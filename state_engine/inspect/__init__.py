@@ -7,7 +7,7 @@ from state_engine.inspect.keys import empty_state, parse_key, rows_of_key
 from state_engine.inspect.published import PublishedStates
 from state_engine.inspect.query import list_states, run_sql, show_sql
 from state_engine.inspect.read import History, history_at, read_state, schema_of
-from state_engine.inspect.reading import reading
+from state_engine.inspect.reading import history_kept, reading
 from state_engine.inspect.scan import find_state, scan_state
 from state_engine.inspect.sql import run_state_sql, state_sql
 from state_engine.inspect.status import JobStatus, OperatorStatus, status_of
@@ -31,6 +31,7 @@ __all__ = [
     "empty_state",
     "find_state",
     "history_at",
+    "history_kept",
     "list_jobs",
     "list_states",
     "open_job",

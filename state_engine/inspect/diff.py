@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from state_engine.inspect.read import At, History, history_at, known_states, last_group, segments_of
+from state_engine.inspect.read import At, History, known_states, last_group, segments_of
+from state_engine.inspect.reading import history_kept
 from state_engine.inspect.scan import ROWS_AT_ONCE, group_rows, ranges_of
 from state_engine.log.records import StateSchema
 from state_engine.storage.state_reader import load_groups
@@ -76,19 +77,23 @@ def diff_states(
         on_progress: Called with `uid/state` and how much of it is done, from 0 to 1.
 
     Yields:
-        One record per state that either side has.
+        One record per state that either side has. What is read is kept until the last one.
 
     Raises:
         NothingToRestoreError: One of both does not exist.
+        CondemnedError: Retention is removing some of it.
         CorruptionError: A file is gone or damaged.
     """
-    sides = (history_at(root, job, before), history_at(root, job, after))
-    left, right = ({(s.uid, s.name): s for s in known_states(side)} for side in sides)
-    for uid, name in sorted(left.keys() | right.keys()):
-        told = partial(on_progress, f"{uid}/{name}")
-        yield _diff_state(
-            root, job, sides, (left.get((uid, name)), right.get((uid, name))), examples, rows_at_once, told
-        )
+    with (
+        history_kept(root, job, before, purpose="diff") as one,
+        history_kept(root, job, after, purpose="diff") as other,
+    ):
+        sides = (one, other)
+        left, right = ({(s.uid, s.name): s for s in known_states(side)} for side in sides)
+        for uid, name in sorted(left.keys() | right.keys()):
+            told = partial(on_progress, f"{uid}/{name}")
+            schemas = (left.get((uid, name)), right.get((uid, name)))
+            yield _diff_state(root, job, sides, schemas, examples, rows_at_once, told)
 
 
 def _diff_state(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from state_engine.errors import LakestateError, UnknownOperatorError
-from state_engine.inspect.read import At, History, history_at, known_states, read_state
+from state_engine.inspect.read import At, History, history_at, known_states, last_group, segments_of
+from state_engine.inspect.reading import history_kept
 from state_engine.inspect.sql import Dialect, load_duckdb, published_files, query_of
 from state_engine.log.records import StateSchema
 from state_engine.storage.state_reader import Segment, empty_rows, load_groups
@@ -32,7 +33,7 @@ def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = 
     """Runs a statement over the live rows of a job's states, all of one epoch.
 
     Only states that the statement names are looked at. As with `state_sql`, rows are as old as the newest checkpoint
-    at or before the epoch; local storages only.
+    at or before the epoch; local storages only. What is read is kept until it is read.
 
     Args:
         root: Of the storage.
@@ -44,18 +45,18 @@ def run_sql(root: str, job: str, statement: str, *, at: At = None, live: bool = 
     Raises:
         NothingToRestoreError: There is no such job, epoch or savepoint, or nothing was published before it.
         UnknownOperatorError: The statement names a table that is no state; the error names those that exist.
+        CondemnedError: Retention is removing some of what is read.
         LakestateError: DuckDB is not installed, or refuses the statement.
     """
     engine = load_duckdb()
-    history = history_at(root, job, at)
-    with engine.connect() as connection:
+    with history_kept(root, job, at, purpose="sql") as history, engine.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")  # tables are states, not our local variables
         try:
             for uid in {schema.uid for schema in known_states(history) if schema.uid.lower() in statement.lower()}:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(uid)}")  # so that errors name the state
             for number, schema in enumerate(_named(statement, history)):
-                rows = _rows(root, job, history, schema, at) if live else None
+                rows = _rows(root, job, history, schema) if live else None
                 _create_view(connection, job, history, schema, rows, f"lakestate_rows_{number}")
             result = connection.sql(statement)
             table = result.to_arrow_table() if result is not None else pa.table({})
@@ -129,10 +130,10 @@ def _create_view(
     connection.execute(_view(schema, query))
 
 
-def _rows(root: str, job: str, history: History, schema: StateSchema, at: At) -> pa.Table:
-    # A name such as "latest" may mean another epoch by now; a pin or a manifest does not.
-    place = history.head if at is None or isinstance(at, str) else at
-    return read_state(root, job, schema.uid, schema.name, at=place)
+def _rows(root: str, job: str, history: History, schema: StateSchema) -> pa.Table:
+    # Not `read_state`: a name such as "latest" may mean another epoch by now.
+    segments = segments_of(root, job, history)
+    return load_groups(segments, schema, 0, last_group(history, schema.uid)).drop_columns(["op"])
 
 
 def _view(schema: StateSchema, query: str) -> str:

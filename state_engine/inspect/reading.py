@@ -1,12 +1,16 @@
 """Readers that retention waits for."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from state_engine.checkpoint.leases import LEASE_MS, leased
 from state_engine.clock import Clock, Ids
+from state_engine.errors import NotWritableError
+from state_engine.inspect.read import At, History, history_at, segments_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.savepoint.catalogue import resolve_restore
+from state_engine.savepoint.keeping import in_use, segments_kept
+from state_engine.storage.port import open_storage
 
 
 @contextmanager
@@ -55,4 +59,44 @@ def reading(
         yield target.stored if target.savepoint_id is None else at
 
 
-__all__ = ["reading"]
+@contextmanager
+def history_kept(
+    root: str,
+    job: str,
+    at: At = None,
+    *,
+    purpose: str = "reader",
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> Iterator[History]:
+    """Gives what folds to the state at an epoch, and keeps just these files until the block ends.
+
+    Of what is gone already only whoever reads it is told, so that one damaged state does not hide the others.
+    Whoever may not write below the job's root reads all the same; then retention does not wait for the end of it.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job; it may be running.
+        at: As of `read_state`.
+        purpose: What for, in words; it is told to whoever wants to dispose of the savepoint.
+        clock: Time; that of this machine by default.
+        ids: New names; random ones by default.
+
+    Raises:
+        NothingToRestoreError: There is nothing of this name.
+        CondemnedError: Retention is removing some of it.
+        CorruptionError: A manifest or the base is gone or damaged.
+    """
+    history = history_at(root, job, at)
+    with ExitStack() as stack:
+        if history.segment.storage.url != open_storage(root, job).url:  # a canonical savepoint, wherever it lies
+            stack.enter_context(in_use(history.segment.storage, purpose, clock=clock, ids=ids))
+        else:
+            segments = segments_of(root, job, history)
+            kept = segments_kept(root, history.head, segments, purpose, clock=clock, ids=ids, all_there=False)
+            with suppress(NotWritableError):
+                stack.enter_context(kept)
+        yield history
+
+
+__all__ = ["history_kept", "reading"]

@@ -8,8 +8,8 @@ with, one that was given up or refused leaves nothing.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 from msgspec.structs import replace
@@ -19,17 +19,19 @@ from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
 from state_engine.epoch.compatibility import check, check_imported
 from state_engine.epoch.request import RestoreTarget, StartRequest
-from state_engine.errors import DamagedFileError, NotFoundError, StorageError
+from state_engine.errors import DamagedFileError, StorageError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import IMPORTED
-from state_engine.log.paths import IN_USE, RESTORED, manifest_path, restored_folder
+from state_engine.log.paths import RESTORED, manifest_path, restored_folder
 from state_engine.log.records import Adopted, Base, BaseReference
 from state_engine.savepoint.copying import CopyAttempt, Progress
+from state_engine.savepoint.keeping import source_kept
 from state_engine.savepoint.rekey import rewrite_state
-from state_engine.savepoint.segments import check_files, segments_of_target
+from state_engine.savepoint.segments import check_files
 from state_engine.savepoint.source import REMEDY, Canonical, open_location, read_canonical, read_file
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.state_reader import Segment
 from state_engine.storage.tables import put_once
 
 
@@ -68,8 +70,8 @@ def adopt_for(
         check_imported(request, head)
     if wanted.location is None and wanted.rewrite is None:
         if validate:
-            with leased(request.root, wanted.stored, "restore"):
-                check_files(segments_of_target(request.root, wanted), cancelled=cancelled, progress=progress)
+            with source_kept(request.root, request.job, wanted, "restore") as segments:
+                check_files(segments, cancelled=cancelled, progress=progress)
         return request
     adopted = adopt(request.root, request.job, wanted, cancelled=cancelled, progress=progress)
     return replace(request, restore=adopted)
@@ -134,9 +136,9 @@ def adopt(
     folder = _folder(target)
     attempt = CopyAttempt(storage, folder, cancelled=cancelled, progress=progress)
     try:
-        with _kept(root, job, target, clock, ids):
+        with source_kept(root, job, target, "restore", clock=clock, ids=ids) as segments:
             ensure_not_condemned(storage, folder, "The restore")
-            adopted = _copy(root, job, target, storage, folder, attempt)
+            adopted = _copy(root, job, target, segments, storage, folder, attempt)
             attempt.go_on()
     except StorageError:
         raise
@@ -144,42 +146,6 @@ def adopt(
         attempt.discard()
         raise
     return replace(target, adopted=adopted)
-
-
-def users_of(storage: CheckpointStorage) -> list[str]:
-    """Returns which restores are reading the savepoint in this folder, as each of them described itself."""
-    users = []
-    for info in storage.list(IN_USE):
-        with suppress(NotFoundError):
-            users.append(storage.get(info.path).decode(errors="replace"))
-    return users
-
-
-@contextmanager
-def _in_use(storage: CheckpointStorage, user: str, clock: Clock, ids: Ids) -> Iterator[None]:
-    """Marks a savepoint as being read; one that lies where we cannot write, nobody disposes of through us."""
-    mark = f"{IN_USE}/{ids.new_id()}"
-    try:
-        storage.put_if_absent(mark, f"{user} since {clock.now_ms()}".encode())
-    except StorageError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(StorageError):
-            storage.delete(mark)
-
-
-@contextmanager
-def _kept(root: str, job: str, target: RestoreTarget, clock: Clock, ids: Ids) -> Iterator[None]:
-    """Keeps whoever disposes of savepoints, or removes old epochs, away from the source."""
-    if target.location is None:
-        with leased(root, target.stored, "restore", clock=clock, ids=ids):
-            yield
-    else:
-        with _in_use(open_location(target.location), f"job {job} at {root}", clock, ids):
-            yield
 
 
 def _folder(target: RestoreTarget) -> str:
@@ -193,12 +159,17 @@ def _folder(target: RestoreTarget) -> str:
 
 
 def _copy(
-    root: str, job: str, target: RestoreTarget, storage: CheckpointStorage, folder: str, attempt: CopyAttempt
+    root: str,
+    job: str,
+    target: RestoreTarget,
+    segments: Sequence[Segment],
+    storage: CheckpointStorage,
+    folder: str,
+    attempt: CopyAttempt,
 ) -> Adopted:
     generation = IMPORTED if target.imported else target.stored.manifest.generation
     source = read_canonical(open_location(target.location)) if target.location is not None else None
     if target.rewrite is not None:
-        segments = segments_of_target(root, target)
         base = rewrite_state(storage, folder, job, generation, segments, target.stored, target.rewrite, attempt)
     else:
         assert source is not None, "what is neither rewritten nor in a savepoint needs no copy"
@@ -255,4 +226,4 @@ def _put(storage: CheckpointStorage, path: str, data: bytes) -> None:
         raise DamagedFileError(f"{path} holds other bytes than the savepoint it was copied from.", action=REMEDY)
 
 
-__all__ = ["adopt", "adopt_for", "kept_for_start", "users_of"]
+__all__ = ["adopt", "adopt_for", "kept_for_start"]

@@ -11,8 +11,8 @@ from state_engine.log.lineage import first_own
 from state_engine.log.paths import METADATA, PIN, elsewhere_path, savepoint_folder
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
-from state_engine.savepoint.adoption import users_of
 from state_engine.savepoint.catalogue import address_of_root, find_savepoint
+from state_engine.savepoint.keeping import users_of
 from state_engine.savepoint.source import read_canonical
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.manifest_log import ManifestLog

@@ -1,12 +1,11 @@
 """A restore of key groups or keys against the storage: reads both epochs, writes the rows, seals nothing."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
 
-from state_engine.checkpoint.leases import leased
 from state_engine.clock import Clock, Ids, RandomIds
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
@@ -22,6 +21,7 @@ from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, S
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.group_report import KeyGroupRestore, StateChange, operator_change
 from state_engine.savepoint.group_rows import converted, earliest, numbered, only_keys, removals, resets, within
+from state_engine.savepoint.keeping import source_kept
 from state_engine.savepoint.segments import segments_at, segments_of_target
 from state_engine.savepoint.selection import MovedState, Part, Selection, choose
 from state_engine.storage.create import create_under_new_name
@@ -114,15 +114,16 @@ class GroupRestorer:
             self.discard()
             raise
 
-    def kept(self, clock: Clock | None = None) -> AbstractContextManager[object]:
-        """Keeps retention away from the source until the block ends; a canonical savepoint needs no such thing.
+    @contextmanager
+    def kept(self, clock: Clock | None = None) -> Iterator[None]:
+        """Keeps the source until the block ends: its files, whatever becomes of the savepoint that lists them.
 
         Raises:
-            CondemnedError, MissingFileError: As of `leased`.
+            CondemnedError, CorruptionError: As of `source_kept`.
         """
-        if self._target.location is not None:
-            return nullcontext()
-        return leased(self._root, self._target.stored, "restore of key groups", clock=clock, ids=self._ids)
+        purpose = "restore of key groups"
+        with source_kept(self._root, self._job, self._target, purpose, clock=clock, ids=self._ids) as self._source:
+            yield
 
     def discard(self) -> None:
         """Removes what was written. Only for whoever knows that no manifest names it."""

@@ -4,10 +4,16 @@ import json
 
 import pytest
 
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.retention import RetentionPolicy
 from state_engine.errors import LakestateError
 from state_engine.inspect import parse_key
+from state_engine.log.paths import LEASES
+from state_engine.savepoint import retain
+from state_engine.storage import state_reader
 from state_engine.testing.changes import append, put, state
 from state_engine.testing.jobs import JobBuilder
+from state_engine.testing.manual import ManualClock
 
 LEG = {"origin": "JFK", "minutes": 90}
 
@@ -131,3 +137,34 @@ def test_a_place_that_is_not_there_cannot_be_compared(job) -> None:
     ended = job.run("savepoints", "diff", "flights", "sp-1", "latest")
     assert (ended.code, ended.out) == (2, "")
     assert "has no savepoint 'sp-1'" in ended.err
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("inspect", "flights", "aircraft/count", "--at", "epoch:1/1", "--json"),
+        ("sql", "--job", "flights", "--at", "epoch:1/1", "--live", "--format", "json", "from aircraft.count"),
+        ("savepoints", "diff", "flights", "epoch:1/1", "latest", "--json"),
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_retention_leaves_what_a_verb_reads(job, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]) -> None:
+    publisher = CheckpointPublisher(job.builder.storage, "flights", clock=ManualClock())
+    publisher.begin(job.builder.epoch({("aircraft", "count"): [put("N3", 5)]}, checkpoint_id=2))
+    assert publisher.completed() is not None
+    wanted, read, leases = job.run(*verb), state_reader.read_log_rows, []
+
+    def during(*given):
+        leases.append(len(job.builder.storage.list(LEASES)))
+        retain(job.root, "flights", RetentionPolicy(grace_ms=0))
+        return read(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state_reader, "read_log_rows", during)
+        assert job.run(*verb) == wanted
+    assert wanted.code == 0
+    assert min(leases) >= 1
+    assert job.builder.storage.list(LEASES) == []
+    retain(job.root, "flights", RetentionPolicy(grace_ms=0))
+    ended = job.run(*verb)
+    assert (ended.code, "is gone" in ended.err) == (1, True)

@@ -8,6 +8,7 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.errors import LakestateError, NothingToRestoreError, UnknownOperatorError
 from state_engine.inspect import list_states, read_state, run_sql, show_sql
 from state_engine.savepoint import trigger_savepoint
+from state_engine.storage.state_reader import load_groups
 from state_engine.testing.changes import put, state
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
@@ -85,9 +86,9 @@ def test_all_states_of_one_statement_are_of_one_epoch(root: str, monkeypatch: py
 
     def read_while_the_job_goes_on(*args: object, **options: object) -> object:
         job.epoch({("aircraft", "count"): [put("N4", 1000)]})
-        return read_state(*args, **options)  # type: ignore[arg-type]
+        return load_groups(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("state_engine.inspect.query.read_state", read_while_the_job_goes_on)
+    monkeypatch.setattr("state_engine.inspect.query.load_groups", read_while_the_job_goes_on)
     assert total(root, live=True) == 112
 
 

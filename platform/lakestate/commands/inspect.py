@@ -35,16 +35,16 @@ def inspect(
     """Show the entries of one state as they are at an epoch, those in no checkpoint yet included."""
     with named_errors():
         from lakestate.sql import Format, print_rows
-        from state_engine.inspect import find_state, history_at
+        from state_engine.inspect import find_state, history_kept
 
-        history = history_at(root, job, at)
-        schema = find_state(history, job, state)
-        pieces = _pieces(root, job, history, schema, key or [])
-        if as_json:
-            for rows in pieces:
-                print_rows(rows, Format.JSON)
-            return
-        shown, more = _first(pieces, schema, limit)
+        with history_kept(root, job, at, purpose="inspect") as history:
+            schema = find_state(history, job, state)
+            pieces = _pieces(root, job, history, schema, key or [])
+            if as_json:
+                for rows in pieces:
+                    print_rows(rows, Format.JSON)
+                return
+            shown, more = _first(pieces, schema, limit)
         console = make_console()
         place = f"{history.head.manifest.generation}/{history.head.manifest.epoch}"
         console.print(Text(f"{schema.uid}/{schema.name}: {schema.shape} of {schema.value}, epoch {place}"))
