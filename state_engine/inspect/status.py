@@ -8,7 +8,7 @@ from state_engine.errors import NothingToRestoreError
 from state_engine.inspect.view import JobView, StateSize
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import ManifestKind, SinkTable
-from state_engine.savepoint.catalogue import list_savepoints
+from state_engine.savepoint.catalogue import read_catalogue
 
 
 class OperatorStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +34,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A job at its newest sealed epoch. Times are milliseconds since the Unix epoch.
 
     `epochs_behind` is how many sealed epochs the newest checkpoint does not cover: all of them without one.
+    `damaged_savepoints` are not among the `savepoints`: their pins or metadata cannot be read.
     """
 
     job: str
@@ -51,6 +52,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     epochs_behind: int
     savepoints: int
     newest_savepoint: str | None
+    damaged_savepoints: tuple[str, ...] = ()
 
 
 def status_of(view: JobView) -> JobStatus:
@@ -68,7 +70,7 @@ def status_of(view: JobView) -> JobStatus:
         )
     manifest = head.manifest
     checkpoint = view.newest_checkpoint()
-    savepoints = list_savepoints(view.root, view.job)
+    savepoints, damaged = read_catalogue(view.root, view.job)
     return JobStatus(
         job=view.job,
         url=view.url,
@@ -85,6 +87,7 @@ def status_of(view: JobView) -> JobStatus:
         epochs_behind=manifest.epoch - (checkpoint.epoch if checkpoint is not None else manifest.lineage[0].first - 1),
         savepoints=len(savepoints),
         newest_savepoint=savepoints[-1].savepoint_id if savepoints else None,
+        damaged_savepoints=tuple(one.savepoint_id for one in damaged),
     )
 
 

@@ -130,7 +130,7 @@ class JobView:
         return statistics_of(self._rows.rows(), history=history)
 
     def savepoints(self) -> list[Savepoint]:
-        """Returns the completed savepoints, oldest first."""
+        """Returns the completed savepoints that can be read, oldest first."""
         return list_savepoints(self.root, self.job)
 
     def savepoint_ids(self) -> set[str]:

@@ -1,7 +1,15 @@
 """Savepoints: pins of sealed epochs and folds written out, their catalogue, and what a restore may be asked for."""
 
 from state_engine.savepoint.adoption import adopt, adopt_for, kept_for_start
-from state_engine.savepoint.catalogue import list_savepoints, load_canonical, load_savepoint, resolve_restore
+from state_engine.savepoint.catalogue import (
+    Catalogue,
+    DamagedSavepoint,
+    list_savepoints,
+    load_canonical,
+    load_savepoint,
+    read_catalogue,
+    resolve_restore,
+)
 from state_engine.savepoint.dispose import dispose_savepoint
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
@@ -13,6 +21,8 @@ from state_engine.savepoint.validate import Finding, ValidationReport, validate_
 from state_engine.savepoint.writers import ProcessWriter, RangeWriter
 
 __all__ = [
+    "Catalogue",
+    "DamagedSavepoint",
     "Finding",
     "KeyGroupRestore",
     "Pinned",
@@ -29,6 +39,7 @@ __all__ = [
     "list_savepoints",
     "load_canonical",
     "load_savepoint",
+    "read_catalogue",
     "read_pinned",
     "resolve_restore",
     "restore_key_groups",

@@ -1,6 +1,7 @@
 """Which savepoints a job has, and what a restore may be asked for."""
 
 from contextlib import suppress
+from typing import NamedTuple
 
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.request import RestoreTarget, SavepointLocation
@@ -32,19 +33,58 @@ from state_engine.storage.roots import local_path
 from state_engine.storage.tables import open_tables
 
 
-def list_savepoints(root: str, job: str) -> list[Savepoint]:
-    """Returns the completed savepoints of a job, oldest first: those with a row in `_checkpoints`.
+class DamagedSavepoint(NamedTuple):
+    """A savepoint of which nobody can say what it is: its pin, or its metadata, are not what was written.
+
+    Attributes:
+        savepoint_id: Its id.
+        path: The file, relative to the job's root.
+        problem: What is wrong with it.
+    """
+
+    savepoint_id: str
+    path: str
+    problem: str
+
+
+class Catalogue(NamedTuple):
+    """The completed savepoints of a job, those that can be read oldest first, and those that cannot by id."""
+
+    savepoints: list[Savepoint]
+    damaged: list[DamagedSavepoint]
+
+
+def read_catalogue(root: str, job: str) -> Catalogue:
+    """Returns the completed savepoints of a job: those with a row in `_checkpoints`.
 
     Canonical ones that were written to another directory are among them, as they were when they were written.
 
     Raises:
-        DamagedFileError: A pin, or the metadata of a savepoint, are not what was written.
+        DamagedFileError: A row cannot be read.
     """
     storage = open_storage(root, job)
     completed = CheckpointTable(storage, open_tables(storage)).savepoint_ids()
-    found = [find_savepoint(storage, name) for name in storage.folders(SAVEPOINTS) if name in completed]
-    there = [savepoint for savepoint in found if savepoint is not None]
-    return sorted(there, key=lambda savepoint: (savepoint.created_at, savepoint.savepoint_id))
+    there: list[Savepoint] = []
+    damaged = []
+    for name in storage.folders(SAVEPOINTS):
+        try:
+            found = find_savepoint(storage, name) if name in completed else None
+        except CorruptionError as error:
+            path = next((path for path in _descriptions(name) if storage.exists(path)), pin_path(name))
+            damaged.append(DamagedSavepoint(name, path, error.message))
+        else:
+            there += [found] if found is not None else []
+    there.sort(key=lambda savepoint: (savepoint.created_at, savepoint.savepoint_id))
+    return Catalogue(there, sorted(damaged))
+
+
+def list_savepoints(root: str, job: str) -> list[Savepoint]:
+    """Returns the completed savepoints of a job that can be read, oldest first; `read_catalogue` also names the others.
+
+    Raises:
+        DamagedFileError: A row cannot be read.
+    """
+    return read_catalogue(root, job).savepoints
 
 
 def load_savepoint(root: str, job: str, savepoint_id: str) -> Savepoint:
@@ -59,7 +99,7 @@ def load_savepoint(root: str, job: str, savepoint_id: str) -> Savepoint:
     storage = open_storage(root, job)
     found = find_savepoint(storage, check_name("savepoint id", savepoint_id))
     if found is None:
-        existing = [name for name in storage.folders(SAVEPOINTS) if find_savepoint(storage, name) is not None]
+        existing = [name for name in storage.folders(SAVEPOINTS) if is_there(storage, name)]
         raise NothingToRestoreError(
             f"Job {job!r} has no savepoint {savepoint_id!r}; it has {_named(existing)}.",
             action="Name one of these, `latest`, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or the absolute path "
@@ -118,8 +158,12 @@ def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint |
 
 def is_there(storage: CheckpointStorage, savepoint_id: str) -> bool:
     """Says whether a job has anything of a savepoint by which `find_savepoint` would find it; nothing is read."""
-    paths = (pin_path(savepoint_id), metadata_path(savepoint_id), elsewhere_path(savepoint_id))
-    return any(storage.exists(path) for path in paths)
+    return any(map(storage.exists, _descriptions(savepoint_id)))
+
+
+def _descriptions(savepoint_id: str) -> tuple[str, str, str]:
+    """Where a job may have what it knows of a savepoint."""
+    return metadata_path(savepoint_id), elsewhere_path(savepoint_id), pin_path(savepoint_id)
 
 
 def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
@@ -250,6 +294,8 @@ def _named(names: object) -> str:
 
 
 __all__ = [
+    "Catalogue",
+    "DamagedSavepoint",
     "address_of_root",
     "find_savepoint",
     "is_location",
@@ -258,5 +304,6 @@ __all__ = [
     "load_canonical",
     "load_savepoint",
     "location_of",
+    "read_catalogue",
     "resolve_restore",
 ]

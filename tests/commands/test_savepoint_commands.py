@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from state_engine.log.paths import pin_path
 from state_engine.savepoint import list_savepoints
 
 
@@ -113,6 +114,27 @@ def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
     found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
     assert (found.code, found.json["ok"], found.json["findings"]) == (1, False, [])
     assert found.json["code"][0]["error"] == "MaxParallelismChangedError"
+
+
+def test_a_damaged_savepoint_is_listed_as_such_beside_the_others(job) -> None:
+    sound, broken = (job.run("savepoint", "flights").out.split()[0] for _ in range(2))
+    file = Path(job.root, "flights", pin_path(broken))
+    file.chmod(0o644)
+    file.write_bytes(b"{}")
+    listed = job.run("savepoints", "list", "flights")
+    assert listed.code == 0
+    assert [line.split()[:2] for line in listed.out.splitlines()[2:4]] == [[sound, "native"], [broken, "damaged"]]
+    assert f"{broken}: {pin_path(broken)}" in listed.out
+    first, second = job.run("savepoints", "list", "flights", "--json").json
+    assert (first["savepoint_id"], second["savepoint_id"]) == (sound, broken)
+    assert (second["kind"], second["path"]) == ("damaged", pin_path(broken))
+    assert f"1, the newest {sound}; 1 damaged: {broken}" in job.run("status", "flights").out
+    for refused in (("savepoints", "show", "flights", broken), ("restore", "flights", "--from", broken)):
+        ended = job.run(*refused)
+        assert (ended.code, pin_path(broken) in ended.err) == (1, True)
+    assert job.run("savepoints", "validate", "flights", broken).code == 1
+    assert job.run("savepoints", "dispose", "flights", broken).code == 0
+    assert len(job.run("savepoints", "list", "flights", "--json").json) == 1
 
 
 def test_a_savepoint_that_is_disposed_of_is_gone(job) -> None:

@@ -15,6 +15,7 @@ from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import SavepointWish
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.errors import EpochError, SavepointError, StorageError
+from state_engine.log.paths import pin_path
 from state_engine.savepoint import ProcessWriter, list_savepoints, resolve_restore
 from state_engine.spark.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
@@ -154,6 +155,20 @@ def test_a_savepoint_is_disposed_of_by_its_location(
     left = [path.parent.name for path in directory.rglob("_metadata")]
     assert left == ([kept.rpartition("/")[2]] if elsewhere else [])
     assert [one.savepoint_id for one in list_savepoints(client.log.root, "flights")] == [kept.rpartition("/")[2]]
+
+
+def test_a_damaged_savepoint_has_a_place_and_is_disposed_of_by_it(client: Client, tmp_path: Path) -> None:
+    control = control_of(client)
+    kept = control.trigger_savepoint(SavepointWish("native", None))
+    broken = control.trigger_savepoint(SavepointWish("native", None)).rpartition("/")[2]
+    pin = tmp_path / "flights" / pin_path(broken)
+    pin.chmod(0o644)
+    pin.write_bytes(b"{}")
+    location = control.savepoint_location(broken)
+    assert location == f"file://{pin.parent}"
+    assert control.dispose(location)
+    assert [one.savepoint_id for one in list_savepoints(client.log.root, "flights")] == [kept.rpartition("/")[2]]
+    assert not pin.exists()
 
 
 def test_a_savepoint_has_a_label_and_may_be_of_an_epoch_of_the_past(client: Client) -> None:

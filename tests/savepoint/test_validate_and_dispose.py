@@ -23,10 +23,18 @@ from state_engine.errors import (
 )
 from state_engine.log.change_file import checksum_of
 from state_engine.log.documents import decode_reference, decode_savepoint, encode_reference, encode_savepoint
-from state_engine.log.paths import IN_USE, METADATA, savepoint_folder
+from state_engine.log.paths import IN_USE, METADATA, elsewhere_path, metadata_path, pin_path, savepoint_folder
 from state_engine.log.records import StateFile
 from state_engine.log.savepoints import CanonicalSavepoint
-from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint, validate_savepoint
+from state_engine.savepoint import (
+    SavepointKind,
+    dispose_savepoint,
+    list_savepoints,
+    read_catalogue,
+    resolve_restore,
+    trigger_savepoint,
+    validate_savepoint,
+)
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.port import open_storage
 from state_engine.testing.changes import put, reset_group
@@ -304,10 +312,34 @@ def test_a_fork_is_seen_in_a_root_in_memory_too(tmp_path: Path) -> None:
 def test_a_damaged_savepoint_can_be_disposed_of(job: JobBuilder) -> None:
     savepoint = trigger_savepoint(job.root, job.job, kind="canonical")
     write(folder_of(job, savepoint) / METADATA, b"{}")
-    with pytest.raises(DamagedFileError):
-        list_savepoints(job.root, job.job)
+    [damaged] = read_catalogue(job.root, job.job).damaged
+    assert damaged.path == metadata_path(savepoint.savepoint_id)
     assert dispose_savepoint(job.root, job.job, savepoint.savepoint_id)
-    assert list_savepoints(job.root, job.job) == []
+    assert read_catalogue(job.root, job.job) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "elsewhere", "path_of"),
+    [("native", False, pin_path), ("canonical", False, metadata_path), ("canonical", True, elsewhere_path)],
+)
+def test_a_damaged_savepoint_hides_no_other(
+    job: JobBuilder, tmp_path: Path, kind: SavepointKind, elsewhere: bool, path_of: Callable[[str], str]
+) -> None:
+    sound = trigger_savepoint(job.root, job.job)
+    directory = str(tmp_path / "elsewhere") if elsewhere else None
+    name = trigger_savepoint(job.root, job.job, kind=kind, directory=directory).savepoint_id
+    path = path_of(name)
+    write(Path(job.root, job.job, path), b"{}")
+    found = read_catalogue(job.root, job.job)
+    assert found.savepoints == list_savepoints(job.root, job.job) == [sound]
+    assert [(one.savepoint_id, one.path) for one in found.damaged] == [(name, path)]
+    assert path in found.damaged[0].problem
+    report = validate_savepoint(job.root, job.job, name)
+    assert [finding.path.endswith(path) for finding in report.findings] == [True]
+    with pytest.raises(DamagedFileError, match=name):
+        resolve_restore(job.root, job.job, name)
+    with pytest.raises(NothingToRestoreError, match=f"'sp-none'; it has .*{sound.savepoint_id}"):
+        resolve_restore(job.root, job.job, "sp-none")
 
 
 def test_an_interrupted_disposal_is_gone_on_with(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

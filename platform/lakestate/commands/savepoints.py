@@ -48,14 +48,15 @@ AnySavepoint = Annotated[
 def list_all(job: Job, root: Root, as_json: AsJson = False) -> None:
     """List a job's savepoints, oldest first."""
     with named_errors():
-        from state_engine.savepoint import list_savepoints
+        from state_engine.savepoint import read_catalogue
 
-        pins = list_savepoints(root, job)
+        pins, damaged = read_catalogue(root, job)
         if as_json:
-            print_json([_without_files(pin) for pin in pins])
+            unreadable = [{**plain(one), "kind": "damaged"} for one in damaged]
+            print_json([*map(_without_files, pins), *unreadable])
             return
         console = make_console()
-        if not pins:
+        if not pins and not damaged:
             console.print(Text(f"Job {job} has no savepoints under {root}."))
             return
         table = make_table(
@@ -74,7 +75,11 @@ def list_all(job: Job, root: Root, as_json: AsJson = False) -> None:
             place = f"{pin.generation}/{pin.epoch}"
             shown = (f"{format_duration(now - pin.created_at)} ago", pin.trigger, format_bytes(pin.bytes), pin.label)
             add_row(table, pin.savepoint_id, pin.kind, place, *shown)
+        for one in damaged:
+            add_row(table, one.savepoint_id, "damaged", None, None, None, None, one.path)
         console.print(table)
+        for one in damaged:
+            console.print(Text(f"{one.savepoint_id}: {one.problem}", style="red"))
 
 
 @savepoints.command("show")

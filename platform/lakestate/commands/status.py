@@ -126,7 +126,9 @@ def _checkpoint(found: "JobStatus", now_ms: int) -> str:
 
 
 def _savepoints(found: "JobStatus") -> str:
-    return f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
+    there = f"{found.savepoints}, the newest {found.newest_savepoint}" if found.savepoints else "none"
+    damaged = found.damaged_savepoints
+    return f"{there}; {len(damaged)} damaged: {', '.join(damaged)}" if damaged else there
 
 
 def _subtasks(operator: "OperatorStatus") -> str:

@@ -1,12 +1,12 @@
 """Savepoints of one job by their locations."""
 
 from lakestate.rest.job_port import SavepointWish
-from state_engine.errors import SavepointError
+from state_engine.errors import CorruptionError, SavepointError
 from state_engine.log.paths import savepoint_folder
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import Savepoint
-from state_engine.savepoint import RangeWriter, dispose_savepoint, list_savepoints, trigger_savepoint
-from state_engine.savepoint.catalogue import find_savepoint
+from state_engine.savepoint import RangeWriter, dispose_savepoint, read_catalogue, trigger_savepoint
+from state_engine.savepoint.catalogue import DamagedSavepoint, find_savepoint
 from state_engine.storage.port import open_storage
 from state_engine.storage.roots import local_path
 
@@ -34,7 +34,10 @@ class JobSavepoints:
 
     def location_of_savepoint(self, savepoint_id: str) -> str | None:
         """Returns the address of a savepoint; null if there is none (any more)."""
-        found = find_savepoint(open_storage(self._root, self._job), savepoint_id)
+        try:
+            found = find_savepoint(open_storage(self._root, self._job), savepoint_id)
+        except CorruptionError:  # whoever restores it is told
+            return self.location_of(savepoint_folder(savepoint_id))
         if found is None:
             return None
         if isinstance(found, Pin) or found.directory is None:
@@ -63,13 +66,19 @@ class JobSavepoints:
 
     def find(self, location: str) -> str | None:
         """Returns the id of the savepoint of a location, or of that id; null if the job has none there."""
-        known = list_savepoints(self._root, self._job)
-        return next((one.savepoint_id for one in known if self._is_at(one, normal(location))), None)
+        known, wanted = read_catalogue(self._root, self._job), normal(location)
+        found = [one.savepoint_id for one in known.savepoints if self._is_at(one, wanted)]
+        found += [one.savepoint_id for one in known.damaged if wanted in (one.savepoint_id, self._place(one))]
+        return next(iter(found), None)
+
+    def _place(self, savepoint: Savepoint | DamagedSavepoint) -> str:
+        """Where a savepoint lies below the job's root, if it lies there."""
+        return normal(self.location_of(savepoint_folder(savepoint.savepoint_id)))
 
     def _is_at(self, savepoint: Savepoint, wanted: str) -> bool:
         if wanted == savepoint.savepoint_id:
             return True
-        if wanted == normal(self.location_of(savepoint_folder(savepoint.savepoint_id))):
+        if wanted == self._place(savepoint):
             return isinstance(savepoint, Pin) or savepoint.directory is None
         return savepoint.directory is not None and wanted == normal(savepoint.directory)
 
