@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakestate.commands.options import AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
 from lakestate.control import Endpoint, publish_endpoint
 from lakestate.registry import load_job
 from lakestate.rest.client_control import ClientControl
@@ -195,6 +196,9 @@ def run(
     root: Annotated[str, typer.Option(help="Folder of the state, the manifests and the checkpoints.")],
     option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the job's factory; repeatable.")] = None,
     restore: Annotated[str | None, typer.Option(help="Savepoint to go back to, in a new generation.")] = None,
+    uid_mapping: UidMapping = None,
+    max_parallelism: MaxParallelism = None,
+    allow_non_restored_state: AllowNonRestoredState = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
@@ -219,7 +223,15 @@ def run(
         spark = local_session(f"lakestate-{job}", cores)
         options = dict(pair.split("=", 1) for pair in option or [])
         pipeline = factory(spark, root, options)
-        client = pipeline.start(available_now=available_now, restore=restore, parallelism=parallelism)
+        client = pipeline.start(
+            available_now=available_now,
+            restore=restore,
+            uid_mapping=uids_of(uid_mapping),
+            max_parallelism=max_parallelism,
+            allow_non_restored_state=allow_non_restored_state,
+            parallelism=parallelism,
+            cancelled=stop.is_set,
+        )
         with controlled(pipeline, client, stop, host=rest_address, port=rest_port, token=token) as control:
             follower = Follower(client, channel)
             follower.start(pipeline.name)

@@ -27,6 +27,9 @@ def runner_command(
     *,
     options: Mapping[str, str],
     restore: str | None = None,
+    uid_mapping: Mapping[str, str] | None = None,
+    max_parallelism: int | None = None,
+    allow_non_restored_state: bool = False,
     parallelism: int | None = None,
     available_now: bool = False,
     cores: str | None = None,
@@ -40,6 +43,12 @@ def runner_command(
         command += ["--option", f"{name}={value}"]
     if restore is not None:
         command += ["--restore", restore]
+    for old, new in (uid_mapping or {}).items():
+        command += ["--uid-mapping", f"{old}={new}"]
+    if max_parallelism is not None:
+        command += ["--max-parallelism", str(max_parallelism)]
+    if allow_non_restored_state:
+        command.append("--allow-non-restored-state")
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
     if cores is not None:

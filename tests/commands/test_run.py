@@ -59,6 +59,13 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
     extra = (
         "--restore",
         "sp-1",
+        "--uid-mapping",
+        "planes=aircraft",
+        "--uid-mapping",
+        "a=b",
+        "--max-parallelism",
+        "128",
+        "--allow-non-restored-state",
         "--parallelism",
         "3",
         "--available-now",
@@ -70,8 +77,9 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
         "a=b=c",
     )
     assert run("finish", *extra, "--log", str(log)).exit_code == 0
-    wanted = "flights --root s3://bucket/state --option plan=finish --option a=b=c --restore sp-1 --parallelism 3"
-    assert log.read_text() == f"arguments: {wanted} --cores 4 --rest-port 8081 --available-now\n"
+    wanted = "flights --root s3://bucket/state --option plan=finish --option a=b=c --restore sp-1"
+    wanted += " --uid-mapping planes=aircraft --uid-mapping a=b --max-parallelism 128 --allow-non-restored-state"
+    assert log.read_text() == f"arguments: {wanted} --parallelism 3 --cores 4 --rest-port 8081 --available-now\n"
 
 
 def test_events_for_programs() -> None:
@@ -102,8 +110,15 @@ def test_wrong_use_starts_nothing(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["run", "flihgts", "--root", "x"])
     assert ended.exit_code == 2
     assert "No job is registered as 'flihgts'; there are flights" in ended.stderr
-    ended = CliRunner().invoke(app, ["run", "flights", "--root", "x", "-o", "novalue"])
-    assert ended.exit_code == 2
+    for wrong, why in (
+        (["-o", "novalue"], "is not name=value"),
+        (["--max-parallelism", "128"], "goes with --restore"),
+        (["--uid-mapping", "a=b"], "goes with --restore"),
+        (["--restore", "latest", "--uid-mapping", "a"], "is not OLD=NEW"),
+        (["--restore", "latest", "--uid-mapping", "a=b", "--uid-mapping", "a=c"], "mapped twice"),
+    ):
+        ended = CliRunner().invoke(app, ["run", "flights", "--root", "x", *wrong])
+        assert (ended.exit_code, why in ended.stderr) == (2, True), ended.stderr
     assert not list(tmp_path.glob("*.log"))
 
 

@@ -19,6 +19,7 @@ from lakestate.runner_events import (
     decode_event,
     encode_event,
 )
+from lakestate.runner_process import runner_command
 from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
 from state_engine.spark.progress import EpochHistory, EpochSummary
 
@@ -160,3 +161,32 @@ def test_an_unknown_job_fails_by_name_before_anything_starts() -> None:
     assert event.error == "JobDefinitionError"
     assert "'nosuch'" in event.message
     assert event.action
+
+
+ASKED = """
+import state_engine.spark
+import typer
+from lakestate import runner
+from state_engine.errors import LakestateError
+
+class Job:
+    def start(self, *, cancelled, **asked):
+        raise LakestateError(f"{asked}, cancelled: {cancelled()}")
+
+runner.load_job = lambda name: lambda spark, root, options: Job()
+state_engine.spark.local_session = lambda *_: None
+app = typer.Typer()
+app.command()(runner.run)
+app()
+"""
+
+
+def test_a_start_is_asked_for_what_the_command_line_says() -> None:
+    wanted = {"restore": "sp-1", "uid_mapping": {"a": "b", "c": "d"}, "max_parallelism": 128, "parallelism": 3}
+    arguments: Any = {**wanted, "allow_non_restored_state": True, "options": {}}
+    command = [sys.executable, "-c", ASKED, *runner_command("flights", "root", **arguments)[3:]]
+    event = decode_event(subprocess.run(command, capture_output=True, check=False).stdout)
+    assert isinstance(event, Failed)
+    for name, value in {**wanted, "allow_non_restored_state": True, "available_now": False}.items():
+        assert f"'{name}': {value!r}" in event.message
+    assert event.message.endswith("cancelled: False")

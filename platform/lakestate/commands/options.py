@@ -1,5 +1,6 @@
-"""Options that several verbs share: what savepoint is wanted, how a job is started, how a running one is reached."""
+"""Options that several verbs share: what savepoint is wanted or restored, how a job is started, how one is reached."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -37,6 +38,16 @@ RestAddress = Annotated[
 ]
 RestPort = Annotated[
     int | None, typer.Option(min=1, max=65535, help="Its port; a free one by default.", show_default=False)
+]
+UidMapping = Annotated[
+    list[str] | None,
+    typer.Option("--uid-mapping", metavar="OLD=NEW", help="An operator's uid there and now; may come again."),
+]
+MaxParallelism = Annotated[
+    int | None, typer.Option("--max-parallelism", min=1, help="Sort all keys anew into so many key groups.")
+]
+AllowNonRestoredState = Annotated[
+    bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
 ]
 
 AskedRoot = Annotated[
@@ -80,13 +91,31 @@ def _pair(option: str) -> tuple[str, str]:
     return name, value
 
 
+def uids_of(mapping: Sequence[str] | None) -> dict[str, str]:
+    """Returns what `--uid-mapping` says: uids that operators had to those that they have.
+
+    Raises:
+        BadParameter: One is not OLD=NEW, or a uid is mapped twice.
+    """
+    found: dict[str, str] = {}
+    for given in mapping or ():
+        old, equals, new = given.partition("=")
+        if not (old and equals and new):
+            raise typer.BadParameter(f"{given!r} is not OLD=NEW", param_hint="--uid-mapping")
+        if found.setdefault(old, new) != new:
+            raise typer.BadParameter(f"{old!r} is mapped twice", param_hint="--uid-mapping")
+    return found
+
+
 __all__ = [
     "URL_VARIABLE",
+    "AllowNonRestoredState",
     "AskedRoot",
     "AvailableNow",
     "Cores",
     "Detached",
     "JobOptions",
+    "MaxParallelism",
     "Parallelism",
     "RegisteredJob",
     "RestAddress",
@@ -96,6 +125,8 @@ __all__ = [
     "SavepointLabel",
     "SavepointNote",
     "SavepointType",
+    "UidMapping",
     "Url",
     "options_of",
+    "uids_of",
 ]

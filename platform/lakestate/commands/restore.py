@@ -21,6 +21,7 @@ from lakestate.commands.common import (
     progress_of,
     waiting,
 )
+from lakestate.commands.options import AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
 from lakestate.control import find_endpoint
 from lakestate.job_code import operators_of_code
 from state_engine.errors import LakestateError
@@ -46,16 +47,9 @@ def restore(
             "epoch:GENERATION/EPOCH or latest.",
         ),
     ],
-    uid_mapping: Annotated[
-        list[str] | None,
-        typer.Option("--uid-mapping", metavar="OLD=NEW", help="An operator's uid there and now; may come again."),
-    ] = None,
-    allow_non_restored_state: Annotated[
-        bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
-    ] = False,
-    max_parallelism: Annotated[
-        int | None, typer.Option(min=1, help="Sort all keys anew into so many key groups.")
-    ] = None,
+    uid_mapping: UidMapping = None,
+    allow_non_restored_state: AllowNonRestoredState = False,
+    max_parallelism: MaxParallelism = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
     keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
     claim: Annotated[
@@ -108,7 +102,7 @@ def restore(
                 cancelled,
                 dry_run=dry_run,
                 with_code=not without_code,
-                uid_mapping=dict(_pair(one) for one in uid_mapping or []),
+                uid_mapping=uids_of(uid_mapping),
                 max_parallelism=max_parallelism,
                 parallelism=parallelism,
                 allow_non_restored_state=allow_non_restored_state,
@@ -186,13 +180,6 @@ def _restore_part(
         return restore_key_groups(
             root, job, source, ranges, keys=given, uids=operators, dry_run=dry_run, cancelled=cancelled
         )
-
-
-def _pair(given: str) -> tuple[str, str]:
-    old, equals, new = given.partition("=")
-    if not (old and equals and new):
-        raise typer.BadParameter(f"{given!r} is not OLD=NEW", param_hint="--uid-mapping")
-    return old, new
 
 
 def _range(given: str) -> tuple[int, int]:

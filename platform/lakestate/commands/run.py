@@ -20,15 +20,19 @@ from rich.text import Text
 from lakestate.commands.common import ExitCode, Root, exit_code_of, make_console, named_errors
 from lakestate.commands.formats import format_count, format_duration
 from lakestate.commands.options import (
+    AllowNonRestoredState,
     AvailableNow,
     Cores,
     JobOptions,
+    MaxParallelism,
     Parallelism,
     RegisteredJob,
     RestAddress,
     Restore,
     RestPort,
+    UidMapping,
     options_of,
+    uids_of,
 )
 from lakestate.registry import find_job
 from lakestate.runner_events import (
@@ -51,6 +55,9 @@ def run(
     root: Root,
     option: JobOptions = None,
     restore: Restore = None,
+    uid_mapping: UidMapping = None,
+    max_parallelism: MaxParallelism = None,
+    allow_non_restored_state: AllowNonRestoredState = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -62,6 +69,9 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event, for programs.")] = False,
 ) -> None:
     """Run a registered job in the foreground. Ctrl-C stops it after the epoch at hand; a second one kills it."""
+    for name, value in (("--uid-mapping", uid_mapping), ("--max-parallelism", max_parallelism)):
+        if value and restore is None:
+            raise typer.BadParameter("goes with --restore, such as --restore latest", param_hint=name)
     with named_errors():
         find_job(job)  # a misspelt name must not wait for Spark
         command = runner_command(
@@ -69,6 +79,9 @@ def run(
             root,
             options=options_of(option),
             restore=restore,
+            uid_mapping=uids_of(uid_mapping),
+            max_parallelism=max_parallelism,
+            allow_non_restored_state=allow_non_restored_state,
             parallelism=parallelism,
             available_now=available_now,
             cores=cores,
