@@ -14,6 +14,10 @@ class JobAlreadyRunningError(LakestateError):
     """A process of this machine holds the job already."""
 
 
+class JobMayRunError(LakestateError):
+    """Nobody knows whether a job runs, and what was asked for would end it."""
+
+
 class UnknownTriggerError(LakestateError):
     """Nothing is known of an operation of this id."""
 
@@ -22,4 +26,4 @@ class AddressError(LakestateError):
     """An address is none, or holds a secret."""
 
 
-__all__ = ["AddressError", "JobAlreadyRunningError", "JobNotRunningError", "UnknownTriggerError"]
+__all__ = ["AddressError", "JobAlreadyRunningError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]

@@ -1,18 +1,14 @@
 """Folding the state of a job into one layer: by the process that runs it, or here if nobody does."""
 
+from lakestate.errors import JobMayRunError
 from lakestate.rest.bodies import CheckpointTrigger
 from lakestate.running_job import RunningJob
 from state_engine.checkpoint.compaction import CompactionPlan, compact
 from state_engine.checkpoint.table import CheckpointRow
-from state_engine.errors import LakestateError
 from state_engine.inspect import open_job
 
 QUIET_MS = 60_000
 """A job that sealed its newest epoch so short a time ago may be running where we cannot see it."""
-
-
-class JobMayRunError(LakestateError):
-    """Nobody knows whether a job runs, and what was asked for would end it."""
 
 
 def fold_state(
@@ -50,4 +46,4 @@ def fold_state(
     return compact(root, plan.job)
 
 
-__all__ = ["QUIET_MS", "JobMayRunError", "fold_state"]
+__all__ = ["QUIET_MS", "fold_state"]

@@ -10,6 +10,7 @@ from s3_server import ACCESS_KEY, s3_server
 from lakestate.rest.ends import find_end, keep_ends
 from lakestate.rest.triggers import Ended, Key, Outcome
 from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.inspect import open_job, read_state
 from state_engine.savepoint import list_savepoints
 from state_engine.storage.port import open_root
 from state_engine.testing.changes import append, put
@@ -82,6 +83,36 @@ def test_savepoints_of_a_bucket_in_a_bucket(job: Any, server: str, kind: str, di
 def test_a_job_in_a_bucket_is_asked_by_its_address(job: Any) -> None:
     for verb in (("stop",), ("cancel",), ("rescale", "2"), ("checkpoint",)):
         assert "--url" in said(job.run(verb[0], "flights", *verb[1:]), 2).err
+
+
+TAKES_OVER = [
+    ("restore", "flights", "--from", "epoch:1/2", "--without-code"),
+    ("restore", "flights", "--from", "epoch:1/2", "--key-groups", "0-12"),
+    ("compact", "flights"),
+]
+
+
+@pytest.mark.parametrize("verb", TAKES_OVER, ids=["whole", "key-groups", "compact"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_job_that_may_run_elsewhere_is_not_taken_over(job: Any, verb: tuple[str, ...], known: bool) -> None:
+    """Whether it runs nobody can tell, until its process has left its ends behind or somebody says so."""
+    before = {info.path for info in open_root(ROOT).list("")}
+    refused = said(job.run(*verb), 1)
+    assert "JobMayRunError: Incarnation 1 (" in refused.err
+    assert "say --stopped" in refused.err
+    assert {info.path for info in open_root(ROOT).list("")} == before
+    manifest = job.builder.log.newest(1).manifest
+    if known:
+        keep_ends(ROOT, "flights", manifest.incarnation, [Ended(Key("savepoint", "", "0" * 32), 2, Outcome("s3://x"))])
+    said(job.run(*verb, *(() if known else ("--stopped",))))
+    newest = open_job(ROOT, "flights").newest()
+    assert newest is not None
+    assert newest.manifest.incarnation_number == 2
+    if verb[0] == "restore":
+        assert {row["tailnum"]: row["value"] for row in read_state(ROOT, "flights", *COUNT).to_pylist()} == {
+            "N1": 1,
+            "N2": 2,
+        }
 
 
 def test_what_operations_came_to_is_kept_in_the_bucket(job: Any) -> None:

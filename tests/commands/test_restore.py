@@ -209,6 +209,28 @@ def test_a_running_job_is_asked_for_key_groups(job, running: Job) -> None:
     assert "UnknownOperatorError: There is none." in ended.err
 
 
+def test_a_running_job_elsewhere_is_asked_by_its_address(job) -> None:
+    fake, part = Job(), ("restore", "flights", "--from", "epoch:1/2", "--key-groups", "0-3")
+    with serve([fake]) as server:
+        before = files_of(job)
+        asked = job.run(*part, "--url", server.url, "--json")
+        assert (asked.code, asked.json["sealed"]) == (0, [1, 5])
+        assert job.run(*part, "--url", server.url, "--root", "s3://bucket/state", "--dry-run").code == 0
+        assert [one[-1] for one in fake.asked] == [False, True]
+        whole = job.run(*WHOLE, "--from", "latest", "--url", server.url)
+        assert (whole.code, "Stop it first" in whole.err) == (1, True)
+        assert files_of(job) == before
+    gone = job.run(*part, "--url", server.url)
+    assert (gone.code, "RunnerUnreachableError" in gone.err) == (1, True)
+    assert job.run(*WHOLE, "--from", "latest", "--url", server.url).code == 0, "nobody answers there any more"
+
+
+def test_neither_root_nor_address_is_wrong_use(job) -> None:
+    for extra in ((), ("--url", "http://127.0.0.1:1")):
+        ended = job._replace(root="").run(*WHOLE, "--from", "latest", *extra)
+        assert (ended.code, "--root" in ended.err) == (2, True)
+
+
 def test_a_running_job_is_not_taken_back_as_a_whole(job, running: Job) -> None:
     before = files_of(job)
     ended = job.run(*WHOLE, "--from", "latest")

@@ -285,6 +285,14 @@ def test_another_parallelism(job, running: Job) -> None:
     assert endpoint_file(job).exists()
 
 
+def test_another_parallelism_without_waiting_for_it(job, running: Job) -> None:
+    for wanted, asked in ((("3",), 3), (("--operator", "c=1"), {"c": 1})):
+        trigger_id = job.run("rescale", "flights", *wanted, "--detached").out.strip()
+        said = job.run("operation", "flights", trigger_id, "--wait")
+        assert (said.code, said.out) == (0, f"{trigger_id} is done: rescaling\n")
+        assert running.asked[-1] == ("rescale", asked)
+
+
 def test_another_parallelism_of_some_operators(job, running: Job) -> None:
     ended = job.run("rescale", "flights", "--operator", "a=b=3", "--operator", "c=1")
     assert (ended.code, ended.out) == (0, "flights runs a=b with 3, c with 1 subtasks\n")

@@ -1,8 +1,7 @@
 """`lakestate compact`: folds a job's state into one layer, and clears away what no manifest names."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -29,6 +28,7 @@ from lakestate.commands.removals import (
     print_removals,
     print_report,
 )
+from lakestate.commands.stopped import Stopped, ensure_stopped
 from lakestate.durations import duration_of
 from state_engine.clock import SystemClock
 
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 def compact(
     job: Job,
     root: Root,
-    stopped: Annotated[
-        bool, typer.Option("--stopped", help="The job does not run, although its newest epoch is a minute old or less.")
-    ] = False,
+    stopped: Stopped = False,
     grace: Grace = "10min",
     wait: Wait = False,
     dry_run: DryRun = False,
@@ -52,7 +50,7 @@ def compact(
     """Fold a job's state into one layer, and delete files that no manifest names. No epoch and no checkpoint goes.
 
     A job that a process of this machine runs is asked to do it, with a FULL checkpoint; one that does not run is folded
-    here. A job that runs elsewhere would be ended by that, so a young newest epoch is refused.
+    here. A job that runs elsewhere would be ended by that, so a young newest epoch, and a bucket, are refused.
     """
     with named_errors():
         from state_engine.checkpoint.compaction import plan_compaction
@@ -87,6 +85,8 @@ def _fold(root: str, job: str, plan: "CompactionPlan", *, stopped: bool) -> "Che
     from lakestate.running_job import RunningJob
 
     running = RunningJob(root, job) if find_endpoint(root, job) is not None else None
+    if running is None:
+        ensure_stopped(root, job, stopped=stopped)
     with waiting(f"{job} folds its state" if running is not None else f"fold the state of {job}"):
         return fold_state(root, plan, SystemClock().now_ms(), running=running, stopped=stopped)
 

@@ -25,7 +25,7 @@ def operation(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how a detached savepoint, checkpoint or stop went. Exit code 1 if it failed; 0 while it is under way."""
+    """Tell how something detached went, such as a savepoint. Exit code 1 if it failed; 0 while it is under way."""
     with named_errors():
         from lakestate.running_job import OperationFailedError, outcome_of
 

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
-from lakestate.commands.options import AskedRoot, Url
+from lakestate.commands.options import AskedRoot, Detached, Url
 
 
 def rescale(
@@ -19,6 +19,7 @@ def rescale(
         list[str] | None,
         typer.Option("--operator", metavar="UID=N", help="Subtasks of one operator, by its uid; may come again."),
     ] = None,
+    detached: Detached = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,16 +28,19 @@ def rescale(
     if (parallelism is None) == (not some):
         raise typer.BadParameter("Give either PARALLELISM, for every operator, or --operator UID=N.")
     with named_errors():
+        from lakestate.commands.operation import print_trigger
         from lakestate.rest.bodies import Rescaling
         from lakestate.running_job import RunningJob
 
         running = RunningJob(root, job, url)
         whom = ", ".join(f"{uid} with {number}" for uid, number in some.items())
+        path = "rescaling" if some else f"rescaling?parallelism={parallelism}"
+        body = Rescaling(operators=some) if some else None
+        if detached:
+            print_trigger(job, running.begin(path, method="PATCH", body=body), as_json=as_json)
+            return
         with waiting(f"{job} is rescaled"):
-            if some:
-                running.operate("rescaling", method="PATCH", body=Rescaling(operators=some))
-            else:
-                running.operate(f"rescaling?parallelism={parallelism}", method="PATCH")
+            running.operate(path, method="PATCH", body=body)
         if as_json:
             print_json({"operators": some} if some else {"parallelism": parallelism})
         elif some:

@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +11,19 @@ import typer
 from rich.text import Text
 
 from lakestate.commands.common import (
+    ROOT_VARIABLE,
     AsJson,
     ExitCode,
     Job,
-    Root,
     make_console,
     named_errors,
     print_json,
     progress_of,
     waiting,
 )
-from lakestate.commands.options import AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
-from lakestate.control import find_endpoint
+from lakestate.commands.options import AllowNonRestoredState, AskedRoot, MaxParallelism, UidMapping, Url, uids_of
+from lakestate.commands.stopped import Stopped, ensure_stopped
+from lakestate.control import RunnerUnreachableError, endpoint_at, find_endpoint
 from lakestate.job_code import operators_of_code
 from state_engine.errors import LakestateError
 
@@ -38,7 +39,6 @@ class JobRunningError(LakestateError):
 
 def restore(
     job: Job,
-    root: Root,
     source: Annotated[
         str,
         typer.Option(
@@ -47,6 +47,7 @@ def restore(
             "epoch:GENERATION/EPOCH or latest.",
         ),
     ],
+    root: AskedRoot = None,
     uid_mapping: UidMapping = None,
     allow_non_restored_state: AllowNonRestoredState = False,
     max_parallelism: MaxParallelism = None,
@@ -72,7 +73,9 @@ def restore(
     no_validate: Annotated[
         bool, typer.Option("--no-validate", help="Do not read every file before anything is written.")
     ] = False,
+    stopped: Stopped = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")] = False,
+    url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a stopped job back, or key groups or keys of a stopped or running one. Ctrl-C leaves it as it was."""
@@ -90,11 +93,16 @@ def restore(
         raise typer.BadParameter("is for a whole job, not for key groups or keys", param_hint=wrong[0])
     if operator and not part:
         raise typer.BadParameter("goes with --key-groups or --key", param_hint="--operator")
+    if root is None and not (part and url):
+        raise typer.BadParameter(f"Give --root or {ROOT_VARIABLE}; of a running job key groups or keys also by --url.")
     with named_errors(), _until_signal() as cancelled:
         report: WholeRestore | KeyGroupRestore
+        if not dry_run:
+            _check_stopped(job, root, url, part=part, stopped=stopped)
         if part:
-            report = _restore_part(job, root, source, key_groups, key, operator, dry_run, cancelled)
+            report = _restore_part(job, root, source, key_groups, key, operator, dry_run, cancelled, url)
         else:
+            assert root is not None
             report = _restore_whole(
                 job,
                 root,
@@ -134,11 +142,6 @@ def _restore_whole(
     from state_engine.savepoint.restore import JobRestore
     from state_engine.spark.recorded_sinks import RecordedSinks
 
-    if not dry_run and (running := find_endpoint(root, job)) is not None:
-        raise JobRunningError(
-            f"Process {running.pid} runs job {job!r}.",
-            action="Stop it first (`lakestate stop`); of a running job only key groups or keys can be restored.",
-        )
     with progress_of("read" if dry_run else "copy") as progress:
         prepared = JobRestore(
             root,
@@ -154,25 +157,43 @@ def _restore_whole(
         return prepared.plan() if dry_run else prepared.run()
 
 
+def _check_stopped(job: str, root: str | None, url: str | None, *, part: bool, stopped: bool) -> None:
+    """Asks whether the job runs, before it is taken over; a running one is only asked for key groups or keys."""
+    running = find_endpoint(root, job) if root is not None else None
+    if not part and running is None and url is not None:
+        from lakestate.running_job import checked_url
+
+        with suppress(RunnerUnreachableError):
+            running = endpoint_at(checked_url(url), job)
+    if not part and running is not None:
+        raise JobRunningError(
+            f"Process {running.pid} runs job {job!r}.",
+            action="Stop it first (`lakestate stop`); of a running job only key groups or keys can be restored.",
+        )
+    if root is not None and running is None and not (part and url):
+        ensure_stopped(root, job, stopped=stopped)
+
+
 def _restore_part(
     job: str,
-    root: str,
+    root: str | None,
     source: str,
     key_groups: list[str] | None,
     key: list[str] | None,
     operators: list[str] | None,
     dry_run: bool,
     cancelled: Callable[[], bool],
+    url: str | None,
 ) -> "KeyGroupRestore":
     ranges = [_range(one) for one in key_groups or []] or None
     keys = [_key(one) for one in key or []] or None
-    if find_endpoint(root, job) is not None:
+    if url is not None or root is None or find_endpoint(root, job) is not None:
         from lakestate.rest.bodies import KeyGroupsRestore
         from lakestate.running_job import RunningJob
 
         body = KeyGroupsRestore(source=source, key_groups=ranges, keys=keys, operators=operators, dry_run=dry_run)
         with waiting(f"{job} restores"):
-            return RunningJob(root, job).restore_key_groups(body)
+            return RunningJob(root, job, url).restore_key_groups(body)
     from state_engine.savepoint import restore_key_groups
 
     given = [tuple(one) if isinstance(one, list) else one for one in keys] if keys is not None else None

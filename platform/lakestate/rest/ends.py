@@ -79,8 +79,13 @@ def find_end(root: str, job: str, trigger_id: str) -> EndedOperation | None:
     return None
 
 
+def has_ended(root: str, job: str, incarnation: str) -> bool:
+    """Says whether it is known that an incarnation has ended: it left ends behind. One that did not may have, too."""
+    return open_storage(root, job).exists(f"{_PREFIX}{incarnation}.json")
+
+
 def _documents(storage: CheckpointStorage) -> list[str]:
     return [info.path for info in storage.list(CONTROL, recursive=False) if info.path.startswith(_PREFIX)]
 
 
-__all__ = ["CONTROL", "EndedOperation", "ended_operation", "find_end", "keep_ends"]
+__all__ = ["CONTROL", "EndedOperation", "ended_operation", "find_end", "has_ended", "keep_ends"]
