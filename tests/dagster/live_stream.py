@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -16,8 +15,10 @@ from deltalake import DeltaTable
 from live_job import COLUMNS, Row, input_of, random_rows, tables_of
 
 from lakestate.control import read_endpoint
+from lakestate.errors import JobNotRunningError
 from lakestate.runner_events import Failed
 from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.supervision import kill_driver
 from state_engine.inspect import diff_states, open_job
 from state_engine.inspect.diff import StateDiff
 from state_engine.log.manifest import StoredManifest
@@ -123,13 +124,11 @@ class LiveStream:
             self._join()
 
     def _kill_detached(self) -> None:
-        """Kills the process that somebody else has started for this job, and its JVM."""
+        """Kills the process that somebody else has started for this job, and its JVM; nobody starts it again."""
         endpoint = read_endpoint(self.root, self.job)
-        if endpoint is not None:
-            with contextlib.suppress(ProcessLookupError):
-                group = os.getpgid(endpoint.pid)
-                if group != os.getpgrp():
-                    os.killpg(group, signal.SIGKILL)
+        if endpoint is None or endpoint.pid != os.getpid():
+            with contextlib.suppress(JobNotRunningError):
+                kill_driver(self.root, self.job)
 
     def _join(self) -> None:
         self._process = None

@@ -14,8 +14,9 @@ from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest
 from state_engine.savepoint import SavepointWish, list_savepoints
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
+PATIENCE_S = 400
 SECOND = timedelta(seconds=1)
 OBSERVATIONS = """query ($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on Asset {
   assetObservations(limit: 20) { metadataEntries { ...Entries } } } } }"""
@@ -51,8 +52,8 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     asset, sensor = f"{job}/checkpoint", f"{job}_health"
     stream.feed(3)
     control.start(job)
-    stream.wait_until_read()
-    client.wait_for(lambda: client.freshness(asset) == "HEALTHY", "a fresh checkpoint", 180)
+    stream.wait_until_read(PATIENCE_S)
+    client.wait_for(lambda: client.freshness(asset) == "HEALTHY", "a fresh checkpoint", PATIENCE_S)
     client.wait_for(lambda: any("runs as process" in str(one["skipReason"]) for one in client.ticks(sensor)), "a look")
 
     client.stop_sensor(sensor)
@@ -60,12 +61,12 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     os.kill(killed.pid, signal.SIGKILL)
     stream.feed(2)
     stream.wait_for(lambda: not members(killed.pid), "the end of its JVM")
-    client.wait_for(lambda: client.freshness(asset) == "DEGRADED", "an overdue checkpoint", 240)
+    client.wait_for(lambda: client.freshness(asset) == "DEGRADED", "an overdue checkpoint", PATIENCE_S)
     assert control.status(job).condition is Condition.FAILED
     assert stream.newest == sealed, "nobody has started it, since the sensor is off"
 
     client.start_sensor(sensor)
-    stream.wait_until_read(240)
+    stream.wait_until_read(PATIENCE_S)
     restarted = control.status(job)
     assert restarted.condition is Condition.RUNNING
     assert restarted.pid != killed.pid
@@ -74,11 +75,11 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     [told] = observations(client, job)
     assert (told["health"], told["restarts"], told["pid"]) == ("restarted", 1, restarted.pid)
     assert "as one that was killed" in told["cause"]
-    client.wait_for(lambda: client.freshness(asset) == "HEALTHY", "a fresh checkpoint again", 180)
+    client.wait_for(lambda: client.freshness(asset) == "HEALTHY", "a fresh checkpoint again", PATIENCE_S)
 
     live_dagster.kill("daemon")
     live_dagster.kill("code-server")  # that has started the driver
-    stream.feed(2).wait_until_read()
+    stream.feed(2).wait_until_read(PATIENCE_S)
     assert control.status(job).pid == restarted.pid
     live_dagster.restart("code-server")
     live_dagster.restart("daemon")
@@ -103,7 +104,7 @@ def test_a_job_that_fails_at_each_start_is_given_up_and_that_is_told(live_dagste
     def failed_ticks():
         return [tick for tick in client.ticks(sensor) if tick["status"] == "FAILURE"]
 
-    client.wait_for(failed_ticks, "the strategy to come to its end", 240)
+    client.wait_for(failed_ticks, "the strategy to come to its end", PATIENCE_S)
     client.wait_for(lambda: "is not restarted" in str(client.ticks(sensor)[0]["skipReason"]), "a look behind it")
     [failed] = failed_ticks()
     assert "2 failures; fixed-delay allows 1 restarts." in failed["error"]["message"]
@@ -113,6 +114,6 @@ def test_a_job_that_fails_at_each_start_is_given_up_and_that_is_told(live_dagste
     assert len(wanted.attempts) == 2
 
     control.start(job)
-    stream.wait_until_read(180)
+    stream.wait_until_read(PATIENCE_S)
     assert (stream.tally(), stream.totals()) == truth(stream.rows)
     control.stop(job)

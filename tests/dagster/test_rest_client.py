@@ -10,6 +10,8 @@ from lakestate.running_job import OperationFailedError
 from lakestate.supervision import Condition
 from state_engine.savepoint import SavepointWish, list_savepoints
 
+PATIENCE_S = 400
+
 
 def test_a_job_that_nobody_runs(tmp_path):
     client = RestClientResource(root=str(tmp_path))
@@ -24,7 +26,7 @@ def test_a_token_is_no_setting():
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
     announce(tmp_path, "tide")
     (tmp_path / "state").mkdir()
@@ -34,7 +36,7 @@ def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
     with LiveStream(tmp_path / "state", "tide") as stream:
         stream.feed(3)
         control.start("tide")
-        stream.wait_until_read()
+        stream.wait_until_read(PATIENCE_S)
         assert client.is_running("tide")
         assert client.checkpoint("tide", full=True) > 0
 
@@ -45,7 +47,7 @@ def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
 
         client.rescale("tide", 3)
         client.rescale("tide", {"totals": 1})
-        stream.feed(1).wait_until_read()
+        stream.feed(1).wait_until_read(PATIENCE_S)
         assert [stream.newest.operators[uid].parallelism for uid in ("tally", "totals")] == [3, 1]
         with pytest.raises(OperationFailedError, match="The job goes on"):
             client.rescale("tide", {"other": 2})
