@@ -17,6 +17,7 @@ from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.leases import expired_leases, read_condemned
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention_decision import Removal, decide
+from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted
 from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
 from state_engine.checkpoint.retention_savepoints import Disposal
 from state_engine.checkpoint.retention_snapshot import Found, look_around
@@ -51,6 +52,9 @@ class RetentionPlan(NamedTuple):
         checkpoints: Ids of the checkpoints that stay, oldest first.
         oldest_epoch: (generation, epoch) from which on every epoch stays; None when all of them do.
         head: Hash of the newest sealed manifest.
+        abandoned: What dead writers of canonical savepoints left in other folders. `apply_retention` leaves that alone,
+            too.
+        unlisted: Complete savepoints that no row lists. They stay, and so does what they hold.
     """
 
     root: str
@@ -63,11 +67,14 @@ class RetentionPlan(NamedTuple):
     checkpoints: tuple[str, ...]
     oldest_epoch: tuple[int, int] | None
     head: str | None
+    abandoned: tuple[Abandoned, ...] = ()
+    unlisted: tuple[Unlisted, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """How many bytes the files have, those of canonical savepoints that are disposed of included."""
-        return sum(removal.bytes for removal in self.removals) + sum(one.bytes for one in self.disposals)
+        """How many bytes the files have, those outside of the job's root included."""
+        elsewhere = sum(one.bytes for one in self.disposals) + sum(one.bytes for one in self.abandoned)
+        return sum(removal.bytes for removal in self.removals) + elsewhere
 
 
 @dataclass
@@ -269,6 +276,8 @@ def _plan(
         removals=tuple(sorted(removals)),
         savepoints=found.leaving.native,
         disposals=found.leaving.disposals,
+        abandoned=found.leaving.abandoned,
+        unlisted=found.leaving.unlisted,
         checkpoints=tuple(row.id for row in sorted(kept, key=lambda row: row.checkpoint_id or 0)),
         oldest_epoch=found.facts.start,
         head=found.head,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from state_engine.checkpoint.retention_decision import folder_below
+from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted, find_unlisted, left_elsewhere
 from state_engine.checkpoint.retention_policy import (
     UNFINISHED_MS,
     RetentionPolicy,
@@ -36,11 +37,15 @@ class Leaving(NamedTuple):
         native: Ids of native savepoints.
         disposals: Canonical ones, and native ones with a note elsewhere. They are disposed of (`savepoint/retain.py`).
         files: Files below the job's root that go with native ones and unfinished ones, and why.
+        abandoned: What lies elsewhere of unfinished ones; their pins tell of it, and stay until it is gone.
+        unlisted: Complete savepoints of which no row tells. They stay.
     """
 
     native: tuple[str, ...]
     disposals: tuple[Disposal, ...]
     files: Mapping[str, str]
+    abandoned: tuple[Abandoned, ...] = ()
+    unlisted: tuple[Unlisted, ...] = ()
 
 
 def find_leaving(
@@ -74,8 +79,12 @@ def find_leaving(
     leased = {(lease.generation, lease.epoch) for lease in leases}
     native: list[str] = []
     going: dict[str, str] = {}
+    abandoned = []
     for name, own in files.items():
         if (pin := read_pin(storage, name)) is not None and pin.folds and pin.created_at + UNFINISHED_MS <= now_ms:
+            if (left := left_elsewhere(pin)) is not None:
+                abandoned.append(left)
+                continue
             finished = metadata_path(name) in own or elsewhere_path(name) in own
             gone = [pin_path(name)] if finished else own
             going |= dict.fromkeys(gone, f"savepoint {name} was not written within a day, and nobody lists it")
@@ -94,7 +103,9 @@ def find_leaving(
         else:
             native.append(row.id)
             going |= dict.fromkeys(files[row.id], f"the policy keeps savepoint {row.id} no longer")
-    return Leaving(tuple(sorted(native)), tuple(sorted(elsewhere)), going)
+    listed = {row.id for row in rows if row.kind == "savepoint"}
+    unlisted = find_unlisted(storage, files, listed, now_ms)
+    return Leaving(tuple(sorted(native)), tuple(sorted(elsewhere)), going, tuple(abandoned), unlisted)
 
 
 def read_pin(storage: CheckpointStorage, savepoint_id: str) -> Pin | None:

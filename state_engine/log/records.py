@@ -450,7 +450,7 @@ class Pin(Record, frozen=True, kw_only=True):
     `manifests` lists (path, hash) from the base's successor to the epoch itself, in order. `handles` lists every other
     file that a restore reads, with its length. `directory` is the folder, outside of the job's root, in which a
     `_metadata` says where the savepoint lies. One that `folds` only keeps the epoch while a canonical savepoint
-    of the same id is written, and is removed behind it.
+    of the same id is written, into `directory` if there is one, and is removed behind it.
     """
 
     savepoint_id: str

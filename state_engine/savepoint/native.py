@@ -124,7 +124,8 @@ def write_pin(
         ids: New names.
         draft: The pin without its name.
         head: The epoch.
-        noted_in: Directory in which the caller is going to put a folder with a note of where the savepoint lies.
+        noted_in: Directory in which the caller is going to put a folder with a note of where the savepoint lies, or
+            with its tables.
 
     Raises:
         CorruptionError: A file that a restore would need is gone or damaged.

@@ -10,6 +10,7 @@ from state_engine.checkpoint.retention import (
     apply_retention,
     plan_retention,
 )
+from state_engine.checkpoint.retention_leftovers import clear_elsewhere
 from state_engine.checkpoint.retention_policy import made_by_policy
 from state_engine.clock import Clock, Ids, SystemClock
 from state_engine.errors import SavepointError
@@ -26,12 +27,14 @@ class Retained(NamedTuple):
         report: What became of files of the job; None for a dry run.
         disposed: Savepoints that were disposed of, by id: canonical ones, and those with a note elsewhere.
         in_use: Why others of them were not.
+        cleared: Folders elsewhere in which dead writers of canonical savepoints had left files.
     """
 
     plan: RetentionPlan
     report: RetentionReport | None = None
     disposed: tuple[str, ...] = ()
     in_use: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
 
 
 def retain(
@@ -73,7 +76,8 @@ def carry_out(
 ) -> Retained:
     """Does what a plan says: `apply_retention`, and canonical savepoints are disposed of. Errors are those of `retain`.
 
-    These go at once: restores from them say in their folders that they read them, and copy what they read.
+    These go at once: restores from them say in their folders that they read them, and copy what they read. So does what
+    dead writers left in other folders: nothing reads it.
     """
     disposed, in_use = [], []
     storage = open_storage(plan.root, plan.job)
@@ -86,8 +90,9 @@ def carry_out(
                 disposed.append(disposal.savepoint_id)
         except SavepointError as error:
             in_use.append(str(error))
+    cleared = [one.directory for one in plan.abandoned if clear_elsewhere(storage, one)]
     report = apply_retention(plan, clock=clock, ids=ids, progress=progress)
-    return Retained(plan, report, tuple(disposed), tuple(in_use))
+    return Retained(plan, report, tuple(disposed), tuple(in_use), tuple(cleared))
 
 
 __all__ = ["Retained", "carry_out", "retain"]

@@ -183,7 +183,8 @@ def _canonical(
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
     if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
-        pin = write_pin(root, storage, ids, replace(draft, folds=True), head)
+        parent = _parent(directory) if directory is not None else None
+        pin = write_pin(root, storage, ids, replace(draft, folds=True), head, parent)
     name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
     savepoint = CanonicalSavepoint(
         savepoint_id=name,

@@ -15,7 +15,8 @@ from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobView
 from lakestate.rest.server import serve
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.errors import JobDefinitionError
+from state_engine.checkpoint.table import CheckpointTable
+from state_engine.errors import JobDefinitionError, SavepointError, StorageError
 from state_engine.inspect import open_job
 from state_engine.savepoint import list_savepoints, trigger_savepoint
 from state_engine.testing.manual import ManualClock
@@ -78,6 +79,22 @@ def test_only_savepoints_of_policies_go(old: Any) -> None:
     left = {pin.savepoint_id for pin in list_savepoints(old.root, "flights")}
     assert left == {nightly[1].savepoint_id, mine.savepoint_id}
     assert f"savepoint {mine.savepoint_id}" not in old.run("retain", "flights", "--last", "1", "--dry-run").out
+
+
+def test_a_complete_savepoint_in_no_list_is_told_of(old: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise StorageError("The network is down.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointTable, "append", refuse)
+        with pytest.raises(SavepointError):
+            trigger_savepoint(old.root, "flights", clock=ManualClock())
+    said = old.run("retain", "flights", "--last", "1", "--dry-run").out
+    [unlisted] = old.run("retain", "flights", "--last", "1", "--dry-run", "--json").json["unlisted"]
+    assert f"native savepoint {unlisted['savepoint_id']} is complete and in no list; it holds " in said
+    assert unlisted["bytes"] > 0
+    assert old.run("savepoints", "dispose", "flights", unlisted["savepoint_id"]).code == 0
+    assert "in no list" not in old.run("retain", "flights", "--last", "1", "--dry-run").out
 
 
 @pytest.mark.parametrize("arguments", [(), ("--savepoints-last", "3"), ("--last", "0"), ("--for", "soon")])

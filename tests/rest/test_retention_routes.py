@@ -51,6 +51,8 @@ def test_rules_are_passed_on_and_what_was_done_is_told(body: dict[str, Any], pol
         "waiting": 2,
         "disposed": ["sp-1"],
         "in-use": [],
+        "abandoned": [],
+        "unlisted": [],
     }
 
 

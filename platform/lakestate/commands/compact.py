@@ -25,6 +25,7 @@ from lakestate.commands.removals import (
     Wait,
     apply_plan,
     facts_of,
+    print_leftovers,
     print_removals,
     print_report,
 )
@@ -67,6 +68,7 @@ def compact(
         policy = RetentionPolicy(checkpoints=None, strays=True, grace_ms=duration_of(grace))
         strays = plan_retention(root, job, policy, SystemClock().now_ms())
         if not as_json:
+            print_leftovers(console, strays)
             print_removals(console, strays, files=files)
         done = None if dry_run else apply_plan(strays, wait=wait, title=f"clear {job}")
         if as_json:

@@ -70,6 +70,21 @@ def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
     return done._replace(report=later)
 
 
+def print_leftovers(console: Console, plan: "RetentionPlan") -> None:
+    """Prints what dead processes left of savepoints: what goes, and what somebody has to decide about."""
+    for one in plan.abandoned:
+        size = f"{format_count(one.files)} files, {format_bytes(one.bytes)}"
+        console.print(Text(f"{one.directory} goes, {size}: savepoint {one.savepoint_id} was not written within a day"))
+    for unlisted in plan.unlisted:
+        where = f" in {unlisted.directory}" if unlisted.directory is not None else ""
+        console.print(
+            Text(
+                f"{unlisted.kind} savepoint {unlisted.savepoint_id}{where} is complete and in no list; it holds "
+                f"{format_bytes(unlisted.bytes)}: restore it, or dispose of it, by its id"
+            )
+        )
+
+
 def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
     """Prints what became of files and savepoints."""
     report = done.report
@@ -77,6 +92,8 @@ def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
         return
     for savepoint in done.disposed:
         console.print(Text(f"disposed of savepoint {savepoint}"))
+    for folder in done.cleared:
+        console.print(Text(f"cleared {folder}"))
     for why in done.in_use:
         console.print(Text(why))
     if report.removed:
@@ -90,7 +107,7 @@ def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
                 f"a call after the grace time of {format_duration(grace_ms)} deletes them"
             )
         )
-    if not (report.removed or report.waiting or done.disposed):
+    if not (report.removed or report.waiting or done.disposed or done.cleared):
         console.print(Text("nothing to remove"))
 
 
@@ -105,6 +122,8 @@ def facts_of(plan: "RetentionPlan", done: "Retained | None") -> dict[str, Any]:
         "bytes": plan.bytes,
         "savepoints": plan.savepoints,
         "disposals": plain(plan.disposals),
+        "abandoned": plain(plan.abandoned),
+        "unlisted": plain(plan.unlisted),
         "checkpoints": plan.checkpoints,
         "oldest_epoch": plan.oldest_epoch,
         "report": None,
@@ -112,7 +131,7 @@ def facts_of(plan: "RetentionPlan", done: "Retained | None") -> dict[str, Any]:
     if done is not None and report is not None:
         names = ("condemned", "removed", "bytes", "spared", "waiting")
         facts["report"] = {name: getattr(report, name) for name in names}
-        facts["report"] |= {"disposed": done.disposed, "in_use": done.in_use}
+        facts["report"] |= {"disposed": done.disposed, "in_use": done.in_use, "cleared": done.cleared}
     return facts
 
 
@@ -123,6 +142,7 @@ __all__ = [
     "Wait",
     "apply_plan",
     "facts_of",
+    "print_leftovers",
     "print_removals",
     "print_report",
 ]

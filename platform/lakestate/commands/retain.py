@@ -15,6 +15,7 @@ from lakestate.commands.removals import (
     Wait,
     apply_plan,
     facts_of,
+    print_leftovers,
     print_removals,
     print_report,
 )
@@ -106,6 +107,7 @@ def _print_plan(console: Console, plan: "RetentionPlan", *, files: bool, would: 
         console.print(Text(f"savepoint {savepoint} goes"))
     for disposal in plan.disposals:
         console.print(Text(f"savepoint {disposal.savepoint_id} goes, {format_bytes(disposal.bytes)}"))
+    print_leftovers(console, plan)
     print_removals(console, plan, files=files)
     if would:
         total = f"{format_count(len(plan.removals))} files, {format_bytes(plan.bytes)}"

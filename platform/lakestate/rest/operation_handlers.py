@@ -238,6 +238,8 @@ def _summary(retained: Retained) -> retention.RetentionSummary:
         savepoints=[*plan.savepoints, *(one.savepoint_id for one in plan.disposals)],
         checkpoints=list(plan.checkpoints),
         oldest_epoch=plan.oldest_epoch,
+        abandoned=[one.directory for one in plan.abandoned],
+        unlisted=[one.savepoint_id for one in plan.unlisted],
     )
     if report is not None:
         summary.removed, summary.removed_bytes = len(report.removed), report.bytes

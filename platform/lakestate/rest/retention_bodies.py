@@ -47,7 +47,8 @@ class RetentionSummary(msgspec.Struct, kw_only=True, rename="kebab"):
 
     `oldest_epoch` is the generation and the number of the epoch from which on every epoch stays, null if all do.
     `waiting` files are condemned; a call after their grace time deletes them. Canonical savepoints among `savepoints`
-    are `disposed` of at once, unless they are `in_use`.
+    are `disposed` of at once, unless they are `in_use`; so are the `abandoned` folders that dead writers of savepoints
+    left elsewhere. `unlisted` savepoints are complete and have no row; they stay.
     """
 
     dry_run: bool
@@ -63,6 +64,8 @@ class RetentionSummary(msgspec.Struct, kw_only=True, rename="kebab"):
     waiting: int = 0
     disposed: list[str] = msgspec.field(default_factory=list)
     in_use: list[str] = msgspec.field(default_factory=list)
+    abandoned: list[str] = msgspec.field(default_factory=list)
+    unlisted: list[str] = msgspec.field(default_factory=list)
 
 
 class RetentionInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):
