@@ -247,6 +247,13 @@ def _evolved() -> Manifest:
     return replace(_manifest(), schemas=(replace(COUNTS, former=(renamed, by_function)), ROUTES))
 
 
+def _rescaled() -> Manifest:
+    """As `_manifest`, of the release that remembers from what parallelism a running job was rescaled."""
+    manifest = _manifest()
+    operator = replace(manifest.operators["delays"], parallelism=4, rescaled_from=2)
+    return replace(manifest, operators={**manifest.operators, "delays": operator})
+
+
 def _base() -> Base:
     return Base(
         job="flights",
@@ -359,6 +366,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
     "evolved.json": lambda: encode_manifest(_evolved())[0],
     "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
+    "rescaled.json": lambda: encode_manifest(_rescaled())[0],
     "base.json": lambda: encode_base(_base())[0],
     "base-of-streams.json": lambda: encode_base(_base_of_streams())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
@@ -374,6 +382,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "sinks.json": lambda data: decode_manifest(data).manifest,
     "evolved.json": lambda data: decode_manifest(data).manifest,
     "operator_state.json": lambda data: decode_manifest(data).manifest,
+    "rescaled.json": lambda data: decode_manifest(data).manifest,
     "base.json": lambda data: decode_base(data).base,
     "base-of-streams.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
@@ -399,6 +408,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
     assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()
+    assert decode_manifest((GOLDEN / "rescaled.json").read_bytes()).manifest == _rescaled()
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_base((GOLDEN / "base-of-streams.json").read_bytes()).base == _base_of_streams()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
