@@ -53,7 +53,7 @@ START_SCHEDULE = """mutation ($schedule: ScheduleSelector!) { startSchedule(sche
   __typename ... on PythonError { message } } }"""
 SENSOR = """query ($sensor: SensorSelector!) { sensorOrError(sensorSelector: $sensor) { ... on Sensor {
   id sensorState { id status ticks(limit: 50) {
-    status timestamp skipReason cursor runIds error { message } } } } } }"""
+    status timestamp skipReason cursor runIds error { message causes { message } } } } } } }"""
 STOP_SENSOR = "mutation ($id: String!) { stopSensor(id: $id) { __typename ... on PythonError { message } } }"
 RELOAD = """mutation ($location: String!) { reloadRepositoryLocation(repositoryLocationName: $location) { __typename
   ... on WorkspaceLocationEntry { locationOrLoadError { __typename ... on PythonError { message } } } } }"""
