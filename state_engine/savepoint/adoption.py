@@ -39,6 +39,8 @@ def adopt_for(
     request: StartRequest,
     log: ManifestLog,
     *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
     cancelled: Callable[[], bool] | None = None,
     progress: Progress | None = None,
     validate: bool = True,
@@ -51,6 +53,8 @@ def adopt_for(
     Args:
         request: What the start is asked for.
         log: The job's log.
+        clock: As of `adopt`.
+        ids: As of `adopt`.
         cancelled: As of `adopt`.
         progress: As of `adopt`.
         validate: Whether to read what needs no copy.
@@ -70,10 +74,10 @@ def adopt_for(
         check_imported(request, head)
     if wanted.location is None and wanted.rewrite is None:
         if validate:
-            with source_kept(request.root, request.job, wanted, "restore") as segments:
+            with source_kept(request.root, request.job, wanted, "restore", clock=clock, ids=ids) as segments:
                 check_files(segments, cancelled=cancelled, progress=progress)
         return request
-    adopted = adopt(request.root, request.job, wanted, cancelled=cancelled, progress=progress)
+    adopted = adopt(request.root, request.job, wanted, clock=clock, ids=ids, cancelled=cancelled, progress=progress)
     return replace(request, restore=adopted)
 
 

@@ -166,7 +166,13 @@ class JobRestore:
 
     def _start(self) -> tuple[RestoreTarget, Head]:
         request = adopt_for(
-            self._request, self._log, cancelled=self._cancelled, progress=self._progress, validate=self._validates
+            self._request,
+            self._log,
+            clock=self._clock,
+            ids=self._ids,
+            cancelled=self._cancelled,
+            progress=self._progress,
+            validate=self._validates,
         )
         assert request.restore is not None
         publisher = CheckpointPublisher(
