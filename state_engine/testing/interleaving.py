@@ -12,9 +12,10 @@ runs to its end, then `retention`, then all others. In front of its twelfth stor
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from state_engine.storage.memory import MemoryStorage
@@ -23,6 +24,7 @@ CALLS = ("get", "put_if_absent", "list", "folders", "exists", "delete")
 WRITES = ("put_if_absent", "delete")
 WAIT_S = 120.0
 Process = Callable[[], None]
+Segments = tuple[tuple[str, int], ...]
 
 
 class Killed(BaseException):
@@ -30,7 +32,10 @@ class Killed(BaseException):
 
 
 class Call(NamedTuple):
-    """One storage call: who made it, what it was, in which storage, for which object or folder."""
+    """One storage call: who made it, what it was, in which storage, for which object or folder.
+
+    `names` asks which jobs lie below a root; its `url` is that of the root.
+    """
 
     process: str
     name: str
@@ -42,13 +47,15 @@ class Call(NamedTuple):
 class Schedule:
     """In which order processes take their steps.
 
+    In `segments` and `rest` `driver/*` is a process with its threads, these first as soon as they have something to do.
+
     Attributes:
         segments: (process, steps) one after the other; a process that has ended, or waits, is passed over.
         rest: Who runs to the end next, in this order; then those who are not named, in the order of their start.
         kills: (process, call): in front of which storage call it dies. Its threads (`<process>/…`) die with it.
     """
 
-    segments: tuple[tuple[str, int], ...] = ()
+    segments: Segments = ()
     rest: tuple[str, ...] = ()
     kills: tuple[tuple[str, int], ...] = ()
 
@@ -93,6 +100,7 @@ class Interleaving:
 
     Attributes:
         trace: The storage calls in their order.
+        turns: Who had each turn: a step, in which a process makes a call at most, and goes on to the next one.
         errors: What processes ended with, by name.
     """
 
@@ -104,6 +112,9 @@ class Interleaving:
         restart: Callable[[str], Mapping[str, Process]] | None = None,
     ) -> None:
         self.trace: list[Call] = []
+        self.turns: list[str] = []
+        self._made_in: list[int] = []  # for each call in `trace`: how many turns there were then
+        self._strays: list[str] = []
         self._schedule = schedule
         self._segments = list(schedule.segments)
         self._kills = dict(schedule.kills)
@@ -127,11 +138,22 @@ class Interleaving:
         """Returns the storage calls of one process."""
         return [call for call in self.trace if call.process == process]
 
+    def until(self, place: int) -> Segments:
+        """Returns the segments that lead to in front of a call again, of which `trace` has the place."""
+        return _segments(self.turns[: self._turn(place)])
+
+    def since(self, place: int) -> Segments:
+        """Returns the segments from there on."""
+        return _segments(self.turns[self._turn(place) :])
+
+    def _turn(self, place: int) -> int:
+        return self._made_in[place] - 1 if place < len(self.trace) else len(self.turns)
+
     def run(self, processes: Mapping[str, Process]) -> None:
         """Runs processes, and those that come up on the way, to their ends.
 
         Raises:
-            AssertionError: One hangs, or all that are left wait.
+            AssertionError: One hangs, or all that are left wait; or a thread that no schedule knows made calls.
         """
         with self._stepping():
             for name, run in processes.items():
@@ -140,6 +162,7 @@ class Interleaving:
             assert self._over.acquire(timeout=WAIT_S), f"a process hangs; the schedule is\n  {self._schedule}"
         waiting = [thread.name for thread in self._threads.values() if not thread.done]
         assert not waiting, f"{waiting} wait for ever; the schedule is\n  {self._schedule}"
+        assert not self._strays, f"threads that nobody schedules made calls: {self._strays}"
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Parks the calling process until a condition holds that another one brings about."""
@@ -181,15 +204,21 @@ class Interleaving:
             raise Killed
 
     def _next(self) -> _Thread | None:
+        chosen = self._choose()
+        if chosen is not None:
+            self.turns.append(chosen.name)
+        return chosen
+
+    def _choose(self) -> _Thread | None:
         going = {name: thread for name, thread in self._threads.items() if thread.can_go}
         while self._segments:
             name, left = self._segments[0]
-            if left and name in going:
+            if left and (thread := _named(name, going)) is not None:
                 self._segments[0] = (name, left - 1)
-                return going[name]
+                return thread
             self._segments.pop(0)
-        named = next((going[name] for name in self._schedule.rest if name in going), None)
-        return named or next(iter(going.values()), None)
+        named = (_named(name, going) for name in self._schedule.rest)
+        return next((thread for thread in named if thread is not None), None) or next(iter(going.values()), None)
 
     def _step(self, thread: _Thread) -> None:
         if thread.killed:
@@ -209,41 +238,80 @@ class Interleaving:
 
     @contextmanager
     def _stepping(self) -> Iterator[None]:
-        plain = {name: getattr(MemoryStorage, name) for name in CALLS}
-        for name in CALLS:
-            setattr(MemoryStorage, name, self._stepped(name, plain[name]))
+        plain = {name: MemoryStorage.__dict__[name] for name in (*CALLS, "names")}
+        stepped = {name: self._stepped(name, plain[name]) for name in CALLS}
         try:
+            for name, method in {**stepped, "names": self._stepped_names(MemoryStorage.names)}.items():
+                setattr(MemoryStorage, name, method)
             yield
         finally:
-            for name in CALLS:
-                setattr(MemoryStorage, name, plain[name])
+            for name, method in plain.items():
+                setattr(MemoryStorage, name, method)
 
     def _stepped(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         def stepped(storage: MemoryStorage, path: str, *args: Any, **kwargs: Any) -> Any:
-            thread = self._by_ident.get(threading.get_ident())
-            if thread is None:
-                return plain(storage, path, *args, **kwargs)
-            self._step(thread)
-            self.trace.append(Call(thread.name, name, storage.url, path))
-            result = plain(storage, path, *args, **kwargs)
-            if name == "put_if_absent" and self._on_put is not None:
-                self._on_put(storage, path, bytes(args[0]))
-            return result
+            if self._comes(name, storage.url, path):
+                result = plain(storage, path, *args, **kwargs)
+                if name == "put_if_absent" and self._on_put is not None:
+                    self._on_put(storage, path, bytes(args[0]))
+                return result
+            return plain(storage, path, *args, **kwargs)
 
         return stepped
 
+    def _stepped_names(self, plain: Callable[[str], list[str]]) -> Any:
+        def names(_: type[MemoryStorage], prefix: str) -> list[str]:
+            self._comes("names", f"memory://{prefix}", "")
+            return plain(prefix)
+
+        return classmethod(names)
+
+    def _comes(self, name: str, url: str, path: str) -> bool:
+        """Parks the calling process until its call is to be made; False if it is none of the processes."""
+        thread = self._by_ident.get(threading.get_ident())
+        if thread is None:
+            self._strays.append(f"{threading.current_thread().name}: {name} {path}")
+            return False
+        self._step(thread)
+        self.trace.append(Call(thread.name, name, url, path))
+        self._made_in.append(len(self.turns))
+        return True
+
+
+def _named(name: str, going: Mapping[str, _Thread]) -> _Thread | None:
+    if not name.endswith("/*"):
+        return going.get(name)
+    threads = (thread for thread in going.values() if owner(thread.name) == owner(name))
+    return max(threads, key=lambda thread: "/" in thread.name, default=None)
+
+
+def _segments(turns: Iterable[str]) -> Segments:
+    return tuple((name, len(list(run))) for name, run in groupby(turns))
+
+
+def owner(name: str) -> str:
+    """Returns the process that a thread belongs to."""
+    return name.partition("/")[0]
+
 
 def commute(one: Call, other: Call) -> bool:
-    """Says whether two storage calls give the same results, and leave the same objects, in either order."""
-    if one.url != other.url:
-        return True
+    """Says whether two storage calls give the same results, and leave the same objects, in either order.
+
+    Those of one process never do: its threads tell each other things without a storage call.
+    """
+    if owner(one.process) == owner(other.process):
+        return False
     if one.name not in WRITES:
         one, other = other, one
     if one.name not in WRITES:
+        return True
+    if other.name == "names":
+        return not one.url.startswith(f"{other.url}/")
+    if one.url != other.url:
         return True
     if other.name in ("list", "folders"):
         return not one.path.startswith(other.path)
     return one.path != other.path
 
 
-__all__ = ["WRITES", "Call", "Interleaving", "Killed", "Process", "Schedule", "commute"]
+__all__ = ["WRITES", "Call", "Interleaving", "Killed", "Process", "Schedule", "Segments", "commute", "owner"]
