@@ -2,18 +2,66 @@
 
 As in CHESS (Musuvathi et al., 2008): most errors of concurrent programs need few preemptions, wherever these fall. A
 preemption in front of a storage call that commutes with all that runs meanwhile gives the run that one behind it gives.
+
+What is left out is left out because of calls that were recorded in another run. With a root or an id that differs from
+run to run nothing would be in the way of anything, and all would be left out: so runs have to meet these calls again.
 """
 
 import random
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from state_engine.testing.interleaving import Call, Interleaving, Schedule, commute
+from state_engine.testing.interleaving import Call, Interleaving, Schedule, Segments, commute, owner
 
 Play = Callable[[Schedule], Interleaving]
 WHOLE = 1_000_000
 
 
-def preempted_once(play: Play, outer: str, meanwhile: Sequence[str], first: Sequence[str] = ()) -> int:
+class Ran(NamedTuple):
+    """How many schedules were run, for how many places at which somebody could stop.
+
+    Of two processes that both stop a place is a pair of calls, one of each.
+    """
+
+    schedules: int
+    places: int
+
+
+class Pair(NamedTuple):
+    """Which process stops first, which stops then, and which run to the end while both stand.
+
+    Then `outer` goes on, and `inner` behind it; with `back` it is `inner` that goes on first.
+    """
+
+    outer: str
+    inner: str
+    meanwhile: Sequence[str] = ()
+    back: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        return [self.outer, self.inner, *self.meanwhile]
+
+    def schedule(self, before: Segments) -> Schedule:
+        """Both have stopped."""
+        order = (self.inner, self.outer) if self.back else (self.outer, self.inner)
+        return Schedule(before, whole(*self.meanwhile, *order))
+
+
+def whole(*processes: str) -> tuple[str, ...]:
+    """Processes with all their threads."""
+    return tuple(f"{name}/*" for name in processes)
+
+
+def preempted_once(
+    play: Play,
+    outer: str,
+    meanwhile: Sequence[str],
+    first: Sequence[str] = (),
+    *,
+    size: int | None = None,
+    seed: int = 0,
+) -> Ran:
     """`outer` stops in front of each of its storage calls until `meanwhile` have ended.
 
     Args:
@@ -21,17 +69,111 @@ def preempted_once(play: Play, outer: str, meanwhile: Sequence[str], first: Sequ
         outer: Who is preempted.
         meanwhile: Who runs then, one after the other.
         first: Who runs in front of all.
-
-    Returns:
-        How many schedules were run.
+        size: How many of the schedules, spread over the calls that are in the way of `meanwhile`; all by default.
+        seed: Which of them.
     """
     before = tuple((name, WHOLE) for name in first)
-    alone = play(Schedule(before, (outer, *meanwhile))).calls(outer)
-    runs, done = 1, 0
-    while done <= len(alone):
+    one = _recorded(play, Schedule(before, (outer, *meanwhile)), size)
+    alone, begin, told = one.calls(outer), _begin(one, outer), _tells(outer, meanwhile)
+
+    def at(done: int) -> int:
         played = play(Schedule((*before, (outer, done + 1)), (*meanwhile, outer)))
-        done, runs = _following(alone, done, _between(played, outer, done)), runs + 1
+        _meets(played, begin, alone[:done])
+        return _following(alone, done, () if told else _gap(played, outer, begin + done))
+
+    others = [call for name in meanwhile for call in one.calls(name)]
+    return Ran(1 + _each(at, alone, others, size, seed), len(alone) + 1)
+
+
+def preempted_twice(play: Play, pair: Pair, *, size: int | None = None, seed: int = 0) -> Ran:
+    """One process stops in front of each of its calls, and there another one in front of each of its own.
+
+    Args:
+        play: Runs a schedule.
+        pair: Who.
+        size: How many of the schedules if there are more, spread over the calls of both that are in the way of one of
+            the other; all by default.
+        seed: Which of them.
+    """
+    one = _recorded(play, Schedule(rest=whole(*pair.names)), size)
+    alone, nested = _gap(one, pair.inner, 0), _of(one, pair.inner)
+    rest = [call for name in pair.meanwhile for call in _of(one, name)]
+    outer, inner = _that_matter(alone, [*nested, *rest]), _that_matter(nested, [*alone, *rest])
+    if size is None or len(outer) * len(inner) <= size:
+        return _every_pair(play, pair, one)
+    choice, both = random.Random(seed), 0
+    reached = spread(inner, size, choice)
+    choice.shuffle(reached)
+    for stops in zip(spread(outer, size, choice), reached, strict=True):
+        before = one.until(stops[0])
+        steps = _steps(one.until(len(alone) + stops[1])) - _steps(one.until(len(alone)))
+        played = play(pair.schedule((*before, (f"{pair.inner}/*", steps + 1))))
+        _meets(played, 0, alone[: stops[0]])
+        both += owner(played.trace[-1].process) != pair.outer or pair.back
+    assert 2 * both > size, f"{pair.inner} stopped in {both} of {size} schedules only"
+    return Ran(1 + size, len(outer) * len(inner))
+
+
+def _every_pair(play: Play, pair: Pair, one: Interleaving) -> Ran:
+    outer, inner = pair.outer, pair.inner
+    alone = _gap(one, inner, 0)
+    runs, places, done = 1, 1, 0
+    while done < len(alone) + bool(pair.meanwhile):  # the others run within `inner`, also when `outer` has ended
+        through = play(Schedule(one.until(done), whole(inner, *pair.meanwhile, outer)))
+        _meets(through, 0, alone[:done])
+        nested, reached, between = _of(through, inner), 0, _gap(through, outer, done)
+        runs, places = runs + 1, places + len(nested) + 1
+        while reached < len(nested):
+            played = play(pair.schedule(through.until(done + reached)))
+            _meets(played, 0, [*alone[:done], *nested[:reached]])
+            between += _gap(played, outer, done)
+            reached, runs = _following(nested, reached, _gap(played, inner, done + reached)), runs + 1
+        done = _following(alone, done, between)
+    return Ran(runs, places)
+
+
+def one_among_all(
+    play: Play, one: str, others: Sequence[str], mix: Segments, *, size: int | None = None, seed: int = 0
+) -> Ran:
+    """`one` runs from beginning to end in front of each call of others that run together.
+
+    Args:
+        play: Runs a schedule.
+        one: A process.
+        others: All others.
+        mix: How these run together.
+        size: How many of the schedules, spread over the calls that are in the way of `one`; all by default.
+        seed: Which of them.
+    """
+    together = _recorded(play, Schedule(mix, whole(*others, one)), size)
+    own = _of(together, one)
+    calls = _gap(together, one, 0)
+
+    def at(place: int) -> int:
+        now = (*together.until(place), (f"{one}/*", WHOLE), *together.since(place))
+        played = play(Schedule(now, whole(*others, one)))
+        _meets(played, 0, calls[:place])
+        return _following(calls, place, _run_of(played, one, place))
+
+    return Ran(1 + _each(at, calls, own, size, seed), len(calls) + 1)
+
+
+def _each(at: Callable[[int], int], calls: Sequence[Call], others: Sequence[Call], size: int | None, seed: int) -> int:
+    """Tries the places that make a difference, or so many of them; `at` tries one and returns the next."""
+    if size is not None:
+        wanted = set(spread(_that_matter(calls, others), size, random.Random(seed)))
+        for place in sorted(wanted):
+            at(place)
+        return len(wanted)
+    runs = place = 0
+    while place < len(calls):
+        place, runs = at(place), runs + 1
     return runs
+
+
+def spread(places: Sequence[int], size: int, choice: random.Random) -> list[int]:
+    """So many of the places, one out of each part of equal length; some several times if there are too few."""
+    return [places[int((part + choice.random()) * len(places) / size)] for part in range(size)]
 
 
 def at_random(names: Sequence[str], seed: int, *, kills: int = 0) -> Schedule:
@@ -43,20 +185,81 @@ def at_random(names: Sequence[str], seed: int, *, kills: int = 0) -> Schedule:
     return Schedule(segments, tuple(order), dying)
 
 
-def _between(played: Interleaving, name: str, done: int) -> list[Call]:
-    """What others called between a process's first `done` calls and its next one."""
+def _recorded(play: Play, schedule: Schedule, size: int | None) -> Interleaving:
+    """Plays a schedule whose calls others are compared with; twice where places are left out for their sake."""
+    played = play(schedule)
+    if size is None:
+        _meets(play(schedule), 0, played.trace)
+    return played
+
+
+def _begin(played: Interleaving, name: str) -> int:
+    """Where in the trace the first call of a thread stands."""
     places = [place for place, call in enumerate(played.trace) if call.process == name]
-    first = places[done - 1] + 1 if done else 0
-    last = places[done] if done < len(places) else len(played.trace)
-    return [call for call in played.trace[first:last] if call.process != name]
+    assert places, f"{name} made no call"
+    return places[0]
+
+
+def _meets(played: Interleaving, begin: int, calls: Sequence[Call]) -> None:
+    """Makes sure that a run met the calls for whose sake it was chosen, and nothing else in between."""
+    found = [*played.trace[begin : begin + len(calls)], None]
+    for call, other in zip(calls, found, strict=False):
+        assert call == other, f"{call} was recorded, {other} made: does a root or an id differ from run to run?"
+
+
+def _of(played: Interleaving, process: str) -> list[Call]:
+    """What a process called, with its threads."""
+    return [call for call in played.trace if owner(call.process) == process]
+
+
+def _gap(played: Interleaving, name: str, begin: int) -> list[Call]:
+    """What others called from a place in the trace to the next call of a process, or of one thread."""
+    calls = played.trace[begin:]
+    mine = (place for place, call in enumerate(calls) if name in (call.process, owner(call.process)))
+    return calls[: next(mine, len(calls))]
+
+
+def _run_of(played: Interleaving, process: str, begin: int) -> list[Call]:
+    """What a process called from a place in the trace to the next call of others."""
+    calls = played.trace[begin:]
+    others = (place for place, call in enumerate(calls) if owner(call.process) != process)
+    return calls[: next(others, len(calls))]
+
+
+def _steps(segments: Segments) -> int:
+    return sum(steps for _, steps in segments)
+
+
+def _tells(name: str, others: Sequence[str]) -> bool:
+    """Whether another thread of the process is among others: it may wait for what is told without a storage call."""
+    return any(owner(other) == owner(name) for other in others)
 
 
 def _following(alone: Sequence[Call], done: int, between: Sequence[Call]) -> int:
-    """The next place at which a preemption makes a difference."""
+    """The next place at which a preemption makes a difference, as far as the calls of others tell it."""
     done += 1
-    while done <= len(alone) and all(commute(alone[done - 1], call) for call in between):
+    while between and done < len(alone) and all(commute(alone[done - 1], call) for call in between):
         done += 1
     return done
 
 
-__all__ = ["at_random", "preempted_once"]
+def _that_matter(calls: Sequence[Call], others: Sequence[Call]) -> list[int]:
+    """Places in front of all, and behind each call that is in the way of one of others; all if these made none."""
+    if not others:
+        return list(range(len(calls)))
+    behind = (place for place in range(1, len(calls)) if not all(commute(calls[place - 1], call) for call in others))
+    return [0, *behind]
+
+
+__all__ = [
+    "WHOLE",
+    "Pair",
+    "Play",
+    "Ran",
+    "at_random",
+    "one_among_all",
+    "preempted_once",
+    "preempted_twice",
+    "spread",
+    "whole",
+]

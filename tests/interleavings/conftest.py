@@ -1,6 +1,20 @@
-"""The modules of this folder stand for themselves."""
+"""The modules of this folder stand for themselves; each of their tests begins with the same stage."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+from everything import Everything, rows_decoded_once
+from playing import Replay
+
+
+@pytest.fixture(scope="module")
+def replay() -> Iterator[Replay]:
+    stage = Everything.begin("memory://interleavings/template")
+    with rows_decoded_once():
+        yield Replay(stage)
+    stage.forget()

@@ -1,6 +1,7 @@
 """A job with a past, everything that may happen to it at once, and what must hold afterwards."""
 
 import hashlib
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import pytest
+from course import Course, Lost, Seal, kind_of, steps_of
 from small_job import COUNT, Run, Sealed, State
 
 from state_engine.checkpoint import table
+from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
 from state_engine.checkpoint.retention import (
     DELETING_MS,
@@ -24,22 +27,21 @@ from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import Ids
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.errors import (
-    CondemnedError,
-    CorruptionError,
-    FencedError,
-    LakestateError,
-    MissingFileError,
-    NotFoundError,
-    NothingToRestoreError,
-    RestoreError,
-    SavepointError,
-)
+from state_engine.errors import LakestateError
 from state_engine.inspect import read_state
 from state_engine.inspect.read import At
-from state_engine.log.documents import decode_base
-from state_engine.log.manifest import StoredManifest, decode_manifest
-from state_engine.log.paths import CONDEMNED, LEASES, parse_beside_manifest, parse_manifest_path, parse_state_file
+from state_engine.log.documents import decode_base, decode_pin
+from state_engine.log.lineage import contains
+from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
+from state_engine.log.paths import (
+    CONDEMNED,
+    LEASES,
+    manifest_path,
+    parse_beside_manifest,
+    parse_manifest_path,
+    parse_state_file,
+    pin_path,
+)
 from state_engine.savepoint import (
     dispose_savepoint,
     list_savepoints,
@@ -56,37 +58,18 @@ from state_engine.testing.interleaving import Interleaving, Process, Schedule
 from state_engine.testing.manual import ManualClock
 
 JOB = "flights"
-GONE: tuple[type[Exception], ...] = (CondemnedError, CorruptionError, NotFoundError, NothingToRestoreError)
-# Who starts later owns the job; an earlier one learns it when it seals, or finds that its log was freed.
-OWNERS = {"driver", "rewind", "groups"}
-REPLACED: tuple[type[Exception], ...] = (FencedError, NotFoundError, CorruptionError)
 POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
 
-MAY_FAIL: dict[str, tuple[type[Exception], ...]] = {
-    "driver": (),
-    "rewind": (),
-    "groups": (RestoreError,),
-    # Another run took a file away while this one looked: it changes nothing then.
-    "retention": (CorruptionError, NotFoundError),
-    "cleaner": (CorruptionError, NotFoundError),
-    # An epoch of the past may be condemned already, and the newest one is not the newest for ever.
-    "savepoint": GONE,
-    "past": GONE,
-    "canonical": GONE,
-    "dispose": (),
-    "fork": (),
-    "import": (),
-    "late-fork": (*GONE, SavepointError),
-}
 
-
+@dataclass
 class LeaseHeld:
     """The `Crash` port of a restore of key groups: what its source needs has to stay from the first point on."""
 
-    passed = False
+    now: Callable[[], int]
+    since: int | None = None
 
     def at(self, point: CrashPoint, epoch: int) -> None:
-        self.passed = True
+        self.since = self.now() if self.since is None else self.since
 
 
 class OwnIds:
@@ -138,10 +121,6 @@ def rows_decoded_once() -> Iterator[None]:
         yield
 
 
-class Lost(AssertionError):
-    """Something that somebody needs is gone, or is not what it was."""
-
-
 class Everything:
     """One root with the job and its savepoints, copied from a template, and the processes that work on it."""
 
@@ -153,6 +132,9 @@ class Everything:
         self.disposed: set[str] = set()
         self.names: dict[str, str] = {}
         self.interleaving: Interleaving | None = None
+        self.seals: list[Seal] = []
+        self.runs: dict[str, Run] = {}
+        self.held = LeaseHeld(self._now)
 
     @classmethod
     def begin(cls, root: str) -> "Everything":
@@ -192,13 +174,15 @@ class Everything:
 
     def play(self, names: Iterable[str], schedule: Schedule) -> Interleaving:
         """Runs processes as a schedule says, and those that died once more; raises what they may not end with."""
-        self.interleaving = Interleaving(schedule, on_put=self._note, restart=self._again)
+        self.interleaving = Interleaving(schedule, on_put=self._note_put, restart=self._again)
+        course = self._course()
         self.interleaving.run({key: run for name in names for key, run in self.processes(name).items()})
-        replaced = bool(schedule.kills) or len(OWNERS.intersection(names)) > 1
+        course.check_leased()
         for name, error in self.interleaving.errors.items():
-            process = name.split("/")[0].removesuffix("+")
-            if not isinstance(error, MAY_FAIL[process] + (REPLACED if process in OWNERS and replaced else ())):
+            if not course.may_end_with(name, error):
+                error.add_note(f"Nothing that happened calls for that refusal of {name}.")
                 raise error
+        self._check_seals()
         return self.interleaving
 
     def processes(self, name: str) -> dict[str, Process]:
@@ -215,6 +199,8 @@ class Everything:
             return self._job(name, "late", "e", ids, restore=f"{JOB}/{self.names['old']}")
         if kind == "import":
             return self._job(name, "import", "ec", ids, restore=f"{JOB}/{self.names['canonical']}")
+        if kind == "stop":  # tells the driver without a storage call
+            return {name: lambda: self.runs["driver"].stop()}
         single: dict[str, Callable[[Ids], None]] = {
             "groups": self._groups,
             "retention": self._retain,
@@ -223,11 +209,12 @@ class Everything:
             "past": lambda ids: self._take(name, "native", ids=ids, epoch=8),
             "canonical": lambda ids: self._take(name, "canonical", ids=ids, epoch=9),
             "dispose": lambda ids: self._dispose("bad"),
+            "compact": lambda ids: compact(self.root, JOB, clock=self.clock, ids=ids) and None,
         }
         return {name: lambda: single[kind](ids)}
 
     def _again(self, name: str) -> Mapping[str, Process]:
-        wanted = ("driver", "rewind", "fork", "import", "retention", "cleaner", "dispose")
+        wanted = ("driver", "rewind", "compact", "fork", "import", "retention", "cleaner", "dispose")
         return self.processes(f"{name}+") if name in wanted else {}
 
     def _job(
@@ -236,6 +223,8 @@ class Everything:
         assert self.interleaving is not None
         queue = Queue(self.interleaving.wait_until)
         run = Run(self.root, job, script, self.clock, ids, restore, source, queue, queue.close)
+        run.on_stop = lambda head: self._savepoint_of(head, ids)
+        self.runs[name] = run
         return {name: run, f"{name}/publish": queue.work}
 
     def _run(self, name: str, script: str, job: str = JOB, restore: str | None = None) -> None:
@@ -254,23 +243,56 @@ class Everything:
         if ids is None:
             self.names[name] = taken.savepoint_id
 
+    def _savepoint_of(self, head: StoredManifest, ids: Ids) -> None:
+        """What a stop ends with."""
+        taken = trigger_savepoint(self.root, JOB, clock=self.clock, ids=ids)
+        self.taken[taken.savepoint_id] = taken.trigger
+        by = next((s.process for s in self.seals if encode_manifest(s.manifest)[1] == taken.manifest), "")
+        if taken.manifest != head.hash and by == threading.current_thread().name:
+            raise Lost(f"the job was stopped behind {head.manifest.epoch}, and its savepoint is of {taken.epoch}")
+
     def _dispose(self, name: str) -> None:
         self.disposed.add(self.names[name])
         dispose_savepoint(self.root, JOB, self.names[name])
 
     def _groups(self, ids: Ids) -> None:
-        held = LeaseHeld()
-        try:
-            restore_key_groups(self.root, JOB, self.names["old"], [(2, 3)], clock=self.clock, ids=ids, crash=held)
-        except (NothingToRestoreError, CondemnedError, MissingFileError) as error:
-            if held.passed and not isinstance(error, NothingToRestoreError):  # its pin may go first: that is said
-                raise Lost(f"key groups were to be restored: {error}") from error
+        done = restore_key_groups(
+            self.root, JOB, self.names["old"], [(2, 3)], clock=self.clock, ids=ids, crash=self.held
+        )
+        assert done.sealed is not None
+        restored = self.sealed.manifests[JOB, *done.sealed].manifest.restored
+        if restored is None or restored.groups != {COUNT.uid: ((2, 3),)}:
+            raise Lost(f"key groups were restored, but {done.sealed} holds {restored}")
 
     def _retain(self, ids: Ids) -> None:
         apply_retention(self._plan(), clock=self.clock, ids=ids)
 
     def _plan(self, job: str = JOB) -> RetentionPlan:
         return plan_retention(self.root, job, POLICY, self.clock.now_ms())
+
+    def _now(self) -> int:
+        return len(self.interleaving.trace) if self.interleaving is not None else 0
+
+    def _course(self) -> Course:
+        """What is going to happen to the job: trace and seals grow with the run."""
+        assert self.interleaving is not None
+        storage, pin = open_storage(self.root, JOB), pin_path(self.names["old"])
+        listed = decode_pin(storage.get(pin), path=pin).pin
+        return Course(
+            trace=self.interleaving.trace,
+            seals=self.seals,
+            job=JOB,
+            number=max(s.manifest.incarnation_number for (job, *_), s in self.sealed.manifests.items() if job == JOB),
+            held_since=lambda: self.held.since,
+            pin=pin,
+            needed=frozenset(path for path, _ in (*listed.manifests, *listed.handles)),
+        )
+
+    def _note_put(self, storage: MemoryStorage, path: str, data: bytes) -> None:
+        self._note(storage, path, data)
+        if parse_manifest_path(path) is not None:
+            manifest = decode_manifest(data, path=path).manifest
+            self.seals.append(Seal(self._now() - 1, threading.current_thread().name, manifest))
 
     def _note(self, storage: MemoryStorage, path: str, data: bytes) -> None:
         if parse_manifest_path(path) is None:
@@ -284,6 +306,27 @@ class Everything:
         for info in storage.list(""):
             if parse_manifest_path(info.path) is not None:
                 self._note(storage, info.path, storage.get(info.path))
+
+    def _check_seals(self) -> None:
+        """Who ended has sealed all that it was to seal, who was refused nothing behind that; and nobody undid it."""
+        assert self.interleaving is not None
+        head = self._head(JOB)
+        assert head is not None
+        for name, run in self.runs.items():
+            done, whole = steps_of(self.seals, name), run.script.replace("f", "c")
+            ended = name not in self.interleaving.errors and name not in self.interleaving.killed
+            if done != whole if ended and not run.stopping else not whole.startswith(done):
+                raise Lost(f"{name} sealed {done!r} of {whole!r}")
+        storage = open_storage(self.root, JOB)
+        for _, process, manifest in self.seals:
+            place = manifest.generation, manifest.epoch
+            if manifest.job != JOB:
+                continue
+            if manifest.generation >= head.manifest.generation and not contains(head.manifest.lineage, *place):
+                raise Lost(f"{place}, which {process} sealed, is not behind the newest epoch")
+            refused = kind_of(process) == "groups" and process in self.interleaving.errors
+            if refused and manifest.restored is not None and storage.exists(manifest_path(*place)):
+                raise Lost(f"key groups were restored by {place}, although {process} was refused")
 
     # what must hold -----------------------------------------------------------------------------------------------
 

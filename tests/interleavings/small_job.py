@@ -15,6 +15,7 @@ from state_engine.epoch.driver import EpochDriver
 from state_engine.epoch.ports import EpochPlan, Mark, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
+from state_engine.errors import StopRequestedError
 from state_engine.key_groups import key_group_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.manifest import StoredManifest
@@ -160,12 +161,24 @@ class Run:
     source: str = ""
     background: Background = field(default_factory=Inline)
     on_end: Callable[[], None] = lambda: None
+    on_stop: Callable[[StoredManifest], None] = lambda head: None
+    stopping: bool = False
+    driver: EpochDriver | None = None
 
     def __call__(self) -> None:
         try:
             self._run()
+        except StopRequestedError:
+            assert self.driver is not None
+            self.on_stop(self.driver.head)
         finally:
             self.on_end()
+
+    def stop(self) -> None:
+        """Asks the driver to end behind its epoch; before that it never begins one. May be called anywhere."""
+        self.stopping = True
+        if self.driver is not None:
+            self.driver.request_stop()
 
     def _run(self) -> None:
         storage = open_storage(self.root, self.job)
@@ -183,9 +196,11 @@ class Run:
         )
         start = StartUp(log, NoSinks(), publisher, self.clock, self.ids)
         with kept_for_start(request, clock=self.clock, ids=self.ids):
-            head = start.run(adopt_for(request, log, validate=False))
+            head = start.run(adopt_for(request, log, clock=self.clock, ids=self.ids, validate=False))
         barriers = Barriers(publisher.next_checkpoint_id())
-        driver = EpochDriver(head, log, NoSinks(), publisher, barriers, self.clock)
+        driver = self.driver = EpochDriver(head, log, NoSinks(), publisher, barriers, self.clock)
+        if self.stopping:
+            driver.request_stop()
         for step in self.script:
             if step == "g":
                 selection = selection_of([(0, 1)], None, None)

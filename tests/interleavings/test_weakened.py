@@ -1,14 +1,16 @@
 """Each rule of the protocol is taken away in turn, and the schedules find what is lost then: so they would tell."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 import small_job
 from bounded import preempted_once
-from everything import Everything, Lost, rows_decoded_once
+from everything import Lost
+from playing import Replay
 
 from state_engine.checkpoint import attempt, retention, retention_snapshot
 from state_engine.errors import LakestateError
@@ -18,14 +20,6 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.testing.interleaving import WRITES, Interleaving, Schedule
 
 Patch = pytest.MonkeyPatch
-
-
-@pytest.fixture(scope="module")
-def template() -> Iterator[Everything]:
-    stage = Everything.begin("memory://interleavings/weakened")
-    with rows_decoded_once():
-        yield stage
-    stage.forget()
 
 
 def in_processes(patch: Patch, owner: Any, name: str, weak: Callable[..., Any]) -> None:
@@ -121,32 +115,17 @@ HUNTS: list[tuple[Callable[[Patch], None], list[str], str, Sequence[str], Sequen
 AS_IT_IS = {str(hunt[1:]): hunt[1:] for hunt in HUNTS}
 
 
-def preempt(template: Everything, names: list[str], outer: str, meanwhile: Sequence[str], first: Sequence[str]) -> int:
-    def play(schedule: Schedule) -> Interleaving:
-        stage = template.copy("memory://interleavings/weaker")
-        try:
-            played = stage.play(names, schedule)
-            stage.verify()
-        except BaseException as error:
-            error.add_note(f'{names}, "{schedule}"')
-            raise
-        finally:
-            stage.forget()
-        return played
-
-    return preempted_once(play, outer, meanwhile, first)
-
-
 @pytest.mark.parametrize(("names", "outer", "meanwhile", "first"), AS_IT_IS.values())
 def test_as_it_is_nothing_is_lost(
-    template: Everything, names: list[str], outer: str, meanwhile: Sequence[str], first: Sequence[str]
+    replay: Replay, names: list[str], outer: str, meanwhile: Sequence[str], first: Sequence[str]
 ) -> None:
-    assert preempt(template, names, outer, meanwhile, first) > 3
+    ran = preempted_once(partial(replay, names), outer, meanwhile, first)
+    assert 3 < ran.schedules <= ran.places
 
 
 @pytest.mark.parametrize(("weaken", "names", "outer", "meanwhile", "first"), HUNTS, ids=[h[0].__name__ for h in HUNTS])
 def test_the_schedules_find_what_is_lost_without_it(
-    template: Everything,
+    replay: Replay,
     monkeypatch: pytest.MonkeyPatch,
     weaken: Callable[[Patch], None],
     names: list[str],
@@ -156,14 +135,14 @@ def test_the_schedules_find_what_is_lost_without_it(
 ) -> None:
     weaken(monkeypatch)
     with pytest.raises((Lost, LakestateError)):
-        preempt(template, names, outer, meanwhile, first)
+        preempted_once(partial(replay, names), outer, meanwhile, first)
 
 
 def test_a_savepoint_that_a_policy_removes_goes_from_sight_first(
-    template: Everything, monkeypatch: pytest.MonkeyPatch
+    replay: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(call: int) -> Interleaving:
-        stage = template.copy("memory://interleavings/pin-goes-last")
+        stage = replay.template.copy("memory://interleavings/pin-goes-last")
         try:
             played = stage.play(["retention"], Schedule(kills=(("retention", call), ("retention+", 1))))
             stage.verify()

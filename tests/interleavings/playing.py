@@ -1,0 +1,67 @@
+"""Plays schedules on copies of one stage, all in one root, and verifies each different end once."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from everything import Everything
+
+from state_engine.storage.memory import MemoryStorage
+from state_engine.testing.interleaving import Interleaving, Schedule
+
+VARIABLE = "LAKESTATE_INTERLEAVINGS"
+
+
+def sample(size: int) -> int | None:
+    """How many schedules a test with many takes: `size`, unless the environment says a number, or `all` (None)."""
+    wanted = os.environ.get(VARIABLE, "")
+    return None if wanted == "all" else int(wanted or size)
+
+
+@dataclass
+class Replay:
+    """Runs schedules. The root is always the same one, so that the same schedule makes the same calls.
+
+    Attributes:
+        template: What each schedule begins with.
+        played: How many were run.
+        ends: What they ended with: what is verified afterwards depends on nothing else.
+    """
+
+    template: Everything
+    played: int = 0
+    ends: set[str] = field(default_factory=set)
+
+    def __call__(self, names: Sequence[str], schedule: Schedule | str) -> Interleaving:
+        """Runs one schedule; when it fails, the note says how to run it again."""
+        wanted = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
+        stage = self.template.copy(f"{self.template.root}-again")
+        try:
+            played = stage.play(names, wanted)
+            if (end := end_of(stage)) not in self.ends:
+                stage.verify()
+                self.ends.add(end)
+        except BaseException as error:
+            error.add_note(f'replay({list(names)}, "{wanted}")')
+            raise
+        finally:
+            stage.forget()
+        self.played += 1
+        return played
+
+
+def end_of(stage: Everything) -> str:
+    """Stands for all objects, manifests that were ever sealed, and savepoints that were taken and disposed of."""
+    told = hashlib.sha256()
+    root = stage.root.removeprefix("memory://")
+    for job in MemoryStorage.names(root):
+        for path, (data, _) in sorted(MemoryStorage.open(f"{root}/{job}").objects.items()):
+            told.update(f"{job} {path} {len(data)}\n".encode())
+            told.update(data)
+    told.update(repr(sorted((place, stored.hash) for place, stored in stage.sealed.manifests.items())).encode())
+    told.update(repr((sorted(stage.taken.items()), sorted(stage.disposed))).encode())
+    return told.hexdigest()
+
+
+__all__ = ["VARIABLE", "Replay", "end_of", "sample"]
