@@ -15,10 +15,9 @@ from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import trigger_of_policy
 from lakestate.resources import RestClientResource, StateStoreResource
 from state_engine.log.records import Manifest
-from state_engine.savepoint import SavepointWish, trigger_savepoint
+from state_engine.savepoint import SavepointWish
 
 REASON = "reason"
-_LABEL = "before-rescale"
 
 
 class RescaleConfig(dg.Config):
@@ -132,11 +131,11 @@ def _take_savepoint(
     running: bool,
 ) -> str:
     """Returns the id of a new savepoint; as one that the engine made it becomes a partition."""
+    wish = SavepointWish(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
     if running:
-        taken = rest_client.savepoint(job, SavepointWish(label=_LABEL)).rsplit("/", 1)[-1]
+        taken = rest_client.savepoint(job, wish).rsplit("/", 1)[-1]
     else:
-        trigger = trigger_of_policy("before_rescale")
-        taken = trigger_savepoint(state_store.root, job, label=_LABEL, trigger=trigger).savepoint_id
+        taken = state_store.take_savepoint(job, wish).savepoint_id
     context.log.info(f"Savepoint {taken} holds the state as it was before.")
     return taken
 

@@ -13,9 +13,9 @@ import dagster as dg
 import msgspec
 
 from lakestate.assets.failures import refused
-from lakestate.assets.names import savepoint_key
 from lakestate.assets.ranges import Chosen, key_groups_of
 from lakestate.assets.restore_metadata import refusals_table
+from lakestate.assets.savepoint_metadata import recorded_savepoints
 from lakestate.errors import JobNotRunningError
 from lakestate.job_code import operators_of_code
 from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
@@ -67,9 +67,8 @@ class Restoring:
         Raises:
             Failure: There is none, or it is another job's.
         """
-        recorded = self._recorded(instance, partition)
-        if recorded is not None:
-            return recorded
+        for recorded in recorded_savepoints(instance, self._job, partitions=[partition]):
+            return recorded.savepoint_id
         if partition in self._ids_of(self._job):
             return partition
         found = self._state_store.find_savepoint(self._job, partition)
@@ -92,16 +91,7 @@ class Restoring:
         return next((other for other in others if savepoint_id in self._ids_of(other)), None)
 
     def _ids_of(self, job: str) -> set[str]:
-        return {savepoint.savepoint_id for savepoint in self._state_store.open_job(job).savepoints()}
-
-    def _recorded(self, instance: dg.DagsterInstance, partition: str) -> str | None:
-        """Returns the savepoint that a run has recorded for a partition."""
-        wanted = dg.AssetRecordsFilter(asset_key=savepoint_key(self._job), asset_partitions=[partition])
-        for record in instance.fetch_materializations(wanted, limit=1).records:
-            event = record.asset_materialization
-            entry = event.metadata.get("savepoint_id") if event is not None else None
-            return str(entry.value) if entry is not None else None
-        return None
+        return self._state_store.open_job(job).savepoint_ids()
 
     def validate(self, savepoint_id: str) -> None:
         """Reads the savepoint whole.

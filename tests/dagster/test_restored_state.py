@@ -1,17 +1,22 @@
 """Runs that restore a stopped job from its log, and all that they refuse before anything is written."""
 
+from typing import ClassVar
+
 import dagster as dg
 import pytest
 
 from lakestate.assets import build_restored_state_asset, build_savepoint_asset, restored_state_key
 from lakestate.assets.ranges import RANGES, key_groups_of, range_name
-from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
+from lakestate.resources import JobControlResource, RestClientResource, SparkSessionResource, StateStoreResource
+from lakestate.supervision import Condition, Heartbeat, LastWords, StartRequest, Wanted
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.schemas import timer_schema
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.inspect import diff_states, open_job, read_state
 from state_engine.key_groups import key_group_of, range_of
 from state_engine.savepoint import trigger_savepoint
+from state_engine.savepoint.restore import JobRestore
+from state_engine.spark.recorded_sinks import RecordedSinks
 from state_engine.testing.changes import delete, put, state
 from state_engine.testing.jobs import JobBuilder
 
@@ -68,6 +73,7 @@ def resources_of(root):
         "state_store": StateStoreResource(root=root),
         "rest_client": RestClientResource(root=root),
         "job_control": JobControlResource(root=root),
+        "spark_session": SparkSessionResource(),
     }
 
 
@@ -249,7 +255,7 @@ def test_a_savepoint_that_was_never_taken(harbour, instance):
         ({"allow_non_restored_state": True}, [1], "`allow_non_restored_state` goes with"),
         ({"parallelism": 4}, [1], "`parallelism` goes with"),
         ({"operators": []}, [1], "an empty list"),
-        ({"operators": ["boats"]}, [1], "UnknownOperatorError: .* no operator 'boats'"),
+        ({"operators": ["boats"]}, [1], r"UnknownOperatorError: .* no operator 'boats'"),
     ],
 )
 def test_a_config_that_contradicts_itself_or_the_job(harbour, instance, config, ranges, match):
@@ -262,3 +268,86 @@ def test_a_run_without_partitions(harbour, instance):
     context = dg.build_asset_context(instance=instance, resources=resources_of(harbour.root))
     with pytest.raises(dg.Failure, match="Nothing was chosen"):
         list(build_restored_state_asset(JOB)(context))
+
+
+# A running job that goes back as a whole ----------------------------------------------------------------------------
+
+
+class Runs(RestClientResource):
+    """Says that the job runs."""
+
+    def is_running(self, job):
+        return True
+
+
+class Drivers(JobControlResource):
+    """Takes down what is asked of drivers; a start from a savepoint restores, unless it is to fail."""
+
+    asked: ClassVar[list[str]] = []  # Dagster hands a copy of the resource to a run
+    fails: bool = False
+    supervised: bool = True
+
+    def status(self, job, **_):
+        head = open_job(self.root, job).newest().manifest
+        failed = self.fails and self.asked[-1:] == ["start nightly"]
+        request = StartRequest(options={"input": "here"}, restore="long-ago")
+        return Heartbeat(
+            condition=Condition.FAILED if failed else Condition.RUNNING,
+            wanted=Wanted(state="running", since=0, request=request) if self.supervised else None,
+            pid=7,
+            url=None,
+            state=None,
+            generation=head.generation,
+            epoch=head.epoch,
+            silent_ms=0,
+            last_words=LastWords(None, "it does not fit"),
+        )
+
+    def stop(self, job, **_):
+        self.asked.append("stop")
+
+    def start(self, job, request=None):
+        assert request.options == {"input": "here"}
+        self.asked.append(f"start {'nightly' if request.restore else 'again'}")
+        if request.restore and not self.fails:
+            JobRestore(self.root, job, request.restore, RecordedSinks).run()
+
+
+def rewind(harbour, instance, drivers):
+    Drivers.asked.clear()
+    first, last = (f"{range_name(index)}|nightly" for index in (0, RANGES - 1))
+    return dg.materialize(
+        [build_restored_state_asset(JOB)],
+        instance=instance,
+        resources={**resources_of(harbour.root), "rest_client": Runs(root=harbour.root), "job_control": drivers},
+        tags={"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last},
+        run_config={"ops": {f"{JOB}__restored_state": {"config": {"rewind": True}}}},
+    )
+
+
+def test_a_running_job_is_stopped_and_started_from_the_savepoint_as_it_was_started_before(harbour, instance):
+    take(harbour, instance)
+    harbour.epochs(2)
+    drivers = Drivers(root=harbour.root)
+    metadata = metadata_of(rewind(harbour, instance, drivers))
+    assert drivers.asked == ["stop", "start nightly"]
+    assert (metadata["landed_in"], metadata["job_was_running"]) == ("2/4", True)
+
+
+def test_a_job_that_does_not_start_from_the_savepoint_is_started_from_where_it_stood(harbour, instance):
+    take(harbour, instance)
+    head = harbour.head
+    drivers = Drivers(root=harbour.root, fails=True)
+    with pytest.raises(dg.Failure, match=r"RestartError: .* did not start from savepoint .*it does not fit"):
+        rewind(harbour, instance, drivers)
+    assert drivers.asked == ["stop", "start nightly", "stop", "start again"]
+    assert harbour.head == head
+    assert instance.get_latest_materialization_event(KEY) is None
+
+
+def test_a_running_job_that_nobody_supervises_is_left_alone(harbour, instance):
+    take(harbour, instance)
+    drivers = Drivers(root=harbour.root, supervised=False)
+    with pytest.raises(dg.Failure, match="nobody knows how it was started"):
+        rewind(harbour, instance, drivers)
+    assert drivers.asked == []
