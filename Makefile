@@ -24,13 +24,19 @@ JARS_STAMP := $(VENV)/.stamp-jars-$(call digest,$(LOCK_FILES))-$(JAR_PLACE)
 PREFLIGHT := $(if $(filter check format lint types lock dist,$(MAKECMDGOALS)),--no-java)
 TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 
-.PHONY: help setup environment demo test check lint types imports format lock dist bench clean
+.PHONY: help setup environment up down demo test check lint types imports format lock dist bench clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(JARS_STAMP) ## virtual environment in .venv, locked packages, Delta's jars
 	@echo "Lakestate is set up in $(VENV)."
+
+up: $(JARS_STAMP) ## two example streams, their input, and Dagster (ARGS="--help" for its options)
+	@$(BIN)/lakestate up $(ARGS)
+
+down: ## end what `make up` has begun
+	@$(BIN)/lakestate down $(ARGS)
 
 demo: $(JARS_STAMP) ## the demonstration (ARGS="--help" for its options)
 	@$(BIN)/lakestate demo $(ARGS)

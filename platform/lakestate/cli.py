@@ -25,6 +25,7 @@ from lakestate.commands.top import top
 from lakestate.demo import demo
 from lakestate.explain import explain
 from lakestate.sql import sql
+from lakestate.up.command import down, up
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -69,6 +70,8 @@ app.command("rescale", rich_help_panel=_ASK)(rescale)
 app.command("checkpoint", rich_help_panel=_ASK)(checkpoint)
 app.command("operation", rich_help_panel=_ASK)(operation)
 app.command("start", rich_help_panel=_TRY)(start)
+app.command("up", rich_help_panel=_TRY)(up)
+app.command("down", rich_help_panel=_TRY)(down)
 app.command("run", rich_help_panel=_TRY)(run)
 app.command("explain", rich_help_panel=_TRY)(explain)
 app.command("demo", rich_help_panel=_TRY)(demo)

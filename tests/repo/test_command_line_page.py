@@ -1,4 +1,4 @@
-"""`docs/command-line.md` has every verb of the command with exactly the options that it has."""
+"""`docs/command-line.md` and `docs/try-it.md` have every verb of the command with exactly the options that it has."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ import typer
 
 from lakestate.cli import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("command-line.md", "try-it.md"))
 SECTIONS = {
     heading.split("`")[1]: text for heading, text in re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE, re.MULTILINE)
 }

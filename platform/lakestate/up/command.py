@@ -1,0 +1,178 @@
+"""`lakestate up` and `lakestate down`: everything there is to see, begun and ended by one command."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lakestate.commands.common import AsJson, ExitCode, make_console, named_errors, print_json
+
+if TYPE_CHECKING:
+    from lakestate.up.course import Course, Look
+    from lakestate.up.layout import Layout
+    from lakestate.up.record import Record
+
+_EVERY_S = 15.0
+_LOOK_S = 2.0
+
+Folder = Annotated[
+    Path,
+    typer.Option("--dir", file_okay=False, help="Everything lies in this folder: empty, new, or brought up before."),
+]
+
+
+def up(
+    dir: Folder = Path(".lakestate/up"),
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Of Dagster's address; 3000 by default, or a free one.", show_default=False
+        ),
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds between two input files; 15 by default.", show_default=False),
+    ] = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, and end everything with Ctrl-C.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only say what runs, and how far it is.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring up two example streams, their input, and Dagster; return when there is something to see."""
+    with named_errors():
+        from lakestate.up.course import Course
+        from lakestate.up.layout import Layout
+        from lakestate.up.record import only_one, read_record
+
+        layout = Layout(dir.absolute())
+        record = read_record(layout.folder)
+        course = Course(layout)
+        console = Console(stderr=True, highlight=False) if as_json else make_console()
+        if status:
+            _tell(console, course.look(), _brought_up(record, layout), as_json=as_json)
+            return
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        with only_one(layout.folder):
+            record = _bring_up(console, course, layout, record, port, every)
+            _tell(console, course.look(), record, as_json=as_json)
+            if not as_json:
+                from lakestate.up.view import print_what_to_click
+
+                print_what_to_click(console, record, layout)
+        if foreground:
+            _stay(console, course)
+            with only_one(layout.folder):
+                _end(console, course)
+
+
+def down(dir: Folder = Path(".lakestate/up")) -> None:
+    """End what `lakestate up` has begun: Dagster, the streams behind the epoch at hand, their input."""
+    with named_errors():
+        from lakestate.up.course import Course
+        from lakestate.up.layout import Layout
+        from lakestate.up.record import only_one, read_record
+
+        layout = Layout(dir.absolute())
+        _brought_up(read_record(layout.folder), layout)
+        with only_one(layout.folder):
+            _end(make_console(), Course(layout))
+
+
+def _brought_up(record: "Record | None", layout: "Layout") -> "Record":
+    if record is None:
+        typer.echo(f"Nothing was brought up in {layout.folder}.", err=True)
+        raise typer.Exit(ExitCode.WRONG_USE)
+    return record
+
+
+def _bring_up(
+    console: Console,
+    course: "Course",
+    layout: "Layout",
+    before: "Record | None",
+    port: int | None,
+    every: float | None,
+) -> "Record":
+    """Starts what does not live, and waits; ends what it has started if that does not come up."""
+    from lakestate.up.checks import check_machine, choose_port
+    from lakestate.up.record import Record, write_record
+    from lakestate.up.view import ProgressView
+
+    living = course.look().living
+    if before is not None and living:
+        if (port or before.port, every or before.every_s) != (before.port, before.every_s):
+            raise typer.BadParameter(
+                f"It runs at {before.url}, with a file every {before.every_s:g} s; say `lakestate down` first."
+            )
+        record = before
+        console.print(Text(f"Runs already: {', '.join(living)}."))
+    else:
+        check_machine(layout.folder)
+        every_s = every or (before.every_s if before is not None else _EVERY_S)
+        record = Record(port=choose_port(port, before.port if before is not None else None), every_s=every_s)
+        write_record(layout.folder, record)
+    begun = course.begin(record)
+    if begun:
+        with _ending_what_was_begun(course, begun), ProgressView(console) as view:
+            course.await_ready(record, view, begun)
+    return record
+
+
+@contextmanager
+def _ending_what_was_begun(course: "Course", begun: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        typer.echo(f"Ending what was begun: {', '.join(begun)}.", err=True)
+        course.end(begun)
+        if isinstance(error, KeyboardInterrupt):
+            raise typer.Exit(ExitCode.FAILED) from None
+        raise
+
+
+def _tell(console: Console, look: "Look", record: "Record", *, as_json: bool) -> None:
+    from lakestate.up.view import print_status
+
+    if as_json:
+        print_json({"url": record.url, "every_s": record.every_s, "streams": look.streams, "processes": look.processes})
+    else:
+        print_status(console, look, record)
+
+
+def _stay(console: Console, course: "Course") -> None:
+    """Waits for Ctrl-C or SIGTERM, and says what ends meanwhile."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    console.print(Text("\nCtrl-C ends it all."))
+    living = set(course.look().living)
+    try:
+        while not stop.wait(_LOOK_S):
+            now = set(course.look().living)
+            for name in sorted(living - now):
+                console.print(Text(f"{name} has ended. `lakestate up` starts it again."))
+            for name in sorted(now - living):
+                console.print(Text(f"{name} runs again."))
+            living = now
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(console: Console, course: "Course") -> None:
+    from lakestate.up.view import ProgressView
+
+    with ProgressView(console) as view:
+        ended = course.end(observer=view)
+    streams = course.look().streams
+    for job in (job for job in ended if job in streams):
+        console.print(Text(f"{job} has stopped behind epoch {streams[job].generation}/{streams[job].epoch}."))
+    if not ended:
+        console.print(Text("Nothing ran."))
+
+
+__all__ = ["down", "up"]

@@ -1,0 +1,217 @@
+"""The order in which everything begins and ends.
+
+Dagster is ended first, since it starts streams again that have failed, and the streams behind the epoch at hand. What
+has crashed in between is no obstacle: whatever lives is ended, and whatever does not is started.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from lakestate.supervision.heartbeat import Condition
+from lakestate.up.dagster_home import asset_groups, commands, write_home
+from lakestate.up.errors import NotUpError
+from lakestate.up.layout import Layout
+from lakestate.up.processes import BackgroundProcess
+from lakestate.up.record import Record
+from lakestate.up.streams import LIVING, Streams, StreamState
+from state_engine.errors import LakestateError
+
+FEEDER = "feeder"
+PATIENCE_S = 600.0
+_POLL_S = 0.5
+
+
+class Observer(Protocol):
+    """Who is told how it goes."""
+
+    def progress(self, name: str, text: str, *, done: bool = False) -> None:
+        """Takes how far one thing is, again and again."""
+
+
+class ProcessState(NamedTuple):
+    """A process that is no stream."""
+
+    pid: int | None
+    is_alive: bool
+    last_line: str
+    log: str
+
+
+class Look(NamedTuple):
+    """Everything that there is, by name."""
+
+    streams: dict[str, StreamState]
+    processes: dict[str, ProcessState]
+
+    @property
+    def living(self) -> list[str]:
+        """Names of what lives."""
+        streams = [name for name, state in self.streams.items() if state.condition in LIVING]
+        return [*streams, *(name for name, state in self.processes.items() if state.is_alive)]
+
+    def of(self, names: Sequence[str]) -> "Look":
+        """Returns these alone."""
+        return Look(
+            {name: state for name, state in self.streams.items() if name in names},
+            {name: state for name, state in self.processes.items() if name in names},
+        )
+
+
+class Course:
+    """Begins and ends everything below a folder.
+
+    Args:
+        layout: Of the folder.
+        streams: The streams.
+        dagster: Gives the command lines of Dagster's processes, for a port.
+        groups: Gives the asset groups that an address shows.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        streams: Streams | None = None,
+        dagster: Callable[[int], Mapping[str, Sequence[str]]] | None = None,
+        groups: Callable[[str], set[str] | None] = asset_groups,
+    ) -> None:
+        self._layout = layout
+        self._streams = streams or Streams(layout)
+        self._dagster = dagster or (lambda port: commands(layout.dagster_home, port))
+        self._groups = groups
+        self._processes = {name: BackgroundProcess(layout.processes, name) for name in (FEEDER, *self._dagster(0))}
+
+    def look(self) -> Look:
+        """Returns what there is; changes nothing."""
+        return Look(
+            {job: self._streams.state(job) for job in self._streams.names},
+            {
+                name: ProcessState(process.pid, process.is_alive, process.last_line(), str(process.log))
+                for name, process in self._processes.items()
+            },
+        )
+
+    def begin(self, record: Record) -> list[str]:
+        """Starts what does not live, and returns its names."""
+        for folder in (self._layout.state, self._layout.processes):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_home(self._layout.dagster_home)
+        feed = [sys.executable, "-m", "lakestate.up.feeder", "--folder", str(self._layout.folder)]
+        environment = {"DAGSTER_HOME": str(self._layout.dagster_home), "LAKESTATE_ROOT": str(self._layout.state)}
+        begun: list[str] = []
+        try:
+            wanted = {FEEDER: [*feed, "--every", f"{record.every_s:g}"], **self._dagster(record.port)}
+            for name, command in wanted.items():
+                if self._processes[name].start(command, directory=self._layout.folder, environment=environment):
+                    begun.append(name)
+            for job in self._streams.names:
+                if self._streams.start(job):
+                    begun.append(job)
+        except BaseException:
+            self.end(begun)
+            raise
+        return begun
+
+    def await_ready(
+        self, record: Record, observer: Observer, begun: Sequence[str], patience_s: float = PATIENCE_S
+    ) -> None:
+        """Waits until the address shows all streams, and every one that was begun has a checkpoint and runs.
+
+        Args:
+            record: What was asked for.
+            observer: Is told how far everything is.
+            begun: What was started.
+            patience_s: How long to wait.
+
+        Raises:
+            NotUpError: Something has ended, or takes too long.
+        """
+        until = time.monotonic() + patience_s
+        while True:
+            look = self.look().of(begun)
+            waiting = [*_waiting_for_streams(look, observer), *self._waiting_for_dagster(look, record, observer)]
+            if not waiting:
+                return
+            if time.monotonic() > until:
+                raise NotUpError(
+                    f"Not ready after {patience_s:.0f} s: {', '.join(waiting)}.",
+                    action=f"Look at the logs below {self._layout.processes} and {self._layout.state}/*/_control.",
+                )
+            time.sleep(_POLL_S)
+
+    def end(self, names: Sequence[str] | None = None, observer: Observer | None = None) -> list[str]:
+        """Ends what lives, of all or of these; returns the names of what did. One that fails holds up no other.
+
+        Raises:
+            LakestateError: Something could not be ended; everything else is.
+        """
+        enders: dict[str, Callable[[], bool]] = {
+            "daemon": self._ender("daemon"),
+            "web-server": self._ender("web-server"),
+            # Its runs are processes below it, which it would leave behind.
+            "code-server": self._ender("code-server", with_group=True),
+            **{job: self._stream_ender(job) for job in self._streams.names},
+            FEEDER: self._ender(FEEDER),
+        }
+        ended, failures = [], []
+        for name, end in enders.items():
+            if names is not None and name not in names:
+                continue
+            try:
+                if observer is not None:
+                    observer.progress(name, "ends")
+                if has_lived := end():
+                    ended.append(name)
+                if observer is not None:
+                    observer.progress(name, "has ended" if has_lived else "did not run", done=True)
+            except LakestateError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return ended
+
+    def _ender(self, name: str, *, with_group: bool = False) -> Callable[[], bool]:
+        return lambda: name in self._processes and self._processes[name].end(with_group=with_group)
+
+    def _stream_ender(self, job: str) -> Callable[[], bool]:
+        return lambda: self._streams.stop(job)
+
+    def _waiting_for_dagster(self, look: Look, record: Record, observer: Observer) -> list[str]:
+        for name, process in look.processes.items():
+            if not process.is_alive:
+                raise NotUpError(
+                    f"The {name} has ended: {process.last_line or 'it said nothing.'}",
+                    action=f"Look at its log, {process.log}.",
+                )
+        groups = self._groups(record.url)
+        is_ready = groups is not None and groups >= set(self._streams.names)
+        observer.progress("dagster", record.url if is_ready else "starts", done=is_ready)
+        return [] if is_ready else ["dagster"]
+
+
+def _waiting_for_streams(look: Look, observer: Observer) -> list[str]:
+    for job, state in look.streams.items():
+        if state.condition not in LIVING:
+            raise NotUpError(
+                f"The stream {job} has ended. {state.cause}".strip(), action=f"Look at its log, {state.log}."
+            )
+        observer.progress(job, describe(state), done=_is_ready(state))
+    return [job for job, state in look.streams.items() if not _is_ready(state)]
+
+
+def describe(state: StreamState) -> str:
+    """Returns how far a stream is, in a few words."""
+    if state.condition is Condition.STARTING:
+        return f"starts behind epoch {state.generation}/{state.epoch}" if state.epoch else "starts"
+    if state.checkpoint is not None:
+        return f"epoch {state.generation}/{state.epoch}, checkpoint {state.checkpoint}"
+    return f"epoch {state.generation}/{state.epoch}" if state.epoch else "starts"
+
+
+def _is_ready(state: StreamState) -> bool:
+    return state.condition is Condition.RUNNING and state.checkpoint is not None
+
+
+__all__ = ["FEEDER", "Course", "Look", "Observer", "ProcessState", "describe"]

@@ -1,0 +1,36 @@
+"""Where everything lies that `lakestate up` makes: below one folder, which can be removed as a whole."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Layout(NamedTuple):
+    """The folders below `folder`, which is absolute."""
+
+    folder: Path
+
+    @property
+    def state(self) -> Path:
+        """The state root of the jobs."""
+        return self.folder / "state"
+
+    @property
+    def dagster_home(self) -> Path:
+        """Dagster's settings and history."""
+        return self.folder / "dagster"
+
+    @property
+    def processes(self) -> Path:
+        """Locks and logs of the processes but the streams, which have theirs with their state."""
+        return self.folder / "processes"
+
+    def input(self, job: str) -> Path:
+        """The files that a job reads."""
+        return self.folder / "input" / job
+
+    def tables(self, job: str) -> Path:
+        """The tables that a job writes."""
+        return self.folder / "tables" / job
+
+
+__all__ = ["Layout"]

@@ -1,0 +1,121 @@
+"""Processes that go on when the command that started them has returned.
+
+Each holds a lock as long as it lives, as the driver of a stream does, and is signalled only as the holder of it: its
+number may be another's by then.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lakestate.supervision.lock import holder, is_held, name_holder, signal_holder, taken
+from lakestate.up.errors import NotUpError, StillUpError
+
+_POLL_S = 0.1
+_TAIL = 4_000
+
+
+class BackgroundProcess:
+    """One of them, by name.
+
+    Args:
+        folder: Of all of them.
+        name: Of this one; its lock and its logs lie below a folder of that name.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self._folder = folder / name
+        self.log = self._folder / "log"
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; null if it does not live."""
+        return holder(self._folder)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it lives, or is just being started."""
+        return is_held(self._folder)
+
+    def start(self, command: Sequence[str], *, directory: Path, environment: Mapping[str, str]) -> bool:
+        """Starts it in a session of its own and returns at once; returns false if it lives already.
+
+        Args:
+            command: What is run.
+            directory: Where.
+            environment: Variables beside ours.
+
+        Raises:
+            NotUpError: The system refuses.
+        """
+        with taken(self._folder) as lock:
+            if lock is None:
+                return False
+            if self.log.exists():
+                self.log.replace(self.log.with_name("log.1"))
+            with self.log.open("wb") as log:
+                try:
+                    process = subprocess.Popen(
+                        command,
+                        cwd=directory,
+                        env=os.environ | dict(environment),
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        pass_fds=(lock,),
+                        start_new_session=True,
+                    )
+                except OSError as error:
+                    action = "Look whether there may be more processes, and whether the interpreter is still there."
+                    raise NotUpError(f"The {self.name} could not be started: {error}.", action=action) from error
+            name_holder(lock, process.pid)
+        # Somebody has to take note of its end, or it stays in the table of processes as long as we live.
+        threading.Thread(target=process.wait, name=f"end-of-{process.pid}", daemon=True).start()
+        return True
+
+    def end(self, patience_s: float = 15.0, *, with_group: bool = False) -> bool:
+        """Tells it to end and waits; kills it and its group if it does not. Returns false if it did not live.
+
+        Args:
+            patience_s: How long it may take.
+            with_group: Kill it and what it has started at once, since it would leave that behind.
+
+        Raises:
+            StillUpError: It lives all the same.
+        """
+        if not self.is_alive:
+            return False
+        if not with_group:
+            signal_holder(lambda: self.pid, signal.SIGTERM)
+        if with_group or not self._has_ended(patience_s):
+            signal_holder(lambda: self.pid, signal.SIGKILL, group=True)
+        if not self._has_ended(patience_s):
+            raise StillUpError(
+                f"Process {self.pid}, the {self.name}, was killed and is still there.",
+                action="Look whether it waits for a disk; then say `lakestate down` again.",
+            )
+        return True
+
+    def last_line(self) -> str:
+        """Returns the last line of its log."""
+        try:
+            lines = self.log.read_bytes()[-_TAIL:].decode(errors="replace").split("\n")
+        except FileNotFoundError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _has_ended(self, patience_s: float) -> bool:
+        until = time.monotonic() + patience_s
+        while self.is_alive:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+
+__all__ = ["BackgroundProcess"]

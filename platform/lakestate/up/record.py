@@ -1,0 +1,104 @@
+"""What a folder was brought up with: `up.json`, version 1; and that only one command works in it at a time.
+
+Which processes live is not written down: each holds a lock as long as it does.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from lakestate.up.errors import BusyError, ForeignFolderError
+from state_engine.errors import CorruptionError, UnsupportedVersionError
+
+VERSION = 1
+_FILE, _MUTEX = "up.json", "up.lock"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What `lakestate up` was asked for last.
+
+    Attributes:
+        version: Of this format.
+        port: Of Dagster's address.
+        every_s: Time between two input files.
+    """
+
+    version: int = VERSION
+    port: int
+    every_s: float
+
+    @property
+    def url(self) -> str:
+        """Dagster's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def read_record(folder: Path) -> Record | None:
+    """Returns what the folder was brought up with; null if it never was.
+
+    Raises:
+        ForeignFolderError: It holds something else.
+        CorruptionError: The record cannot be read.
+        UnsupportedVersionError: A later release has written it.
+    """
+    path = folder / _FILE
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        _check_empty(folder)
+        return None
+    except NotADirectoryError:
+        raise ForeignFolderError(f"{folder} is no folder.", action="Name an empty or new folder with --dir.") from None
+    try:
+        if (version := msgspec.json.decode(data, type=_Version).version) == VERSION:
+            return msgspec.json.decode(data, type=Record)
+    except msgspec.DecodeError as error:
+        action = "End what runs with `lakestate down`, and remove the file: no state is lost by that."
+        raise CorruptionError(f"{path} cannot be read: {error}.", action=action) from error
+    raise UnsupportedVersionError(
+        f"{path} has version {version}; this release reads version {VERSION}.",
+        action="Use the release that has written it, or name another folder with --dir.",
+    )
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Replaces the record."""
+    draft = folder / f".{_FILE}.part"
+    draft.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    draft.replace(folder / _FILE)
+
+
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Keeps other commands out of the folder, which has to be there, until the block ends.
+
+    Raises:
+        BusyError: Another one is at work.
+    """
+    with (folder / _MUTEX).open("ab") as mutex:
+        try:
+            fcntl.flock(mutex.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            action = "Wait until it has ended; `lakestate up --status` looks without waiting."
+            raise BusyError(f"Another command is at work in {folder}.", action=action) from None
+        yield
+
+
+def _check_empty(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if any(name != _MUTEX for name in os.listdir(folder)):
+            raise ForeignFolderError(
+                f"{folder} holds files that `lakestate up` has not made.",
+                action="Name an empty or new folder with --dir.",
+            )
+
+
+__all__ = ["VERSION", "Record", "only_one", "read_record", "write_record"]

@@ -1,0 +1,97 @@
+"""The example streams: drivers that `lakestate.supervision` starts, watches and stops."""
+
+from typing import NamedTuple
+
+from lakestate.errors import JobAlreadyRunningError, JobNotRunningError
+from lakestate.examples.files import newest_number
+from lakestate.supervision.heartbeat import Condition, look
+from lakestate.supervision.log import log_path
+from lakestate.supervision.places import driver_folder
+from lakestate.supervision.records import StartRequest
+from lakestate.supervision.start import start_driver
+from lakestate.supervision.stop import DriverNotEndedError, kill_driver, stop_driver
+from lakestate.up.feeder import SOURCES
+from lakestate.up.layout import Layout
+from state_engine.inspect import open_job
+
+LIVING = (Condition.STARTING, Condition.RUNNING, Condition.HANGS)
+
+
+class StreamState(NamedTuple):
+    """How far a stream is.
+
+    Attributes:
+        condition: What is the matter with its driver.
+        pid: Of the living driver.
+        generation: Of the newest sealed epoch; 0 if there is none.
+        epoch: The newest sealed epoch.
+        checkpoint: The newest completed checkpoint.
+        files: How many input files there are.
+        all_files: How many there will be; null if they never end.
+        cause: Why it has failed.
+        log: Where its driver writes.
+    """
+
+    condition: Condition
+    pid: int | None
+    generation: int
+    epoch: int
+    checkpoint: int | None
+    files: int
+    all_files: int | None
+    cause: str
+    log: str
+
+
+class Streams:
+    """All of them, below one folder.
+
+    Args:
+        layout: Of the folder.
+    """
+
+    names = tuple(SOURCES)
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._root = str(layout.state)
+
+    def start(self, job: str) -> bool:
+        """Starts a stream and returns at once; returns false if it runs already."""
+        self._layout.input(job).mkdir(parents=True, exist_ok=True)  # Spark wants the folder before the first file
+        options = {"input": str(self._layout.input(job)), "tables": str(self._layout.tables(job))}
+        try:
+            start_driver(self._root, job, StartRequest(options=options, directory=str(self._layout.folder)))
+        except JobAlreadyRunningError:
+            return False
+        return True
+
+    def stop(self, job: str) -> bool:
+        """Stops a stream behind the epoch at hand, and kills it if it does not end; returns false if it did not run."""
+        try:
+            stop_driver(self._root, job)
+        except JobNotRunningError:
+            return False
+        except DriverNotEndedError:
+            kill_driver(self._root, job)
+        return True
+
+    def state(self, job: str) -> StreamState:
+        """Returns how far a stream is."""
+        seen = look(self._root, job)
+        checkpoints = (row for row in open_job(self._root, job).checkpoints_backwards() if row.status == "completed")
+        newest = next(checkpoints, None)
+        return StreamState(
+            seen.condition,
+            seen.pid,
+            seen.generation,
+            seen.epoch,
+            newest.checkpoint_id if newest is not None else None,
+            newest_number(self._layout.input(job), job),
+            SOURCES[job].parts,
+            seen.last_words.cause if seen.condition is Condition.FAILED else "",
+            str(log_path(driver_folder(self._root, job))),
+        )
+
+
+__all__ = ["LIVING", "StreamState", "Streams"]

@@ -1,0 +1,104 @@
+"""What `lakestate up` and `lakestate down` show."""
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from lakestate.commands.common import add_row, make_table
+from lakestate.up.course import Look, describe
+from lakestate.up.layout import Layout
+from lakestate.up.record import Record
+from lakestate.up.streams import StreamState
+
+
+class ProgressView:
+    """A line per thing, with a spinner until it is done; elsewhere than on a terminal a line per change until then.
+
+    Use as a context manager.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(finished_text="[green]✓[/]"),
+            TextColumn("{task.fields[name]}"),
+            TextColumn("[dim]{task.description}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._shown: dict[str, str] = {}
+        self._done: set[str] = set()
+
+    def __enter__(self) -> "ProgressView":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def progress(self, name: str, text: str, *, done: bool = False) -> None:
+        """Takes how far one thing is."""
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task("", total=1, name=name)
+        self._progress.update(self._tasks[name], description=text, completed=int(done))
+        if not self._console.is_terminal and name not in self._done and self._shown.get(name) != text:
+            self._console.print(Text(f"{name}: {text}"))
+        self._shown[name] = text
+        if done:
+            self._done.add(name)
+
+
+def print_status(console: Console, look: Look, record: Record) -> None:
+    """Prints what lives and how far it is."""
+    table = make_table("what", "state", "process", "how far", right=("process",), fold=("how far",))
+    for job, state in look.streams.items():
+        add_row(table, job, state.condition, state.pid, _how_far(state))
+    for name, process in look.processes.items():
+        add_row(table, name, "running" if process.is_alive else "not running", process.pid, _shown(name, record))
+    console.print(table)
+    for job, state in look.streams.items():
+        if state.cause:
+            console.print(Text(f"{job}: {state.cause} Its log: {state.log}"))
+
+
+def print_what_to_click(console: Console, record: Record, layout: Layout) -> None:
+    """Prints the address, and what there is to see."""
+    grid = Table.grid(padding=(0, 2))
+    for click, see in (
+        ("Lineage", "two groups, flights and orders: sources, states, checkpoints, savepoints"),
+        ("flights/checkpoint, Plots", "rows, keys, bytes and duration of each checkpoint, a few seconds behind"),
+        ("orders/savepoint, Materialize…", "Add a partition, type a name, Launch: the stream does not notice"),
+        ("orders/restored_state, Materialize…", "a savepoint and ranges of its keys: a backfill takes them back to it"),
+        ("Runs, Catalog", "what the runs recorded, and their logs"),
+    ):
+        grid.add_row(Text(click, style="bold"), Text(see, overflow="fold"))
+    console.print(Text.assemble("\nDagster: ", (record.url, "bold")))
+    console.print(grid)
+    console.print(
+        Text(
+            f"\nA file every {record.every_s:g} s holds six hours of flights, and as many of orders.\n"
+            f"By command line: LAKESTATE_ROOT={layout.state} lakestate status flights\n"
+            f"To end it all: lakestate down --dir {layout.folder}"
+        ),
+        soft_wrap=True,
+    )
+
+
+def _how_far(state: StreamState) -> str:
+    files = f"{state.files:,} files" if state.all_files is None else f"{state.files:,} of {state.all_files:,} files"
+    is_over = state.all_files is not None and state.files >= state.all_files
+    return f"{describe(state)}; input: {files}{', at its end' if is_over else ''}"
+
+
+def _shown(name: str, record: Record) -> str:
+    return {"feeder": f"a file every {record.every_s:g} s", "web-server": record.url}.get(name, "")
+
+
+__all__ = ["ProgressView", "print_status", "print_what_to_click"]
