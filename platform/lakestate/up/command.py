@@ -117,9 +117,10 @@ def _bring_up(
         record = Record(port=choose_port(port, before.port if before is not None else None), every_s=every_s)
         write_record(layout.folder, record)
     begun = course.begin(record)
-    if begun:
+    awaited = [*begun, *course.look().starting]  # Dagster may just have restarted a stream
+    if awaited:
         with _ending_what_was_begun(course, begun), ProgressView(console) as view:
-            course.await_ready(record, view, begun)
+            course.await_ready(record, view, awaited)
     return record
 
 

@@ -51,6 +51,11 @@ class Look(NamedTuple):
         streams = [name for name, state in self.streams.items() if state.condition in LIVING]
         return [*streams, *(name for name, state in self.processes.items() if state.is_alive)]
 
+    @property
+    def starting(self) -> list[str]:
+        """Names of the streams that are about to run."""
+        return [name for name, state in self.streams.items() if state.condition is Condition.STARTING]
+
     def of(self, names: Sequence[str]) -> "Look":
         """Returns these alone."""
         return Look(
