@@ -1,6 +1,6 @@
 """Savepoints of a stream, one per partition: a run takes, validates and records it."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import dagster as dg
 from pydantic import Field
@@ -15,6 +15,7 @@ from lakestate.assets.names import (
     stream_pool,
 )
 from lakestate.assets.run_limits import limit_runtime
+from lakestate.assets.savepoint_checks import check_savepoint, savepoint_checks
 from lakestate.assets.savepoint_metadata import newest_savepoint, recorded_savepoints, savepoint_metadata
 from lakestate.assets.savepoint_taking import SavepointTaker, state_bytes_of
 from lakestate.code_version import code_version_of
@@ -75,6 +76,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
         group_name=dagster_name(job),
         kinds=KINDS,
         pool=stream_pool(job),
+        check_specs=savepoint_checks(job),
         description=(
             f"A savepoint of the stream `{job}`, which may be running or stopped, and does not notice. By default the "
             "newest sealed epoch is pinned, and nothing is copied. To take one, materialise and add a partition: its "
@@ -87,7 +89,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
         state_store: StateStoreResource,
         rest_client: RestClientResource,
         spark_session: SparkSessionResource,
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg] # Dagster takes no other name where there are checks
         if not context.has_partition_key:
             raise refused("A savepoint needs a name.", action=_NO_PARTITION)
         limit_runtime(context)
@@ -119,8 +121,11 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
                 code_version=version,
                 uri=state_store.uri(job),
             )
-        context.log.info(f"Savepoint {found.savepoint_id} at epoch {found.epoch} is complete: {found.bytes:,} bytes.")
-        return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(found.savepoint_id))
+            checks = check_savepoint(state_store.root, job, found.savepoint_id)
+        context.log.info(f"Savepoint {found.savepoint_id} at epoch {found.epoch}, {found.bytes:,} bytes, was read.")
+        return dg.MaterializeResult(
+            metadata=metadata, data_version=dg.DataVersion(found.savepoint_id), check_results=checks
+        )
 
     return savepoint
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakestate.assets import build_savepoint_asset, savepoint_key
 from lakestate.assets.savepoint import SavepointConfig
+from lakestate.assets.savepoint_checks import READABLE
 from lakestate.assets.savepoint_metadata import newest_savepoint
 from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import Spacing
@@ -221,3 +222,26 @@ def test_a_partition_whose_key_is_an_id_records_that_savepoint(stream, instance)
     assert (metadata["savepoint_id"], metadata["is_new"]) == (foreign.savepoint_id, False)
     assert (metadata["label"], metadata["trigger"], metadata["epoch"]) == ("by hand", "user", 2)
     assert len(list_savepoints(stream.state_store.root, "flights")) == 1
+
+
+def test_its_checks_are_evaluated_in_the_run(stream, instance):
+    stream.checkpoints(1, 1)
+    result = materialize(stream, instance, "a")
+    passed = {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
+    assert passed.pop(READABLE) is False, "the code of the job `flights` is not that of this log; a warning"
+    assert len(passed) == 4
+    assert all(passed.values())
+
+
+def test_a_savepoint_whose_bytes_are_others_fails_its_run_by_the_check(stream, instance):
+    stream.checkpoints(1, 1)
+    taken = trigger_savepoint(stream.state_store.root, "flights")
+    path = next(path for path, _ in taken.handles if path.endswith(".parquet"))
+    data = bytearray(stream.log.storage.get(path))
+    data[len(data) // 2] ^= 1
+    stream.log.storage.delete(path)
+    stream.log.storage.put_exclusive(path, bytes(data))
+    result = materialize(stream, instance, taken.savepoint_id, raises=False)
+    assert not result.success
+    failed = {one.check_name for one in result.get_asset_check_evaluations() if not one.passed}
+    assert "checksums" in failed
