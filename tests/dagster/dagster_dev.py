@@ -30,7 +30,7 @@ mutation ($partition: String!) {
   launchRun(executionParams: {
     selector: {
       repositoryLocationName: "lakestate", repositoryName: "__repository__", pipelineName: "__ASSET_JOB",
-      assetSelection: [{path: ["flights", "savepoint"]}], assetCheckSelection: []
+      assetSelection: [{path: ["flights", "savepoint"]}]
     }
     mode: "default"
     executionMetadata: {tags: [{key: "dagster/partition", value: $partition}]}

@@ -137,7 +137,6 @@ class GraphQLClient:
             **REPOSITORY,
             "pipelineName": "__ASSET_JOB",
             "assetSelection": [{"path": asset.split("/")}],
-            "assetCheckSelection": [],
         }
         parameters = {
             "selector": selector,
