@@ -22,10 +22,13 @@ JobFactory = Callable[[Any, str, Mapping[str, str]], Any]
 
 
 class AnyOption(dict[str, str]):
-    """Options of which a factory may ask any: where a folder is does not change what a job is made of."""
+    """Options of which a factory may ask any: where a folder is does not change what a job is made of.
+
+    Each is an absolute path, so that a plan does not tell where the process stood that made it.
+    """
 
     def __missing__(self, name: str) -> str:
-        return f"<{name}>"
+        return f"/<{name}>"
 
 
 _BUILT_IN = {

@@ -265,8 +265,10 @@ def test_a_config_that_contradicts_itself_or_the_job(harbour, instance, config, 
 
 
 def test_a_run_without_partitions(harbour, instance):
-    context = dg.build_asset_context(instance=instance, resources=resources_of(harbour.root))
-    with pytest.raises(dg.Failure, match="Nothing was chosen"):
+    with (
+        dg.build_asset_context(instance=instance, resources=resources_of(harbour.root)) as context,
+        pytest.raises(dg.Failure, match="Nothing was chosen"),
+    ):
         list(build_restored_state_asset(JOB)(context))
 
 
