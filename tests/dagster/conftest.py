@@ -101,12 +101,19 @@ def dagster_dev() -> Any:
 
 
 @pytest.fixture(scope="session")
-def live_dagster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Dagster with daemon and web server for the whole run (`LiveDagster`); its tests are marked `slow`."""
+def live_dagster_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One `LiveDagster` for the whole run."""
     from live_dagster import LiveDagster
 
     with LiveDagster(tmp_path_factory.mktemp("live")) as live:
         yield live
+
+
+@pytest.fixture
+def live_dagster(live_dagster_of_all: Any) -> Any:
+    """A Dagster with daemon and web server, all of them alive (`LiveDagster`); its tests are marked `slow`."""
+    live_dagster_of_all.mend()
+    return live_dagster_of_all
 
 
 _numbers = itertools.count(1)

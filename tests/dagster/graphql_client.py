@@ -101,8 +101,15 @@ class GraphQLClient:
 
     def reload(self) -> None:
         """Has the code location loaded again."""
-        answer = self.ask(RELOAD, location=LOCATION)["reloadRepositoryLocation"]
-        assert answer.get("locationOrLoadError", {}).get("__typename") == "RepositoryLocation", answer
+        answer = self._reloaded()
+        assert _is_loaded(answer), answer
+
+    def is_reloaded(self) -> bool:
+        """Returns whether the code location could be loaded again; not while its server is just being started."""
+        return _is_loaded(self._reloaded())
+
+    def _reloaded(self) -> dict[str, Any]:
+        return dict(self.ask(RELOAD, location=LOCATION)["reloadRepositoryLocation"])
 
     def add_partition(self, definition: str, key: str) -> None:
         """Adds a key to a dynamic partitions definition."""
@@ -290,6 +297,10 @@ def metadata_of(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
             value = [json.loads(row) for row in value["records"]]
         found[label] = json.loads(value) if kind == "JsonMetadataEntry" else value
     return found
+
+
+def _is_loaded(answer: dict[str, Any]) -> bool:
+    return (answer.get("locationOrLoadError") or {}).get("__typename") == "RepositoryLocation"
 
 
 def _execution(found: dict[str, Any] | None) -> dict[str, Any] | None:

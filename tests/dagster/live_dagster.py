@@ -34,6 +34,7 @@ SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TO
 MONITORED_S = 2
 
 Part = Literal["code-server", "webserver", "daemon"]
+PARTS: tuple[Part, ...] = ("code-server", "webserver", "daemon")
 
 
 class LiveDagster:
@@ -147,7 +148,16 @@ class LiveDagster:
     def restart(self, part: Part) -> None:
         """Starts a process that was killed, and waits until it answers."""
         self.start(part)
+        if part == "code-server":
+            self.client.wait_for(self.client.is_reloaded, "the code location to be loaded again")
         self.wait_until_ready()
+
+    def mend(self) -> None:
+        """Starts again what a test has killed, and has left so because it failed; lets held runs go on."""
+        self.release()
+        for part in PARTS:
+            if part not in self._processes:
+                self.restart(part)
 
     def hold(self, point: str) -> None:
         """Has a run wait at a place that `live_definitions` names, until `release`."""
