@@ -63,3 +63,14 @@ def live_dagster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with LiveDagster(tmp_path_factory.mktemp("live")) as live:
         yield live
+
+
+@pytest.fixture(scope="module")
+def live(live_dagster: Any) -> Any:
+    """The live Dagster with a job `flights` that stands still after four checkpoints: `live.log`."""
+    live_dagster.log = _conftest.Stream(live_dagster.root)
+    live_dagster.log.checkpoints(1, 4)
+    live_dagster.declare("flights")
+    client = live_dagster.client
+    client.wait_for(lambda: client.materializations("flights/checkpoint"), "the checkpoint sensor")
+    return live_dagster

@@ -1,6 +1,5 @@
 """Dagster's pages as a person uses them."""
 
-import re
 from collections.abc import Sequence
 
 from playwright.sync_api import Locator, Page, expect
@@ -28,14 +27,35 @@ class AssetPage:
     def materialize_new_partition(self, name: str) -> None:
         """Clicks Materialize, adds a partition, and launches its run."""
         self.open()
-        self._page.get_by_role("button", name="Materialize").click()
-        self._page.get_by_role("button", name="Add a partition").click()
-        self._page.get_by_placeholder("name").or_(self._page.get_by_role("dialog").get_by_role("textbox")).last.fill(
-            name
-        )
-        self._page.get_by_role("button", name="Save").click()
-        self._page.get_by_role("button", name="Launch 1 run").click()
-        expect(self._page.get_by_text(re.compile("Launched run"))).to_be_visible()
+        self._click("Materialize")
+        self._click("Add a partition")
+        self._page.get_by_role("dialog").get_by_role("textbox").last.fill(name)
+        self._click("Save")
+        self._click("Launch 1 run")
+        expect(self._page.get_by_text("Launched run")).to_be_visible()
+
+    def choose(self, **keys: Sequence[str]) -> None:
+        """Clicks Materialize and chooses partition keys of each dimension."""
+        self.open()
+        self._click("Materialize")
+        dialog = self._page.get_by_role("dialog")
+        selection, sure = dialog.get_by_text("Partition selection"), dialog.get_by_role("button", name="Confirm")
+        expect(selection.or_(sure)).to_be_visible()
+        if sure.is_visible():  # the page does not know yet that the asset above has been materialised
+            sure.click()
+        for dimension in sorted(keys, reverse=True):  # from below: what stands above still waits for its choice
+            dialog.get_by_text("Select a partition or create one").last.click()
+            for key in keys[dimension]:
+                self._page.get_by_role("menuitem").filter(has_text=key).click()
+            dialog.get_by_text(dimension, exact=True).click()  # closes the menu
+
+    def launch_backfill(self) -> None:
+        """Launches what was chosen."""
+        self._click("Launch backfill")
+        expect(self._page.get_by_text("Created backfill")).to_be_visible()
+
+    def _click(self, button: str) -> None:
+        self._page.get_by_role("button", name=button).click()
 
 
 def shows(where: Locator, texts: Sequence[str]) -> None:

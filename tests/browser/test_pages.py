@@ -12,17 +12,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 JOB = "flights"
 
 
-@pytest.fixture(scope="module")
-def live(live_dagster: Any) -> Any:
-    """The live Dagster with a job that stands still after four checkpoints."""
-    from conftest_of_dagster import Stream
-
-    Stream(live_dagster.root).checkpoints(1, 4)
-    live_dagster.declare(JOB)
-    live_dagster.client.wait_for(lambda: live_dagster.client.materializations(f"{JOB}/checkpoint"), "the sensor")
-    return live_dagster
-
-
 def test_the_graph_shows_the_assets_of_a_job_as_one_group(live: Any, page: Page) -> None:
     page.goto(f"{live.url}/locations/live/asset-groups/{JOB}/lineage")
     shows(page.locator("body"), [JOB, "Asset Group", "checkpoint", "savepoint", "Spark", "Delta Lake"])
