@@ -32,6 +32,8 @@ HOLD, HELD = "hold", "held"
 HERE = Path(__file__).resolve().parent
 SECRETS = ("DAGSTER_HOME", "LAKESTATE_ROOT", "LAKESTATE_URL", "LAKESTATE_REST_TOKEN")
 MONITORED_S = 2
+EXAMPLES = ("flights", "orders")
+"""Jobs that are registered without us."""
 
 Part = Literal["code-server", "webserver", "daemon"]
 PARTS: tuple[Part, ...] = ("code-server", "webserver", "daemon")
@@ -91,7 +93,7 @@ class LiveDagster:
         (self.folder / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
 
     def _write_jobs(self) -> None:
-        announce(self.folder, *self._declared)
+        announce(self.folder, *(job for job in self._declared if job not in EXAMPLES))
         draft = self.folder / ".jobs.pickle"
         draft.write_bytes(pickle.dumps(self._declared))
         draft.rename(self.folder / "jobs.pickle")
