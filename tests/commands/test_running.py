@@ -144,19 +144,19 @@ def endpoint_file(job) -> Path:
 def test_a_stopped_job_has_a_savepoint_and_no_process(job, running: Job) -> None:
     ended = job.run("stop", "flights")
     assert (ended.code, ended.out) == (0, f"flights has stopped; its savepoint is {LOCATION}\n")
-    assert running.asked == [("stop", "native", None, "", "", None, False, False)]
+    assert running.asked == [("stop", "native", None, "", "", None, "", False, False)]
     assert not endpoint_file(job).exists()
 
 
 def test_a_drain_and_programs(job, running: Job) -> None:
     assert job.run("stop", "flights", "--drain", "--json").json == {"savepoint": LOCATION}
-    assert running.asked == [("stop", "native", None, "", "", None, True, False)]
+    assert running.asked == [("stop", "native", None, "", "", None, "", True, False)]
 
 
 def test_the_savepoint_of_a_stop_may_be_canonical_lie_elsewhere_and_have_a_name(job, running: Job) -> None:
     options = ("--type", "canonical", "--directory", "/backup", "--label", "last", "--note", "of the year")
     assert job.run("stop", "flights", *options).code == 0
-    assert running.asked == [("stop", "canonical", "/backup", "last", "of the year", None, False, False)]
+    assert running.asked == [("stop", "canonical", "/backup", "last", "of the year", None, "", False, False)]
 
 
 @pytest.mark.parametrize("verb", [("stop",), ("stop", "--drain"), ("stop", "--type", "canonical"), ("cancel", "-s")])
@@ -190,10 +190,10 @@ def test_a_drain_that_failed_is_not_said_to_go_on(job, running: Job) -> None:
             ("stop", "--type", "canonical"),
             "savepoint",
             LOCATION,
-            ("stop", "canonical", None, "", "", None, False, False),
+            ("stop", "canonical", None, "", "", None, "", False, False),
         ),
-        (("savepoint", "--label", "x"), "savepoint", LOCATION, ("savepoint", "native", None, "x", "", None)),
-        (("savepoint", "--epoch", "2"), "savepoint", LOCATION, ("savepoint", "native", None, "", "", 2)),
+        (("savepoint", "--label", "x"), "savepoint", LOCATION, ("savepoint", "native", None, "x", "", None, "")),
+        (("savepoint", "--epoch", "2"), "savepoint", LOCATION, ("savepoint", "native", None, "", "", 2, "")),
         (("checkpoint", "--full"), "checkpoint", 12, ("checkpoint", True)),
     ],
 )
@@ -265,12 +265,12 @@ def test_a_cancelled_job(job, running: Job) -> None:
 
 def test_a_cancelled_job_with_a_savepoint(job, running: Job) -> None:
     assert job.run("cancel", "flights", "-s").out == f"flights was cancelled; its savepoint is {LOCATION}\n"
-    assert running.asked == [("stop", "native", None, "", "", None, False, True)]
+    assert running.asked == [("stop", "native", None, "", "", None, "", False, True)]
 
 
 def test_the_savepoint_of_a_cancel_may_be_canonical_and_lie_elsewhere(job, running: Job) -> None:
     assert job.run("cancel", "flights", "-s", "--type", "canonical", "--directory", "/backup").code == 0
-    assert running.asked == [("stop", "canonical", "/backup", "", "", None, False, True)]
+    assert running.asked == [("stop", "canonical", "/backup", "", "", None, "", False, True)]
 
 
 def test_a_cancel_without_savepoint_has_no_options_of_one(job, running: Job) -> None:

@@ -40,7 +40,7 @@ def test_a_request_with_a_body_is_sent_and_a_refusal_says_why() -> None:
         with pytest.raises(RequestRefusedError, match=f"Job {'0' * 32} not found .status 404."):
             fetch(endpoint, f"/jobs/{'0' * 32}?mode=cancel", method="PATCH")
         server.deliver(threading.Event(), within_s=0)
-    assert job.asked == [("stop", "native", None, "", "", None, True)]
+    assert job.asked == [("stop", "native", None, "", "", None, "", True)]
 
 
 def test_a_port_that_is_taken_is_an_error_by_name() -> None:

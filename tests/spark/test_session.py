@@ -19,7 +19,9 @@ def no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_jars")
 def test_extra_settings_have_the_last_word() -> None:
-    settings = session_module._settings(None, 4, "1g", {"spark.ui.enabled": "true", "spark.sql.warehouse.dir": "/w"})
+    settings = session_module.session_settings(
+        None, 4, "1g", {"spark.ui.enabled": "true", "spark.sql.warehouse.dir": "/w"}
+    )
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.sql.warehouse.dir"] == "/w"
     assert settings["spark.sql.shuffle.partitions"] == "4"
@@ -29,7 +31,7 @@ def test_extra_settings_have_the_last_word() -> None:
 
 @pytest.mark.usefixtures("no_jars")
 def test_tables_without_a_path_do_not_land_in_the_working_directory() -> None:
-    warehouse = Path(session_module._settings(None, 2, "1g", {})["spark.sql.warehouse.dir"])
+    warehouse = Path(session_module.session_settings(None, 2, "1g", {})["spark.sql.warehouse.dir"])
     assert warehouse.is_dir()
     assert not warehouse.is_relative_to(Path.cwd())
 
