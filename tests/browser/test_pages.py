@@ -13,8 +13,11 @@ JOB = "flights"
 
 
 def test_the_graph_shows_the_assets_of_a_job_as_one_group(live: Any, page: Page) -> None:
-    page.goto(f"{live.url}/locations/live/asset-groups/{JOB}/lineage")
-    shows(page.locator("body"), [JOB, "Asset Group", "checkpoint", "savepoint", "Spark", "Delta Lake"])
+    group = f"{live.url}/locations/live/asset-groups/{JOB}"
+    page.goto(f"{group}/lineage")  # which draws what its window has room for
+    shows(page.locator("body"), [JOB, "Asset Group", "checkpoint", "Spark", "Delta Lake"])
+    page.goto(f"{group}/list")
+    shows(page.locator("body"), ["checkpoint", "savepoint", "restored_state", "rescaled_state", "retention", "legs"])
 
 
 def test_the_page_of_a_checkpoint_shows_what_it_is(live: Any, page: Page) -> None:

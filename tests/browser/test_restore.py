@@ -38,4 +38,5 @@ def test_a_backfill_by_clicks_restores_the_chosen_key_groups_and_no_others(live:
         key for key in (f"N{n}" for n in range(20)) if key_group_of((key,), ["string"], groups) in chosen
     }
     assert 0 < len(changed) < 20
-    shows(restored.open("partitions"), ["key_groups", range_name(3), "last-night"])
+    shows(restored.open("partitions"), ["Materialized (3)", "Missing (13)", range_name(3)])
+    shows(restored.open("events"), ["last-night", "key_groups"])

@@ -65,4 +65,4 @@ def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
         assert client.stop("tide", SavepointWish(label="after")).startswith("file://")
         assert [one.label for one in list_savepoints(stream.root, "tide")] == ["before", "after"]
         assert (stream.tally(), stream.totals()) == truth(stream.rows)
-        assert control.status("tide").condition is Condition.ENDED
+        stream.wait_for(lambda: control.status("tide").condition is Condition.ENDED, "the end of its process")
