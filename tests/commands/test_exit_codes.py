@@ -102,7 +102,7 @@ CASES: list[tuple[int, Prepare, str]] = [
     (2, sound, "demo --records 1"),
     (2, sound, "no-such-verb"),
 ]
-ELSEWHERE = {"retain", "compact", "restore"}
+ELSEWHERE = {"retain", "compact", "restore", "up", "down"}
 """Verbs whose exit codes are shown beside what they do."""
 
 
