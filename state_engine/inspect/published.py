@@ -19,7 +19,7 @@ from state_engine.storage.state_reader import Segment, empty_rows, read_base
 
 LARGEST_HEAD = 2 << 20
 _LOOKED_THROUGH = 50
-_LIVING = pa.array([Op.PUT.name.lower(), Op.APPEND.name.lower()])
+_LIVING = (Op.PUT.name.lower(), Op.APPEND.name.lower())
 
 
 class PublishedStates:
@@ -68,7 +68,7 @@ class PublishedStates:
             return empty_rows(schema).drop_columns([OP])
         # Within one publish there is one row of a key that counts, so nothing behind a put takes it back.
         named = ops_to_names(head.slice(0, _LOOKED_THROUGH))
-        return named.filter(pc.is_in(named[OP], value_set=_LIVING)).slice(0, rows).drop_columns([OP])
+        return named.filter(pc.is_in(named[OP], value_set=pa.array(_LIVING))).slice(0, rows).drop_columns([OP])
 
 
 def published_states(storage: CheckpointStorage, row: CheckpointRow, runs: ReadKeyGroups) -> PublishedStates | None:

@@ -10,6 +10,7 @@ ordered by (position, seq).
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +46,6 @@ LAST_ACCESS = "last_access"
 RESERVED = frozenset({KEY_GROUP, NAMESPACE, USER_KEY, VALUE, OP, POSITION, SEQ, LAST_ACCESS})
 
 _NAMES = {op: op.name.lower() for op in Op}
-_INDEX = pa.array([None, *(_NAMES[op] for op in sorted(Op))], pa.string())
 
 
 def log_schema(schema: StateSchema, ddl_to_arrow: Callable[[str], pa.DataType], *, position: bool = False) -> pa.Schema:
@@ -87,12 +87,18 @@ def with_position(table: pa.Table, epoch: int) -> pa.Table:
     return table.add_column(table.schema.get_field_index(SEQ), pa.field(POSITION, pa.int64(), nullable=False), column)
 
 
+@cache
+def _index() -> pa.StringArray:
+    """Returns the names at their codes. Not a constant: pyarrow loads pandas, a second, with the first array."""
+    return pa.array([None, *(_NAMES[op] for op in sorted(Op))], pa.string())
+
+
 def ops_to_names(table: pa.Table) -> pa.Table:
     """Returns the rows with `op` by name, as Delta tables hold it."""
     index = table.schema.get_field_index(OP)
     if not pa.types.is_integer(table.schema.field(index).type):
         return table
-    names = pa.chunked_array([pc.take(_INDEX, chunk) for chunk in table.column(index).chunks], pa.string())
+    names = pa.chunked_array([pc.take(_index(), chunk) for chunk in table.column(index).chunks], pa.string())
     return table.set_column(index, pa.field(OP, pa.string(), nullable=False), names)
 
 
@@ -105,7 +111,7 @@ def ops_to_codes(table: pa.Table) -> pa.Table:
     index = table.schema.get_field_index(OP)
     if pa.types.is_int8(table.schema.field(index).type):
         return table
-    codes = pc.index_in(table.column(index).cast(pa.string()), value_set=_INDEX.slice(1))
+    codes = pc.index_in(table.column(index).cast(pa.string()), value_set=_index().slice(1))
     if codes.null_count:
         known = sorted(_NAMES.values())
         raise DamagedFileError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.defs_state.base import DefsStateStorage
 
 from lakestate.resources import RestClientResource, SparkSessionResource, StateStoreResource
 from state_engine.checkpoint.failure_reasons import FailureReason
@@ -67,6 +68,14 @@ class Stream:
             mark, reason = Mark(checkpoint_id=checkpoint_id), FailureReason.FINALIZE_CHECKPOINT_FAILURE
             row = ended_row(sealed, mark, reason, SystemClock().now_ms(), "The disk was full.")
             rows.append([row], app_id=f"test/{checkpoint_id}", version=1)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_no_instance() -> Iterator[None]:
+    """Refuses a test that leaves a context open: its instance, long gone, would meet the definitions of the next."""
+    before = DefsStateStorage.get()
+    yield
+    assert DefsStateStorage.get() is before, "enter the contexts of Dagster's `build_…_context` by `with`"
 
 
 @pytest.fixture

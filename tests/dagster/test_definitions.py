@@ -78,10 +78,10 @@ def test_a_name_that_no_job_can_have_is_refused(state_store):
         build_stream_definitions("../flights", state_store)
 
 
-def test_loading_the_code_location_starts_no_jvm(tmp_path):
+def test_loading_the_code_location_starts_no_jvm_and_waits_for_no_pandas(tmp_path):
     code = (
         "import sys, lakestate.definitions\n"
-        "loaded = {name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta'}\n"
+        "loaded = {name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta', 'pandas'}\n"
         "assert not loaded, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

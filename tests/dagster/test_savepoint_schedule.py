@@ -28,10 +28,10 @@ def instance(tmp_path):
 def tick(stream, instance, at=AT, **fields):
     """Evaluates a tick: returns the run that it asks for, or why it asks for none."""
     policy = SavepointPolicy(**{"cron": "0 3 * * *", "spacing": NONE} | fields)
-    context = dg.build_schedule_context(
+    with dg.build_schedule_context(
         instance=instance, scheduled_execution_time=at, resources={"state_store": stream.state_store}
-    )
-    found = build_savepoint_schedule("flights", policy)(context)
+    ) as context:
+        found = build_savepoint_schedule("flights", policy)(context)
     return found.skip_message if isinstance(found, dg.SkipReason) else found
 
 
