@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from lakestate.cli import app
 from lakestate.commands import run as verb
-from lakestate.runner_process import runner_command
+from lakestate.supervision import driver_command
 
 FAKE = Path(__file__).with_name("fake_job.py")
 STOPPING = "\nStopping after the epoch at hand; once more kills it.\n"
@@ -22,8 +22,8 @@ MAIN = f"""
 import sys
 from lakestate.cli import app
 from lakestate.commands import run
-from lakestate.runner_process import runner_command
-run.runner_command = lambda *a, **k: [sys.executable, {str(FAKE)!r}, *runner_command(*a, **k)[3:]]
+from lakestate.supervision import driver_command
+run.driver_command = lambda *a, **k: [sys.executable, {str(FAKE)!r}, *driver_command(*a, **k)[3:]]
 app()
 """
 
@@ -31,9 +31,9 @@ app()
 @pytest.fixture(autouse=True)
 def _fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def command(*args: Any, **kwargs: Any) -> list[str]:
-        return [sys.executable, str(FAKE), *runner_command(*args, **kwargs)[3:]]
+        return [sys.executable, str(FAKE), *driver_command(*args, **kwargs)[3:]]
 
-    monkeypatch.setattr(verb, "runner_command", command)
+    monkeypatch.setattr(verb, "driver_command", command)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 

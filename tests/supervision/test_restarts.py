@@ -69,11 +69,14 @@ def test_giving_up_is_kept_until_the_next_start(drivers) -> None:
 def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
     log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
     log.epoch({("aircraft", "legs"): [put("N1", 1)]})
-    wanted = failed(drivers, restore="sp-1")
+    restored = {"restore": "sp-1", "uid_mapping": {"planes": "aircraft"}, "max_parallelism": 32}
+    wanted = failed(drivers, **restored, allow_non_restored_state=True)
     assert wanted.generation == 1
-    assert "--restore sp-1" in arguments(drivers)
+    told = "--restore sp-1 --uid-mapping planes=aircraft --max-parallelism 32 --allow-non-restored-state"
+    assert told in arguments(drivers)
     if done:
         log.restore(log.head)
     restart_driver(drivers.root, drivers.job, wanted)
     drivers.until(Condition.FAILED)
-    assert ("--restore sp-1" in arguments(drivers)) == (not done)
+    assert (told in arguments(drivers)) == (not done)
+    assert any(name in arguments(drivers) for name in told.split() if name.startswith("--")) == (not done)

@@ -1,11 +1,14 @@
 """Options that several verbs share: what savepoint is wanted or restored, how a job is started, how one is reached."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from lakestate.commands.common import ROOT_VARIABLE, checked_root
+
+if TYPE_CHECKING:
+    from lakestate.supervision import StartRequest
 
 URL_VARIABLE = "LAKESTATE_URL"
 
@@ -75,7 +78,29 @@ Detached = Annotated[
 ]
 
 
-def options_of(given: list[str] | None) -> dict[str, str]:
+def request_of(
+    option: Sequence[str] | None, restore: str | None, uid_mapping: Sequence[str] | None, **others: Any
+) -> "StartRequest":
+    """Returns what a job is started with, from the options of `lakestate run` and `lakestate start`.
+
+    Args:
+        option: `--option`.
+        restore: `--restore`.
+        uid_mapping: `--uid-mapping`.
+        others: The other fields of `StartRequest`.
+
+    Raises:
+        BadParameter: An option is none, or belongs to a restore and there is none.
+    """
+    from lakestate.supervision import StartRequest
+
+    for name, value in (("--uid-mapping", uid_mapping), ("--max-parallelism", others.get("max_parallelism"))):
+        if value and restore is None:
+            raise typer.BadParameter("goes with --restore, such as --restore latest", param_hint=name)
+    return StartRequest(options=options_of(option), restore=restore, uid_mapping=uids_of(uid_mapping), **others)
+
+
+def options_of(given: Sequence[str] | None) -> dict[str, str]:
     """Returns what was given by `--option` as names and values.
 
     Raises:
@@ -128,5 +153,6 @@ __all__ = [
     "UidMapping",
     "Url",
     "options_of",
+    "request_of",
     "uids_of",
 ]

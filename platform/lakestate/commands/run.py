@@ -31,8 +31,7 @@ from lakestate.commands.options import (
     Restore,
     RestPort,
     UidMapping,
-    options_of,
-    uids_of,
+    request_of,
 )
 from lakestate.registry import find_job
 from lakestate.runner_events import (
@@ -44,7 +43,8 @@ from lakestate.runner_events import (
     Started,
     encode_event,
 )
-from lakestate.runner_process import RunnerProcess, runner_command
+from lakestate.runner_process import RunnerProcess
+from lakestate.supervision import driver_command
 from state_engine import errors
 
 _STOPPING = b"\nStopping after the epoch at hand; once more kills it.\n"
@@ -69,25 +69,21 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event, for programs.")] = False,
 ) -> None:
     """Run a registered job in the foreground. Ctrl-C stops it after the epoch at hand; a second one kills it."""
-    for name, value in (("--uid-mapping", uid_mapping), ("--max-parallelism", max_parallelism)):
-        if value and restore is None:
-            raise typer.BadParameter("goes with --restore, such as --restore latest", param_hint=name)
+    request = request_of(
+        option,
+        restore,
+        uid_mapping,
+        max_parallelism=max_parallelism,
+        allow_non_restored_state=allow_non_restored_state,
+        parallelism=parallelism,
+        available_now=available_now,
+        cores=cores,
+        rest_address=rest_address,
+        rest_port=rest_port,
+    )
     with named_errors():
         find_job(job)  # a misspelt name must not wait for Spark
-        command = runner_command(
-            job,
-            root,
-            options=options_of(option),
-            restore=restore,
-            uid_mapping=uids_of(uid_mapping),
-            max_parallelism=max_parallelism,
-            allow_non_restored_state=allow_non_restored_state,
-            parallelism=parallelism,
-            available_now=available_now,
-            cores=cores,
-            rest_address=rest_address,
-            rest_port=rest_port,
-        )
+        command = driver_command(job, root, request, epochs=True)
     console = Console(stderr=True, highlight=False) if as_json else make_console()
     path = log or _temporary_log(job)
     with RunnerProcess(command, log=path) as process, _stopped_by_signals(process) as stop:

@@ -8,15 +8,18 @@ from rich.text import Text
 
 from lakestate.commands.common import AsJson, ExitCode, Root, make_console, named_errors, print_json, waiting
 from lakestate.commands.options import (
+    AllowNonRestoredState,
     AvailableNow,
     Cores,
     JobOptions,
+    MaxParallelism,
     Parallelism,
     RegisteredJob,
     RestAddress,
     Restore,
     RestPort,
-    options_of,
+    UidMapping,
+    request_of,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ def start(
     root: Root,
     option: JobOptions = None,
     restore: Restore = None,
+    uid_mapping: UidMapping = None,
+    max_parallelism: MaxParallelism = None,
+    allow_non_restored_state: AllowNonRestoredState = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -45,18 +51,21 @@ def start(
     Once it runs, it does not need this command, its terminal or Dagster. `lakestate stop` ends it. A start that fails
     while it is waited for is not repeated.
     """
+    request = request_of(
+        option,
+        restore,
+        uid_mapping,
+        max_parallelism=max_parallelism,
+        allow_non_restored_state=allow_non_restored_state,
+        parallelism=parallelism,
+        available_now=available_now,
+        cores=cores,
+        rest_address=rest_address,
+        rest_port=rest_port,
+    )
     with named_errors():
-        from lakestate.supervision import StartRequest, driver_folder, give_up, log_path, start_driver
+        from lakestate.supervision import driver_folder, give_up, log_path, start_driver
 
-        request = StartRequest(
-            options=options_of(option),
-            restore=restore,
-            parallelism=parallelism,
-            available_now=available_now,
-            cores=cores,
-            rest_address=rest_address,
-            rest_port=rest_port,
-        )
         started = start_driver(root, job, request)
         log = log_path(driver_folder(root, job))
         with waiting(f"{job} starts"):

@@ -5,7 +5,7 @@ from lakestate.supervision.log import LastWords, log_path, trim_log
 from lakestate.supervision.places import NoControlFolderError, driver_folder
 from lakestate.supervision.records import Attempt, StartRequest, Wanted, wanted_of
 from lakestate.supervision.restarts import give_up, note_failure, restart_driver
-from lakestate.supervision.start import DriverStartError, StartedDriver, start_driver
+from lakestate.supervision.start import DriverStartError, StartedDriver, driver_command, start_driver
 from lakestate.supervision.stop import DriverNotEndedError, end_hanging, kill_driver, stop_driver, wanted_stopped
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "StartRequest",
     "StartedDriver",
     "Wanted",
+    "driver_command",
     "driver_folder",
     "end_hanging",
     "give_up",

@@ -31,6 +31,9 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         parallelism: Subtasks of every operator; that of the job by default.
         cores: Task slots of the local Spark session.
         restore: What to begin a new generation from. It is done once: a restart behind it goes on from there.
+        uid_mapping: Of the restore: uids that operators had there to those that they have.
+        max_parallelism: Of the restore: how many key groups all keys are sorted into anew.
+        allow_non_restored_state: Of the restore: leave the state of operators that the job no longer has.
         available_now: End when the input that is there is read.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.
@@ -41,10 +44,19 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int | None = None
     cores: str | None = None
     restore: str | None = None
+    uid_mapping: dict[str, str] = {}
+    max_parallelism: int | None = None
+    allow_non_restored_state: bool = False
     available_now: bool = False
     rest_address: str | None = None
     rest_port: int | None = None
     directory: str = ""
+
+    def restored(self) -> "StartRequest":
+        """Returns the request of a restart once the restore is done: behind it lies what came since."""
+        return msgspec.structs.replace(
+            self, restore=None, uid_mapping={}, max_parallelism=None, allow_non_restored_state=False
+        )
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

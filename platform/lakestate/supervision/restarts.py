@@ -3,8 +3,6 @@
 Whether and when is somebody else's decision (`lakestate.policies.restart`).
 """
 
-import msgspec
-
 from lakestate.control import read_endpoint
 from lakestate.supervision.lock import taken
 from lakestate.supervision.places import absolute_root, driver_folder
@@ -43,7 +41,7 @@ def restart_driver(
             file.write(wanted)
         request = wanted.request
         if request.restore and newest_generation(root, job) > wanted.generation:
-            request = msgspec.structs.replace(request, restore=None)  # behind it lies what came since
+            request = request.restored()
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), wanted.restarts)
 
 

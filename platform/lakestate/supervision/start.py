@@ -35,19 +35,22 @@ class StartedDriver(NamedTuple):
     restarts: int
 
 
-def driver_command(job: str, root: str, request: StartRequest) -> list[str]:
-    """Returns the command line of a runner that tells of its start and its end alone."""
+def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool = False) -> list[str]:
+    """Returns the command line of a runner that tells of its start and its end, and of its `epochs` if wanted."""
     return runner_command(
         job,
         root,
         options=request.options,
         restore=request.restore,
+        uid_mapping=request.uid_mapping,
+        max_parallelism=request.max_parallelism,
+        allow_non_restored_state=request.allow_non_restored_state,
         parallelism=request.parallelism,
         available_now=request.available_now,
         cores=request.cores,
         rest_address=request.rest_address,
         rest_port=request.rest_port,
-        epochs=False,
+        epochs=epochs,
     )
 
 
