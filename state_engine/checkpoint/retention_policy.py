@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from state_engine.checkpoint.table import CheckpointRow
@@ -81,6 +82,8 @@ class RetentionPolicy:
         checkpoints: Completed checkpoints; at least the newest one always stays (Flink's
             `state.checkpoints.num-retained` is `last`). None keeps them all, and every epoch.
         savepoints: Savepoints that a policy made (`made_by_policy`); None keeps them all. Other savepoints always stay.
+        pinned_labels: Labels, or patterns such as `before-*`, of savepoints that stay whatever the rules say; these do
+            not count for the rules.
         strays: Whether files of epochs that stay go if no manifest and no checkpoint names them: those of attempts that
             died. To find them all manifests are read.
         grace_ms: Files are deleted no earlier than so long after they were condemned.
@@ -88,6 +91,7 @@ class RetentionPolicy:
 
     checkpoints: Keep | None = Keep(last=1)
     savepoints: Keep | None = None
+    pinned_labels: tuple[str, ...] = ()
     strays: bool = False
     grace_ms: int = GRACE_MS
 
@@ -98,6 +102,10 @@ class RetentionPolicy:
             )
         if self.grace_ms < 0:
             raise JobDefinitionError("The grace time of a retention policy is negative.", action="Use 0 or more.")
+
+    def pins(self, label: str) -> bool:
+        """Says whether a savepoint of this label stays whatever the rules say."""
+        return any(fnmatchcase(label, pattern) for pattern in self.pinned_labels)
 
 
 class Retained(NamedTuple):
@@ -153,7 +161,8 @@ def expendable_savepoints(policy: RetentionPolicy, rows: Iterable[CheckpointRow]
     """
     if policy.savepoints is None:
         return set()
-    own = sorted((row for row in rows if made_by_policy(row.trigger)), key=lambda row: (row.completed_at, row.id))
+    ruled = (row for row in rows if made_by_policy(row.trigger) and not policy.pins(row.label))
+    own = sorted(ruled, key=lambda row: (row.completed_at, row.id))
     times = [row.completed_at for row in own]
     kept = policy.savepoints.recent(times, now_ms) | policy.savepoints.sparse(times)
     return {row.id for n, row in enumerate(own) if n not in kept}

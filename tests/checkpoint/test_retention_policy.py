@@ -23,10 +23,10 @@ def checkpoint(number: int, *, epoch: int | None = None, generation: int = 1, at
     )  # fmt: skip
 
 
-def savepoint(name: str, trigger: str, at: int) -> CheckpointRow:
+def savepoint(name: str, trigger: str, at: int, label: str = "") -> CheckpointRow:
     return CheckpointRow(
         id=name, kind="savepoint", status="completed", generation=1, epoch=1, manifest="", triggered_at=at,
-        completed_at=at, duration_ms=0, trigger=trigger,
+        completed_at=at, duration_ms=0, trigger=trigger, label=label,
     )  # fmt: skip
 
 
@@ -95,6 +95,15 @@ def test_policies_remove_only_savepoints_that_a_policy_made() -> None:
     assert expendable_savepoints(RetentionPolicy(savepoints=Keep(last=1)), rows, NOW) == {"n1", "n2", "n3"}
     assert expendable_savepoints(RetentionPolicy(savepoints=Keep(last=0, daily=2)), rows, NOW) == {"n2", "n3"}
     assert expendable_savepoints(RetentionPolicy(savepoints=Keep(last=0)), rows, NOW) == {"n0", "n1", "n2", "n3"}
+
+
+def test_savepoints_with_pinned_labels_stay_beside_those_that_the_rules_keep() -> None:
+    rows = [savepoint(f"n{n}", "policy:nightly", n, label) for n, label in enumerate(["release", "", "before-7", "x"])]
+    policy = RetentionPolicy(savepoints=Keep(last=1), pinned_labels=("release", "before-*"))
+    assert expendable_savepoints(policy, rows, NOW) == {"n1"}
+    assert not policy.pins("")
+    assert not policy.pins("released")
+    assert not RetentionPolicy().pins("")
 
 
 def test_a_policy_keeps_at_least_one_checkpoint() -> None:

@@ -81,6 +81,15 @@ def test_only_savepoints_of_policies_go(old: Any) -> None:
     assert f"savepoint {mine.savepoint_id}" not in old.run("retain", "flights", "--last", "1", "--dry-run").out
 
 
+def test_savepoints_of_a_pinned_label_stay(old: Any) -> None:
+    for n, label in enumerate(("before-1", "night", "before-2", "later")):
+        clock = ManualClock(1_700_000_000_000 + n)
+        trigger_savepoint(old.root, "flights", label=label, trigger="policy:x", clock=clock)
+    rules = ("--last", "9", "--savepoints-last", "1", "--grace", "0s")
+    assert old.run("retain", "flights", *rules, "--keep-label", "before-*", "--keep-label", "y").code == 0
+    assert {pin.label for pin in list_savepoints(old.root, "flights")} == {"before-1", "before-2", "later"}
+
+
 def test_a_complete_savepoint_in_no_list_is_told_of(old: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise StorageError("The network is down.")

@@ -74,11 +74,13 @@ def test_every_type_of_a_field():
 
 def test_what_is_left_out_within_a_policy_stays_too():
     before = StreamPolicies().retention.policy
-    after = policy_from(StreamPolicies(), {"retention": {"policy": {"savepoints": {"last": 5}}}}).retention.policy
+    given = {"savepoints": {"last": 5}, "pinned_labels": ["before-*"]}
+    after = policy_from(StreamPolicies(), {"retention": {"policy": given}}).retention.policy
     assert before.savepoints is not None
     assert after == RetentionPolicy(
         checkpoints=before.checkpoints,
         savepoints=Keep(last=5, daily=before.savepoints.daily, weekly=before.savepoints.weekly),
+        pinned_labels=("before-*",),
     )
 
 

@@ -24,8 +24,14 @@ REMOVAL = {"path": "_epochs/g000001/e0000000001.json", "bytes": 7, "kind": "mani
     [
         ({"checkpoints": {"last": 3, "daily": 7}}, RetentionPolicy(checkpoints=Keep(last=3, daily=7))),
         (
-            {"checkpoints": {}, "savepoints": {"last": 0, "for-ms": 5}, "strays": True, "grace-ms": 0},
-            RetentionPolicy(savepoints=Keep(last=0, for_ms=5), strays=True, grace_ms=0),
+            {
+                "checkpoints": {},
+                "savepoints": {"last": 0, "for-ms": 5},
+                "pinned-labels": ["a*"],
+                "strays": True,
+                "grace-ms": 0,
+            },
+            RetentionPolicy(savepoints=Keep(last=0, for_ms=5), pinned_labels=("a*",), strays=True, grace_ms=0),
         ),
     ],
 )

@@ -44,6 +44,15 @@ def retain(
     savepoints_hourly: Annotated[Number, typer.Option(min=0, help="As --hourly, of these savepoints.")] = None,
     savepoints_daily: Annotated[Number, typer.Option(min=0, help="As --daily, of these savepoints.")] = None,
     savepoints_weekly: Annotated[Number, typer.Option(min=0, help="As --weekly, of these savepoints.")] = None,
+    keep_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep-label",
+            metavar="PATTERN",
+            help="Keep every savepoint with such a label, as before-*; may come again.",
+            show_default=False,
+        ),
+    ] = None,
     strays: Annotated[
         bool, typer.Option("--strays", help="Also remove, from epochs that stay, files that no manifest names.")
     ] = False,
@@ -67,6 +76,7 @@ def retain(
             savepoints=_keep(
                 savepoints_last, savepoints_for, savepoints_hourly, savepoints_daily, savepoints_weekly, at_least=0
             ),
+            pinned_labels=tuple(keep_label or ()),
             strays=strays,
             grace_ms=duration_of(grace),
         )

@@ -149,6 +149,7 @@ def retain(call: Call) -> bodies.Triggered:
         policy = RetentionPolicy(
             checkpoints=_keep(body.checkpoints),
             savepoints=_keep(body.savepoints) if body.savepoints is not None else None,
+            pinned_labels=tuple(body.pinned_labels),
             strays=body.strays,
             grace_ms=body.grace_ms,
         )

@@ -23,10 +23,11 @@ class Rules(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=
 
 
 class RetentionTrigger(msgspec.Struct, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Asks for retention. Without `savepoints` all of them stay; with it, those that people took."""
+    """Asks for retention. Without `savepoints` all of them stay; with it, those that people took, and those pinned."""
 
     checkpoints: Rules
     savepoints: Rules | None = None
+    pinned_labels: list[str] = []
     strays: bool = False
     grace_ms: Count = 600_000
     dry_run: bool = False
