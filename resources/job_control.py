@@ -1,6 +1,7 @@
 """The drivers of jobs on this machine, as a Dagster resource."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
@@ -11,10 +12,12 @@ from lakestate.supervision import (
     StartedDriver,
     StartRequest,
     Wanted,
+    await_start,
     driver_folder,
     end_hanging,
     give_up,
     kill_driver,
+    log_path,
     look,
     note_failure,
     restart_driver,
@@ -40,6 +43,14 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             JobAlreadyRunningError: A process of this machine holds it.
         """
         return start_driver(self.root, job, request or StartRequest())
+
+    def await_start(self, job: str) -> Heartbeat:
+        """Waits until a driver that was just started runs, has ended, or has failed; a failed one is not restarted."""
+        return await_start(self.root, job)
+
+    def log(self, job: str) -> Path:
+        """Returns where the newest driver of a job logs."""
+        return log_path(driver_folder(self.root, job))
 
     def stop(self, job: str, *, savepoint: SavepointWish | None = None, drain: bool = False) -> str | None:
         """Stops a job, with a savepoint if one is wanted, and waits for it; returns where the savepoint is.

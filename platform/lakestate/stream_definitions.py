@@ -23,6 +23,7 @@ from lakestate.operate.rescale_sensor import build_rescale_sensor
 from lakestate.operate.retention_schedule import build_retention_schedule
 from lakestate.operate.savepoint_schedule import build_savepoint_schedule
 from lakestate.operate.savepoint_triggers import build_savepoint_trigger_sensor
+from lakestate.operate.stream_jobs import build_stream_jobs
 from lakestate.policies import StreamPolicies
 from lakestate.resources import JobControlResource, RestClientResource, SparkSessionResource, StateStoreResource
 from lakestate.stream_plans import known_plan
@@ -39,7 +40,7 @@ def build_stream_definitions(
     sinks: Mapping[str, dg.AssetKey] | None = None,
     executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
-    """Returns the assets, checks, sensors and resources of one stream; it neither imports the job nor starts a JVM.
+    """Returns assets, checks, sensors, jobs and resources of one stream; it neither imports the job nor starts a JVM.
 
     Definitions of several streams can be merged if they share one `state_store` and one `executor`.
 
@@ -71,6 +72,7 @@ def build_stream_definitions(
     return dg.Definitions(
         assets=[*lineage, *_assets(job, policies)],
         asset_checks=_checks(job, policies),
+        jobs=build_stream_jobs(job),
         sensors=_sensors(job, policies),
         schedules=_schedules(job, policies),
         resources=_resources(state_store),

@@ -1,6 +1,5 @@
 """`lakestate start`: a registered job in a process of its own that goes on behind the command, and is supervised."""
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,8 +23,6 @@ from lakestate.commands.options import (
 
 if TYPE_CHECKING:
     from lakestate.supervision import Heartbeat
-
-_POLL_S = 0.2
 
 
 def start(
@@ -64,12 +61,12 @@ def start(
         rest_port=rest_port,
     )
     with named_errors():
-        from lakestate.supervision import driver_folder, give_up, log_path, start_driver
+        from lakestate.supervision import await_start, driver_folder, log_path, start_driver
 
         started = start_driver(root, job, request)
         log = log_path(driver_folder(root, job))
         with waiting(f"{job} starts"):
-            seen = _await_start(root, job) if wait else None
+            seen = await_start(root, job) if wait else None
         if as_json:
             url = seen.url if seen is not None else None
             print_json({"pid": started.pid, "url": url, "log": str(log)})
@@ -78,18 +75,8 @@ def start(
         else:
             _print(job, seen, started.pid, str(log))
         if seen is not None and seen.condition == "failed":
-            if seen.wanted is not None:
-                give_up(root, job, seen.wanted, "Its start failed, and whoever started it was told.")
             typer.echo(f"{seen.last_words.cause}\nIts log: {log}", err=True)
             raise typer.Exit(ExitCode.FAILED)
-
-
-def _await_start(root: str, job: str) -> "Heartbeat":
-    from lakestate.supervision import Condition, look
-
-    while (seen := look(root, job)).condition is Condition.STARTING:
-        time.sleep(_POLL_S)
-    return seen
 
 
 def _print(job: str, seen: "Heartbeat", pid: int, log: str) -> None:

@@ -1,1 +1,1 @@
-"""Dagster's sensors and schedules of one stream: one module per kind."""
+"""Dagster's sensors, schedules and jobs of one stream: one module per kind."""

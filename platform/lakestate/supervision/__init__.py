@@ -1,5 +1,6 @@
 """Starts, watches and stops the driver processes of registered jobs on this machine."""
 
+from lakestate.supervision.awaiting import await_start
 from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, look
 from lakestate.supervision.log import LastWords, log_path, trim_log
 from lakestate.supervision.places import NoControlFolderError, driver_folder
@@ -20,6 +21,7 @@ __all__ = [
     "StartRequest",
     "StartedDriver",
     "Wanted",
+    "await_start",
     "driver_command",
     "driver_folder",
     "end_hanging",

@@ -1,0 +1,75 @@
+"""Two Dagster jobs of one stream, for people who click: one starts its driver, the other stops it."""
+
+from typing import Any, Literal
+
+import dagster as dg
+import msgspec
+from pydantic import Field
+
+from lakestate.assets.failures import named_failures, refused
+from lakestate.assets.names import dagster_name, run_tags, stream_pool
+from lakestate.resources import JobControlResource
+from lakestate.supervision import Condition, StartRequest, wanted_of
+from state_engine.savepoint import SavepointWish
+
+
+class StartConfig(dg.Config):
+    """What a stream is started with; what is left out is as at its last start."""
+
+    options: dict[str, str] = Field({}, description="Options of the job, in place of those of the last start.")
+    restore: str | None = Field(None, description="A savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH.")
+    uid_mapping: dict[str, str] = Field({}, description="Of the restore: uids that operators had, to those they have.")
+    max_parallelism: int | None = Field(None, description="Of the restore: sort all keys into so many key groups.")
+    allow_non_restored_state: bool = Field(False, description="Of the restore: leave state that nobody asks for.")
+    parallelism: int | None = Field(None, description="Subtasks of every operator.")
+    cores: str | None = Field(None, description="Task slots of the local Spark session.")
+
+
+class StopConfig(dg.Config):
+    """How a stream is stopped."""
+
+    savepoint: bool = Field(True, description="Take a savepoint first; if that fails the stream goes on.")
+    kind: Literal["native", "canonical"] = Field("native", description="canonical ones can be moved elsewhere.")
+    label: str = Field("", description="A short name for people.")
+    note: str = Field("", description="Anything worth knowing.")
+    drain: bool = Field(False, description="End the input first: windows and timers fire.")
+
+
+def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
+    """Returns `<job>_start` and `<job>_stop`, which take turns with restores and rescaling of the stream."""
+    name, pool = dagster_name(job), stream_pool(job)
+
+    @dg.op(name=f"start_{name}", pool=pool, description=f"Starts the driver of the stream `{job}`, supervised.")
+    def start(context: dg.OpExecutionContext, config: StartConfig, job_control: JobControlResource) -> None:
+        with named_failures():
+            started = job_control.start(job, _request(job_control, job, config))
+            context.log.info(f"{job} is process {started.pid}, and starts.")
+            seen = job_control.await_start(job)
+        if seen.condition is Condition.FAILED:
+            raise refused(f"{job} has not started: {seen.last_words.cause}", action=f"Its log: {job_control.log(job)}")
+        context.add_output_metadata({"pid": started.pid, "condition": str(seen.condition), "url": seen.url or ""})
+
+    @dg.op(name=f"stop_{name}", pool=pool, description=f"Stops the driver of the stream `{job}` between two epochs.")
+    def stop(context: dg.OpExecutionContext, config: StopConfig, job_control: JobControlResource) -> None:
+        wish = SavepointWish(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
+        with named_failures():
+            location = job_control.stop(job, savepoint=wish if config.savepoint else None, drain=config.drain)
+        told: dict[str, Any] = {"savepoint": location or "none", "drained": config.drain}
+        context.add_output_metadata(told)
+
+    return [_job_of(job, "start", start), _job_of(job, "stop", stop)]
+
+
+def _job_of(job: str, verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
+    graph = dg.GraphDefinition(name=f"{dagster_name(job)}_{verb}", node_defs=[op])
+    return graph.to_job(description=op.description, tags=run_tags(job))
+
+
+def _request(job_control: JobControlResource, job: str, config: StartConfig) -> StartRequest:
+    before = wanted_of(job_control.root, job)
+    known = before.request.restored() if before is not None else StartRequest()
+    given = {name: value for name, value in config.model_dump().items() if value}
+    return msgspec.structs.replace(known, **given)
+
+
+__all__ = ["StartConfig", "StopConfig", "build_stream_jobs"]
