@@ -50,7 +50,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """An empty page, large enough that nothing hides in a menu."""
     expect.set_options(timeout=WAIT_MS)
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    context = browser.new_context(viewport={"width": 1440, "height": 1400})
     context.set_default_timeout(WAIT_MS)
     yield context.new_page()
     context.close()

@@ -47,7 +47,7 @@ class AssetPage:
             dialog.get_by_text("Select a partition or create one").last.click()
             for key in keys[dimension]:
                 self._page.get_by_role("menuitem").filter(has_text=key).click()
-            dialog.get_by_text(dimension, exact=True).click()  # closes the menu
+            dialog.get_by_text("Launch runs to materialize").click()  # closes the menu, which may cover all below it
 
     def launch_backfill(self) -> None:
         """Launches what was chosen."""

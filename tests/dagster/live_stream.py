@@ -213,5 +213,13 @@ class LiveStream:
         """Returns what differs between the states at two epochs, each entry told."""
         return list(diff_states(self.root, self.job, before, after, examples=1_000_000))
 
+    def changed_keys(self, before: str, after: str) -> set[tuple[str, str, str]]:
+        """Returns (operator, state, key) of all entries that differ between two epochs."""
+        return {
+            (diff.uid, diff.state, next(iter(entry.entry.values())))
+            for diff in self.differences(before, after)
+            for entry in diff.examples
+        }
+
 
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}

@@ -36,15 +36,6 @@ def take_savepoint(live_dagster, stream, name="nightly"):
     return metadata["savepoint_id"], f"epoch:{metadata['generation']}/{metadata['epoch']}"
 
 
-def changed_keys(stream, before, after):
-    """(operator, state, key) of all entries that differ."""
-    return {
-        (diff.uid, diff.state, next(iter(entry.entry.values())))
-        for diff in stream.differences(before, after)
-        for entry in diff.examples
-    }
-
-
 def backfill(live_dagster, stream, ranges, savepoint="nightly", *, succeeds=True, **config):
     client = live_dagster.client
     backfill_id = client.launch_backfill(
@@ -62,16 +53,16 @@ def test_a_backfill_restores_three_of_sixteen_ranges(live_dagster, new_live_stre
     if not running:
         stream.stop()
     before = stream.place
-    since = changed_keys(stream, at_savepoint, before)
+    since = stream.changed_keys(at_savepoint, before)
     assert any(not is_chosen(key) for _, _, key in since)
 
     done = backfill(live_dagster, stream, CHOSEN)
     assert len(done["runs"]) == 2, "Dagster gives each run of ranges that follow each other a run of its own"
     after = stream.place
-    changed = changed_keys(stream, before, after)
+    changed = stream.changed_keys(before, after)
     assert changed == {one for one in since if is_chosen(one[2])}
     assert any("timer" in state for _, state, _ in changed)
-    assert not {one for one in changed_keys(stream, at_savepoint, after) if is_chosen(one[2])}
+    assert not {one for one in stream.changed_keys(at_savepoint, after) if is_chosen(one[2])}
     assert stream.newest.generation == 1
 
     events = client.materializations(f"{stream.job}/restored_state")
@@ -114,7 +105,7 @@ def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagste
     assert (metadata["savepoint_id"], metadata["job_was_running"]) == (savepoint_id, running)
     if not running:
         assert stream.newest.generation == 2
-        assert not changed_keys(stream, at_savepoint, stream.place)
+        assert not stream.changed_keys(at_savepoint, stream.place)
         assert len(stream.tally()) == 180, "the Delta sinks were taken back"
         start_driver(root, stream.job, StartRequest())
     stream.feed(1).wait_until_read()
@@ -158,7 +149,7 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     assert client.materializations(asset) == []
 
 
-@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False)])
+@pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
 def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     live_dagster, new_live_stream, point, is_whole
 ):
@@ -182,7 +173,7 @@ def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
         live_dagster.release()
     killed = time.monotonic()
     live_dagster.restart("code-server")
-    changed = {key for _, _, key in changed_keys(stream, before, stream.place)}
+    changed = {key for _, _, key in stream.changed_keys(before, stream.place)}
     chosen = {one.k for one in stream.rows[120:] if 16 <= key_group_of((one.k,), ["string"], MAX_PARALLELISM) < 32}
     assert chosen
     assert not changed or changed - {f"s{n}" for n in range(5)} == chosen
@@ -193,7 +184,7 @@ def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     assert time.monotonic() - killed < 120
     assert client.run(run_id)["status"] == "FAILURE"
     client.wait_for_run(again)
-    assert {key for _, _, key in changed_keys(stream, before, stream.place)} - {f"s{n}" for n in range(5)} == chosen
+    assert {key for _, _, key in stream.changed_keys(before, stream.place)} - {f"s{n}" for n in range(5)} == chosen
 
 
 def test_rescale_and_restore_of_one_job_take_turns_and_another_job_goes_on(live_dagster, new_live_stream):
@@ -220,7 +211,7 @@ def test_rescale_and_restore_of_one_job_take_turns_and_another_job_goes_on(live_
     assert first["endTime"] <= second["startTime"]
     assert client.run(elsewhere)["startTime"] < second["endTime"], "it did not wait for the other job's pool"
     assert {uid: one.parallelism for uid, one in stream.newest.operators.items()} == {"tally": 3, "totals": 3}
-    changed = {key for uid, _, key in changed_keys(stream, before, stream.place) if uid == "tally"}
+    changed = {key for uid, _, key in stream.changed_keys(before, stream.place) if uid == "tally"}
     assert changed
     assert all(key_group_of((key,), ["string"], MAX_PARALLELISM) < 32 for key in changed)
     other.wait_until_read()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from live_job import truth
 
-from lakestate.policies import SavepointPolicy, StreamPolicies, StreamRetention
+from lakestate.policies import RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
 from lakestate.policies.savepoints import Spacing
 from lakestate.rest.bodies import savepoint_trigger
 from lakestate.running_job import RunningJob
@@ -114,6 +115,25 @@ def test_a_new_code_version(live_dagster, new_live_stream):
     event = wait_for_savepoint(live_dagster, stream, "policy:on_new_code_version")
     seen = {tick["cursor"] for tick in client.ticks(sensor) if tick["cursor"]}
     assert event["metadata"]["code_version"] not in seen
+    stream.stop()
+
+
+def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_stream):
+    idle = RescalePolicy(
+        action="act", by_busy_alone=True, busy_below=0.95, busy_above=1.0, min_parallelism=2, looks=2, look_every=SECOND
+    )
+    savepoints = SavepointPolicy(before_rescale=True, spacing=NONE, look_every=SECOND)
+    wanted = StreamPolicies(report_every=SECOND, savepoints=savepoints, rescale=idle)
+    client, stream = live_dagster.client, new_live_stream(policies=wanted)
+    stream.feed(2).start(parallelism=4).wait_until_read()
+    event = wait_for_savepoint(live_dagster, stream, "policy:before_rescale")
+    rescaled = f"{stream.job}/rescaled_state"
+    (done,) = client.wait_for(lambda: client.materializations(rescaled), "the rescale")
+    assert done["metadata"]["savepoint_id"] == event["metadata"]["savepoint_id"]
+    assert "busy for" in done["metadata"]["reason"]
+    assert {one.parallelism for one in stream.newest.operators.values()} == {2}
+    stream.feed(2).wait_until_read()
+    assert (stream.tally(), stream.totals()) == truth(stream.rows)
     stream.stop()
 
 

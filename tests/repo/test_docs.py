@@ -83,7 +83,9 @@ def test_relative_links_resolve(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         target = page.parent / unquote(path) if path else page
-        headings = re.findall(r"^#+ (.+)$", prose(target), re.MULTILINE) if target.is_file() else []
+        headings = (
+            re.findall(r"^#+ (.+)$", prose(target), re.MULTILINE) if target.suffix == ".md" and target.is_file() else []
+        )
         if not target.exists() or (anchor and anchor not in map(slug, headings)):
             broken.append(link)
     assert not broken
