@@ -33,3 +33,8 @@ def test_a_savepoint_is_taken_by_a_click(live: Any, page: Page) -> None:
     assert event["metadata"]["savepoint_id"] == pin.savepoint_id
     shown = savepoint.open("partitions", partition="before-upgrade")
     shows(shown, ["Materialized (1)", "before-upgrade", "savepoint_id", pin.savepoint_id, "20"])
+    live.client.wait_for_run(event["run_id"])
+    blocking = {"checksums", "complete", "keys_in_their_key_groups", "row_counts"}
+    passed = {name for name, check in live.client.checks(f"{JOB}/savepoint").items() if check and check["success"]}
+    assert blocking <= passed
+    shows(savepoint.open("checks"), [*blocking, "Checks (5)", "Succeeded", pin.savepoint_id])
