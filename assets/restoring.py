@@ -6,7 +6,6 @@ new generation: a run that dies in between has restored all that it was asked fo
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import dagster as dg
@@ -16,7 +15,6 @@ from lakestate.assets.failures import refused
 from lakestate.assets.ranges import Chosen, key_groups_of
 from lakestate.assets.restore_metadata import refusals_table
 from lakestate.assets.savepoint_metadata import recorded_savepoints
-from lakestate.errors import JobNotRunningError
 from lakestate.job_code import operators_of_code
 from lakestate.resources import JobControlResource, RestClientResource, StateStoreResource
 from lakestate.supervision import Condition, Heartbeat
@@ -174,7 +172,7 @@ class Restoring:
         """Stops a running job and starts it from the savepoint, with the rest as it was started before.
 
         The start restores: it asks the code, and its claim is the restore. If it fails the job is started again from
-        where it stood.
+        where it stood. If this run dies on the way, the health sensor goes on with the restore.
 
         Raises:
             Failure: Nobody knows how the job was started.
@@ -188,16 +186,13 @@ class Restoring:
                 action=f"Stop it (`lakestate stop {self._job}`), then launch this again; or start it by `lakestate "
                 "start` or Dagster from now on.",
             )
-        again = msgspec.structs.replace(seen.wanted.request, restore=None)
+        again = seen.wanted.request.restored()
         self._log.info(f"Stop {self._job}, which stands at epoch {seen.generation}/{seen.epoch}.")
-        self._job_control.stop(self._job)
         anew = msgspec.structs.replace(again, restore=savepoint_id, parallelism=parallelism or again.parallelism)
-        self._job_control.start(self._job, anew)
+        self._job_control.replace(self._job, anew)
         ended = self._await_generation(seen.generation)
         if ended.generation <= seen.generation:
-            with suppress(JobNotRunningError):
-                self._job_control.stop(self._job)  # also what a health sensor may have tried meanwhile
-            self._job_control.start(self._job, again)
+            self._job_control.replace(self._job, again)  # also what a health sensor may have tried meanwhile
             raise RestartError(
                 f"Job {self._job!r} did not start from savepoint {savepoint_id}: {ended.last_words.cause} It was "
                 "started again from where it stood.",

@@ -20,6 +20,7 @@ from lakestate.supervision import (
     log_path,
     look,
     note_failure,
+    replace_driver,
     restart_driver,
     start_driver,
     stop_driver,
@@ -60,6 +61,14 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             OperationFailedError: The savepoint failed; the message says whether the job goes on.
         """
         return stop_driver(self.root, job, savepoint=savepoint, drain=drain)
+
+    def replace(self, job: str, request: StartRequest) -> None:
+        """Ends a running driver in order and starts the job with another request, which is wanted from the first.
+
+        Raises:
+            DriverNotEndedError: The driver does not end.
+        """
+        replace_driver(self.root, job, request)
 
     def kill(self, job: str) -> None:
         """Ends a driver at once, as one that hangs, and keeps that the job is not wanted."""

@@ -291,8 +291,8 @@ class Drivers(JobControlResource):
 
     def status(self, job, **_):
         head = open_job(self.root, job).newest().manifest
-        failed = self.fails and self.asked[-1:] == ["start nightly"]
-        request = StartRequest(options={"input": "here"}, restore="long-ago")
+        failed = self.fails and self.asked[-1:] == ["nightly"]
+        request = StartRequest(options={"input": "here"}, restore="long-ago", uid_mapping={"boats": "ships"})
         return Heartbeat(
             condition=Condition.FAILED if failed else Condition.RUNNING,
             wanted=Wanted(state="running", since=0, request=request) if self.supervised else None,
@@ -305,12 +305,9 @@ class Drivers(JobControlResource):
             last_words=LastWords(None, "it does not fit"),
         )
 
-    def stop(self, job, **_):
-        self.asked.append("stop")
-
-    def start(self, job, request=None):
-        assert request.options == {"input": "here"}
-        self.asked.append(f"start {'nightly' if request.restore else 'again'}")
+    def replace(self, job, request):
+        assert (request.options, request.uid_mapping) == ({"input": "here"}, {})
+        self.asked.append("nightly" if request.restore else "again")
         if request.restore and not self.fails:
             JobRestore(self.root, job, request.restore, RecordedSinks).run()
 
@@ -327,12 +324,12 @@ def rewind(harbour, instance, drivers):
     )
 
 
-def test_a_running_job_is_stopped_and_started_from_the_savepoint_as_it_was_started_before(harbour, instance):
+def test_a_running_job_is_started_anew_from_the_savepoint_as_it_was_started_before(harbour, instance):
     take(harbour, instance)
     harbour.epochs(2)
     drivers = Drivers(root=harbour.root)
     metadata = metadata_of(rewind(harbour, instance, drivers))
-    assert drivers.asked == ["stop", "start nightly"]
+    assert drivers.asked == ["nightly"]
     assert (metadata["landed_in"], metadata["job_was_running"]) == ("2/4", True)
 
 
@@ -342,7 +339,7 @@ def test_a_job_that_does_not_start_from_the_savepoint_is_started_from_where_it_s
     drivers = Drivers(root=harbour.root, fails=True)
     with pytest.raises(dg.Failure, match=r"RestartError: .* did not start from savepoint .*it does not fit"):
         rewind(harbour, instance, drivers)
-    assert drivers.asked == ["stop", "start nightly", "stop", "start again"]
+    assert drivers.asked == ["nightly", "again"]
     assert harbour.head == head
     assert instance.get_latest_materialization_event(KEY) is None
 

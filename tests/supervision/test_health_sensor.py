@@ -11,7 +11,7 @@ from lakestate.control import CONTROL_FOLDER
 from lakestate.operate.health_sensor import StreamFailedError, build_health_sensor
 from lakestate.policies import ExponentialDelay, FixedDelay, NoRestart, RestartPolicy
 from lakestate.resources import JobControlResource
-from lakestate.supervision import Condition, wanted_of, wanted_stopped
+from lakestate.supervision import Condition, StartRequest, replace_driver, replacing, wanted_of, wanted_stopped
 
 SOON = timedelta(milliseconds=10)
 
@@ -202,3 +202,22 @@ def test_a_root_without_a_place_for_control_files_is_said_to_have_none(monkeypat
     sensor = Sensor("s3://bucket/state", FixedDelay())
     assert sensor.tick().startswith("Not supervised: Job 'flights' keeps its state in an object store")
     sensor.instance.dispose()
+
+
+def test_a_driver_is_replaced_although_whoever_wants_it_died_behind_its_end(drivers, sensor_of, monkeypatch) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    drivers.start("run")
+    pid = drivers.until(Condition.RUNNING).pid
+    request = StartRequest(options={"plan": "run"}, restore="sp-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(replacing, "restart_driver", die)
+        with pytest.raises(KeyboardInterrupt):
+            replace_driver(drivers.root, drivers.job, request)
+    assert drivers.look().condition is Condition.FAILED
+    sensor = sensor_of(FixedDelay(attempts=2, delay=SOON))
+    while drivers.look().condition is Condition.FAILED:
+        sensor.tick()
+    assert drivers.until(Condition.RUNNING).pid != pid
+    assert "--restore sp-1" in drivers.log()

@@ -5,6 +5,7 @@ from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, l
 from lakestate.supervision.log import LastWords, log_path, trim_log
 from lakestate.supervision.places import NoControlFolderError, driver_folder
 from lakestate.supervision.records import Attempt, StartRequest, Wanted, wanted_of
+from lakestate.supervision.replacing import replace_driver
 from lakestate.supervision.restarts import give_up, note_failure, restart_driver
 from lakestate.supervision.start import DriverStartError, StartedDriver, driver_command, start_driver
 from lakestate.supervision.stop import DriverNotEndedError, end_hanging, kill_driver, stop_driver, wanted_stopped
@@ -30,6 +31,7 @@ __all__ = [
     "log_path",
     "look",
     "note_failure",
+    "replace_driver",
     "restart_driver",
     "start_driver",
     "stop_driver",

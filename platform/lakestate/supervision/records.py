@@ -52,6 +52,10 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     rest_port: int | None = None
     directory: str = ""
 
+    def placed(self) -> "StartRequest":
+        """Returns the request with a folder to start in: that of this process, unless it has one."""
+        return msgspec.structs.replace(self, directory=self.directory or str(Path.cwd()))
+
     def restored(self) -> "StartRequest":
         """Returns the request of a restart once the restore is done: behind it lies what came since."""
         return msgspec.structs.replace(

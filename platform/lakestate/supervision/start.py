@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from lakestate.control import read_endpoint
 from lakestate.errors import JobAlreadyRunningError
 from lakestate.registry import find_job
@@ -75,7 +73,7 @@ def start_driver(
     find_job(job)
     now_ms = (clock or SystemClock()).now_ms()
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
-    request = msgspec.structs.replace(request, directory=request.directory or str(Path.cwd()))
+    request = request.placed()
     with taken(folder) as lock:
         running = read_endpoint(root, job)
         if lock is None or running is not None:

@@ -99,6 +99,16 @@ def kill_driver(root: str, job: str, *, clock: Clock | None = None, patience_s: 
         end_hanging(root, job, patience_s=patience_s)
 
 
+def end_in_order(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None:
+    """Ends a driver behind the epoch at hand, without a word about what is wanted: another one is to take its place.
+
+    Raises:
+        JobNotRunningError: No process of this machine runs it.
+        DriverNotEndedError: It does not end.
+    """
+    _signal(root, job, signal.SIGTERM, patience_s)
+
+
 def end_hanging(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None:
     """Ends a driver and its JVM at once, without a word about what is wanted: another one may take its place."""
     _signal(root, job, signal.SIGKILL, patience_s)
@@ -161,6 +171,7 @@ __all__ = [
     "DriverNotEndedError",
     "await_endpoint",
     "end_hanging",
+    "end_in_order",
     "kill_driver",
     "stop_driver",
     "wanted_stopped",

@@ -1,0 +1,63 @@
+"""Another request for a job that runs: its driver ends, and one takes its place that was started otherwise."""
+
+from contextlib import suppress
+
+from lakestate.control import read_endpoint
+from lakestate.errors import JobNotRunningError
+from lakestate.supervision.lock import is_held
+from lakestate.supervision.places import absolute_root, driver_folder
+from lakestate.supervision.records import StartRequest, Wanted, WantedFile
+from lakestate.supervision.restarts import restart_driver
+from lakestate.supervision.start import Command, driver_command, newest_generation
+from lakestate.supervision.stop import PATIENCE_S, DriverNotEndedError, end_in_order
+from state_engine.clock import Clock, SystemClock
+
+
+def replace_driver(
+    root: str,
+    job: str,
+    request: StartRequest,
+    *,
+    clock: Clock | None = None,
+    patience_s: float = PATIENCE_S,
+    command: Command = driver_command,
+) -> None:
+    """Ends the driver of a supervised job in order, and starts it with another request.
+
+    What is wanted is said first. Whoever asks may die at any time: the health sensor then starts the job as it is
+    wanted, from its newest sealed epoch or by the restore of the request.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        request: What it is started with from now on.
+        clock: Processing time.
+        patience_s: How long the driver may take to end.
+        command: What is run.
+
+    Raises:
+        DriverNotEndedError: The driver does not end; what was wanted before is wanted again.
+        DriverStartError: There is no process.
+    """
+    root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
+    now_ms, generation = (clock or SystemClock()).now_ms(), newest_generation(root, job)
+    wanted = Wanted(state="running", since=now_ms, request=request.placed(), generation=generation)
+    wanted = wanted.with_start(now_ms)
+    file = WantedFile(folder)
+    with file.locked() as before:
+        file.write(wanted)
+    try:
+        with suppress(JobNotRunningError):
+            end_in_order(root, job, patience_s=patience_s)
+    except DriverNotEndedError:
+        with file.locked() as now:
+            if now == wanted and before is not None:
+                file.write(before)
+        raise
+    while (seen := file.read()) is not None and seen.state == "running":
+        started = restart_driver(root, job, seen, clock=clock, command=command)
+        if started is not None or is_held(folder) or read_endpoint(root, job) is not None:
+            return
+
+
+__all__ = ["replace_driver"]
