@@ -6,10 +6,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Processing time."""
+    """Processing time, and a time that only passes."""
 
     def now_ms(self) -> int:
-        """Returns milliseconds since the Unix epoch."""
+        """Returns milliseconds since the Unix epoch; it jumps when somebody sets the clock."""
+        ...
+
+    def steady_ms(self) -> int:
+        """Returns milliseconds since some moment, the same for one process: for intervals, pauses and timeouts."""
         ...
 
 
@@ -26,6 +30,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
 
 
 class RandomIds:

@@ -29,6 +29,8 @@ class CheckpointCoordinator:
     the id after the highest durable one (`CheckpointPublisher.next_checkpoint_id`). An epoch that is run again keeps
     its id.
 
+    Times are those of a steady clock (`Clock.steady_ms`): what is set on the wall moves no interval and no timeout.
+
     Args:
         config: Interval, pause, timeout and so on; by default there are checkpoints on demand only. It is read once.
         next_id: Id of the first checkpoint.

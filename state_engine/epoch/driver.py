@@ -230,7 +230,7 @@ class EpochDriver:
             self._refuse_if_stopping()
             self._look_after_checkpoints()
             plan = self._plan(end_of_input=end_of_input)
-            mark = self._barriers.checkpoint_at(plan.epoch, plan.processing_time) if barrier else None
+            mark = self._barriers.checkpoint_at(plan.epoch, self._clock.steady_ms()) if barrier else None
             plan = replace(plan, snapshot_id=mark.checkpoint_id if mark else self._barriers.next_id())
             self._crash.at(CrashPoint.E1_PLANNED, plan.epoch)
             with self._declining(mark):
@@ -309,7 +309,7 @@ class EpochDriver:
                 self._look_after_checkpoints()
 
     def _look_after_checkpoints(self) -> None:
-        for checkpoint_id in self._barriers.overdue(self._clock.now_ms()):
+        for checkpoint_id in self._barriers.overdue(self._clock.steady_ms()):
             self._publisher.abandon(checkpoint_id)
         self._notices.extend(self._publisher.ended())
         self._ended = self._barriers.error
@@ -325,7 +325,7 @@ class EpochDriver:
             raise
         except Exception as error:
             if mark is not None:
-                self._barriers.declined(mark.checkpoint_id, self._clock.now_ms(), str(error))
+                self._barriers.declined(mark.checkpoint_id, self._clock.steady_ms(), str(error))
                 self._notices.append(CheckpointEnd(mark.checkpoint_id, completed=False))
             raise
 
@@ -335,7 +335,7 @@ class EpochDriver:
         if grown or not only_tells:  # else it is no reason for a checkpoint, of whose end the next one would tell
             self._barriers.sealed(self._head.manifest.epoch, grown)
         if mark is not None:
-            self._barriers.acknowledged(mark.checkpoint_id, self._clock.now_ms())
+            self._barriers.acknowledged(mark.checkpoint_id, self._clock.steady_ms())
 
     def _manifest(
         self, kind: ManifestKind, plan: EpochPlan, sources: SourceState, acks: Acks, mark: Mark | None

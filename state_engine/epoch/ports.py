@@ -261,7 +261,7 @@ class Publisher(Protocol):
 
 
 class Barriers(Protocol):
-    """Says on which epochs the coordinator's barrier falls."""
+    """Says on which epochs the coordinator's barrier falls. It is told `Clock.steady_ms`, and only compares times."""
 
     def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
         """Returns the checkpoint to take with this epoch, or None."""

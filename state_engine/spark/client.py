@@ -115,8 +115,10 @@ class JobClient(JobRequests):
     def _wants_epoch(self) -> bool:
         if self._stopping:
             return False
-        now = SystemClock().now_ms()
-        return self._driver.wants_rescale or self._driver.is_due(now) or self._started.coordinator.wants_epoch(now)
+        clock = SystemClock()
+        if self._driver.wants_rescale or self._driver.is_due(clock.now_ms()):
+            return True
+        return self._started.coordinator.wants_epoch(clock.steady_ms())
 
     def _wants_to_tell(self) -> bool:
         return self._listens and not self._stopping and self._driver.has_notices()
@@ -357,7 +359,7 @@ class JobClient(JobRequests):
         self._started.publisher.wait()
         with self._lock:
             self._started.publisher.completed()
-            self._started.coordinator.shut_down(SystemClock().now_ms())
+            self._started.coordinator.shut_down(SystemClock().steady_ms())
 
     @overload
     def trigger_savepoint(

@@ -115,7 +115,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
 
 
 def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
-    now = SystemClock().now_ms()
+    now = SystemClock().steady_ms()
     if event.reason is None:
         coordinator.completed(event.checkpoint_id, now)
     else:
@@ -137,7 +137,7 @@ def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, 
         last_epoch=base,
         log_bytes=log_bytes,
         newest_epoch=newest_epoch,
-        now_ms=SystemClock().now_ms(),
+        now_ms=SystemClock().steady_ms(),
     )
 
 

@@ -116,7 +116,7 @@ class TableSink:
 
 @dataclass
 class World:
-    """All that survives a driver."""
+    """All that survives a driver. Its clock is off by `clock_error_ms`; `now_ms` is the time that has passed."""
 
     job: str
     storage: MemoryStorage
@@ -127,6 +127,8 @@ class World:
     reached: Counter[CrashPoint] = field(default_factory=Counter)
     others: dict[str, "World"] = field(default_factory=dict)
     now_ms: int = 1_000_000
+    clock_error_ms: int = 0
+    steady_ms: int = 0
     ids: int = 0
     sinks_made: int = 0
 

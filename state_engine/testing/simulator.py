@@ -72,7 +72,11 @@ class _Clock:
 
     def now_ms(self) -> int:
         self.world.now_ms += self.choice.choice((0, 1, 40, 500, -300))
-        return self.world.now_ms
+        return self.world.now_ms + self.world.clock_error_ms
+
+    def steady_ms(self) -> int:
+        self.world.steady_ms = max(self.world.steady_ms, self.world.now_ms)
+        return self.world.steady_ms
 
 
 @dataclass

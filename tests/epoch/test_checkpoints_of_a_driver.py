@@ -118,6 +118,24 @@ def test_an_epoch_that_is_tried_again_keeps_its_checkpoint(job: Job) -> None:
     assert (pending.checkpoint_id, pending.sealed_ms is None, job.told) == (1, False, [])
 
 
+@pytest.mark.parametrize("set_by_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_set_neither_delays_nor_hastens_nor_expires_a_checkpoint(job: Job, set_by_ms: int) -> None:
+    world = job.simulation.world
+    job.run()
+    world.clock_error_ms = set_by_ms
+    job.run()
+    assert job.coordinator.pending == ()
+    world.now_ms += 110_000  # the interval, and what a simulated clock goes back by
+    job.run()
+    assert len(job.coordinator.pending) == 1
+    world.clock_error_ms = 0
+    job.driver.epochs.look_after_checkpoints()
+    assert len(job.coordinator.pending) == 1
+    world.now_ms += TIMEOUT_MS + 1_000
+    job.driver.epochs.look_after_checkpoints()
+    assert job.coordinator.pending == ()
+
+
 def test_a_job_that_stops_in_an_epoch_declines_nothing(job: Job) -> None:
     job.ask()
     job.tasks.stops, job.tasks.error = True, EpochError("the engine gave up")
