@@ -48,8 +48,8 @@ def test_a_savepoint_is_under_way_and_then_has_a_location(prefix: str) -> None:
         ("stop", {"drain": False, "formatType": "NATIVE"}, ("stop", "native", None, "", "", None, "", False)),
         (
             "stop",
-            {"drain": True, "targetDirectory": "d", "label": "x"},
-            ("stop", "canonical", "d", "x", "", None, "", True),
+            {"drain": True, "targetDirectory": "d", "label": "x", "trigger": "dagster"},
+            ("stop", "canonical", "d", "x", "", None, "dagster", True),
         ),
         ("checkpoints", {}, ("checkpoint", False)),
         ("checkpoints", {"checkpointType": "INCREMENTAL"}, ("checkpoint", False)),

@@ -46,7 +46,7 @@ def savepoint_trigger(wish: SavepointWish, *, cancel_job: bool = False) -> Savep
 
 
 class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
-    """Asks for the end of a job with a savepoint. Flink's `StopWithSavepointRequestBody`, and `label` and `note`."""
+    """Asks for the end of a job with a savepoint: Flink's `StopWithSavepointRequestBody`, and as for a savepoint."""
 
     target_directory: str | None = None
     drain: bool | None = False
@@ -54,6 +54,7 @@ class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
     trigger_id: str | None = None
     label: str = ""
     note: str = ""
+    trigger: str = ""
 
 
 def stop_with_savepoint(wish: SavepointWish, *, drain: bool = False) -> StopWithSavepoint:
@@ -64,6 +65,7 @@ def stop_with_savepoint(wish: SavepointWish, *, drain: bool = False) -> StopWith
         target_directory=wish.directory,
         label=wish.label,
         note=wish.note,
+        trigger=wish.trigger,
     )
 
 

@@ -40,7 +40,7 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
 def stop(call: Call) -> bodies.Triggered:
     """Ends the job with a savepoint."""
     body: bodies.StopWithSavepoint = call.body
-    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note)
+    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger)
     return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wish, drain=bool(body.drain)))
 
 
