@@ -9,6 +9,7 @@ this machine is no use to the readers of a bucket, so for roots in object stores
 import contextlib
 import fcntl
 import hashlib
+import http.client
 import os
 import secrets
 import urllib.error
@@ -204,7 +205,7 @@ def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.S
 
     Raises:
         RequestRefusedError: The server says why it does not.
-        OSError: It cannot be reached.
+        OSError: It cannot be reached, or does not answer to the end.
     """
     headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token is not None else {}
     data = msgspec.json.encode(body) if body is not None else None
@@ -213,6 +214,8 @@ def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.S
     try:
         with opener.open(request, timeout=_PATIENCE_S) as answer:
             return bytes(answer.read())
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"the answer was cut off: {error!r}") from error
     except urllib.error.HTTPError as error:
         with error:
             refused = RequestRefusedError(_reason(error), action=_REMEDIES.get(error.code, "See docs/rest.md."))

@@ -11,6 +11,7 @@ LARGE = """
     import random
     import sys
     from pathlib import Path
+    import pandas  # pyarrow loads it with the first array; no part of what grows
     from state_engine.api import Types, ValueStateDescriptor
     from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
     from state_engine.testing.state_harness import StateHarness

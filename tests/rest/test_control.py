@@ -1,8 +1,10 @@
 """How the command line finds the process of a running job."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from lakestate.control import (
     Endpoint,
     RunnerUnreachableError,
     endpoint_path,
+    fetch,
     find_endpoint,
     publish_endpoint,
     read_endpoint,
@@ -127,3 +130,19 @@ def test_other_storages_have_no_file(root: str, monkeypatch: pytest.MonkeyPatch)
     assert endpoint_path(root, "orders") is None
     with publish_endpoint(root, "orders", ENDPOINT):
         assert find_endpoint(root, "orders", ask=silent) is None
+
+
+def test_an_answer_that_is_cut_off_is_as_good_as_none() -> None:
+    def answer(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answer, args=(listening,))
+        thread.start()
+        asked = Endpoint(url=f"http://127.0.0.1:{listening.getsockname()[1]}", pid=1, incarnation="abc")
+        with pytest.raises(ConnectionError, match="cut off"):
+            fetch(asked, "/overview")
+        thread.join(10)
