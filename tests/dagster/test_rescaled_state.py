@@ -2,6 +2,7 @@
 
 import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from lakestate.assets import build_rescaled_state_asset, rescaled_state_key
 from lakestate.operate import rescale_sensor
@@ -165,6 +166,17 @@ def test_behind_a_rescale_it_cools_down(stream, instance, ticks):
     instance.report_runless_asset_event(dg.AssetMaterialization(KEY))
     results = ticks(ACT, *[1.0] * 5)
     assert "cools down" in results[-1].skip_reason.skip_message
+
+
+def test_while_a_run_rescales_it_no_other_one_is_asked_for(stream, instance, ticks):
+    stream.checkpoints(1, 1)
+    run = create_run_for_test(instance, asset_selection=frozenset([KEY]), status=dg.DagsterRunStatus.NOT_STARTED)
+    results = ticks(ACT, *[1.0] * 5)
+    assert not any(result.run_requests for result in results)
+    assert f"Run {run.run_id} is rescaling it" in results[-1].skip_reason.skip_message
+    instance.report_run_failed(run)
+    (result,) = ticks(ACT, 1.0)
+    assert len(result.run_requests) == 1
 
 
 def test_a_job_that_does_not_run_is_left_alone(stream, instance):

@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakestate.assets.names import dagster_name, partitions_name, run_tags, savepoint_key
 from lakestate.assets.savepoint_metadata import recorded_savepoints
-from lakestate.operate.savepoint_requests import UNFINISHED
+from lakestate.operate.unfinished_runs import unfinished_runs
 from lakestate.policies import SavepointPolicy
 from lakestate.resources import StateStoreResource
 from lakestate.resources.state_store import is_ours
@@ -115,8 +115,7 @@ def asked_for(instance: dg.DagsterInstance, savepoints: Sequence[str]) -> set[st
 
 def partitions_of_runs(instance: dg.DagsterInstance, job: str) -> set[str]:
     """Returns the partitions that runs are going to record themselves."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=list(UNFINISHED)))
-    ours = [run for run in runs if run.asset_selection is None or savepoint_key(job) in run.asset_selection]
+    ours = unfinished_runs(instance, savepoint_key(job))
     return {run.tags["dagster/partition"] for run in ours if "dagster/partition" in run.tags}
 
 

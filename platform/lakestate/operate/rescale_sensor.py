@@ -12,6 +12,7 @@ import msgspec
 
 from lakestate.assets.names import dagster_name, rescaled_state_key, run_tags
 from lakestate.assets.rescaled_state import REASON
+from lakestate.operate.unfinished_runs import unfinished_runs
 from lakestate.policies.rescale import RescaleLook, RescalePolicy
 from lakestate.resources import RestClientResource, StateStoreResource
 from state_engine.errors import LakestateError
@@ -93,6 +94,10 @@ def build_rescale_sensor(job: str, policy: RescalePolicy) -> dg.SensorDefinition
         told = f"{decision.reason} It should have {decision.parallelism}."
         if memory.proposed == decision.parallelism:
             return dg.SensorResult(cursor=_cursor(memory), skip_reason=f"{told} That was said before.")
+        # The look was at what such a run is about to change: what is right behind it, the looks behind it will tell.
+        if under_way := unfinished_runs(context.instance, key):
+            said = f"Run {under_way[0].run_id} is rescaling it, or is going to."
+            return dg.SensorResult(cursor=_cursor(memory), skip_reason=said)
         proposed = _cursor(msgspec.structs.replace(memory, proposed=decision.parallelism))
         if policy.action == "act":
             return dg.SensorResult(cursor=proposed, run_requests=[_request(job, decision.parallelism, told, sample)])

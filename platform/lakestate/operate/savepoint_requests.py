@@ -11,6 +11,7 @@ import dagster as dg
 from lakestate.assets.names import JOB_TAG, partitions_name, run_tags, savepoint_key
 from lakestate.assets.savepoint import SavepointConfig
 from lakestate.assets.savepoint_metadata import newest_savepoint
+from lakestate.operate.unfinished_runs import UNFINISHED
 from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import Decision, Look, Trigger, trigger_of_policy
 from state_engine.checkpoint.failure_reasons import FailureReason
@@ -23,15 +24,6 @@ LONGEST_RETRY_MS = 3_600_000
 _ATTEMPTS = 8
 _ROWS = 1_000
 _COUNTED = frozenset(reason.status for reason in FailureReason if reason.counts)
-UNFINISHED = frozenset(
-    {
-        dg.DagsterRunStatus.NOT_STARTED,
-        dg.DagsterRunStatus.QUEUED,
-        dg.DagsterRunStatus.STARTING,
-        dg.DagsterRunStatus.STARTED,
-        dg.DagsterRunStatus.CANCELING,
-    }
-)
 
 
 class Attempts(NamedTuple):
@@ -153,4 +145,4 @@ def _failed_and_completed(view: JobView) -> tuple[list[CheckpointRow], Checkpoin
     return failed, None
 
 
-__all__ = ["UNFINISHED", "Attempts", "attempts_of", "look_at", "request_savepoint"]
+__all__ = ["Attempts", "attempts_of", "look_at", "request_savepoint"]
