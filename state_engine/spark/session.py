@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
+from state_engine.spark.class_archive import archive_options
 from state_engine.spark.jars import delta_jars
 
 LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
@@ -110,7 +111,7 @@ def session_settings(
         "spark.jars": ",".join(str(jar) for jar in delta_jars(jars_folder)),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{logging}"',
+        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{logging}" {archive_options()}',
         **extra,
     }
     if "spark.sql.warehouse.dir" not in settings:

@@ -22,6 +22,7 @@ esac
 """
 
 BOOTSTRAP, DEPENDENCIES, PROJECT, JARS = "-m pip install", "uv pip sync", "uv pip install", "state_engine.spark.jars"
+ARCHIVE = "state_engine.spark.class_archive"
 STEPS = [BOOTSTRAP, DEPENDENCIES, PROJECT, JARS]
 
 
@@ -81,6 +82,12 @@ def test_the_second_setup_does_nothing(checkout: Checkout) -> None:
 def test_other_verbs_have_nothing_to_set_up_either(checkout: Checkout) -> None:
     checkout.make("setup")
     (checkout.folder / ".venv" / "bin" / "pytest").symlink_to("python")
+    calls, _ = checkout.make("test")
+    assert [call.split()[0] for call in calls] == ["python", "pytest"]
+    assert ARCHIVE in calls[0], "none was written, and the tests run all the same"
+    archive = checkout.folder / ".venv" / "share" / "lakestate" / "spark-classes.jsa"
+    archive.parent.mkdir(parents=True)
+    archive.touch()
     calls, _ = checkout.make("test")
     assert [call.split()[0] for call in calls] == ["pytest"]
 
