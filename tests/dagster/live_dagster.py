@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 import dagster as dg
+import pytest
 import yaml
 from graphql_client import LOCATION, GraphQLClient
 from live_stream import announce
@@ -50,16 +51,24 @@ class LiveDagster:
         folder: Empty; holds everything.
         environment: More variables for all processes.
         max_runtime_s: After so long a run that has no other limit is failed.
+        settings: What Dagster's own settings are taken from.
     """
 
-    def __init__(self, folder: Path, *, environment: Mapping[str, str] | None = None, max_runtime_s: int = 600) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        max_runtime_s: int = 600,
+        settings: Path = ROOT / "dagster.yaml",
+    ) -> None:
         self.folder = folder
         self.root = folder / "state"
         self.root.mkdir()
         (folder / "home").mkdir()
         self._declared: dict[str, dict[str, Any]] = {}
         self._processes: dict[Part, subprocess.Popen[bytes]] = {}
-        self._ports = dict(zip(("code-server", "webserver"), _free_ports(2), strict=True))
+        self._ports = dict(zip(("code-server", "webserver"), free_ports(2), strict=True))
         self.url = f"http://127.0.0.1:{self._ports['webserver']}"
         self.client = GraphQLClient(self.url, self.check)
         path = os.pathsep.join([str(HERE), str(folder), *filter(None, sys.path)])
@@ -67,13 +76,14 @@ class LiveDagster:
         self.environment = kept | {"DAGSTER_HOME": str(folder / "home"), FOLDER: str(folder), "PYTHONPATH": path}
         self.environment["FRESHNESS_DAEMON_INTERVAL_SECONDS"] = "2"
         self.environment |= environment or {}
-        self._write_settings(max_runtime_s)
+        self._write_settings(settings, max_runtime_s)
         self._write_jobs()
 
-    def _write_settings(self, max_runtime_s: int) -> None:
-        settings = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    def _write_settings(self, source: Path, max_runtime_s: int) -> None:
+        settings = yaml.safe_load(source.read_text())
         home = self.folder / "home"
-        settings["storage"]["sqlite"]["base_dir"] = str(home / "storage")
+        if "sqlite" in settings["storage"]:
+            settings["storage"]["sqlite"]["base_dir"] = str(home / "storage")
         settings["local_artifact_storage"]["config"]["base_dir"] = str(home)
         settings["compute_logs"]["config"]["base_dir"] = str(home / "compute_logs")
         settings["run_monitoring"] |= {
@@ -87,10 +97,17 @@ class LiveDagster:
             "config": {"dequeue_interval_seconds": 1},
         }
         (home / "dagster.yaml").write_text(yaml.safe_dump(settings))
-        with dg.DagsterInstance.from_config(str(home)):
-            pass  # several processes must not create one database at the same time
+        self._create_storage(home)
         server = {"host": "127.0.0.1", "port": self._ports["code-server"], "location_name": LOCATION}
         (self.folder / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+
+    def _create_storage(self, home: Path) -> None:
+        """Opens the instance once: several processes must not create one database at the same time."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            with dg.DagsterInstance.from_config(str(home)):
+                pass
 
     def _write_jobs(self) -> None:
         announce(self.folder, *(job for job in self._declared if job not in EXAMPLES))
@@ -228,7 +245,8 @@ class LiveDagster:
             self.client.reload()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Returns ports of the loopback that nobody listens on."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

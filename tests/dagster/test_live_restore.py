@@ -7,7 +7,9 @@ from live_job import MAX_PARALLELISM, truth
 
 from lakestate.assets.ranges import RANGES, key_groups_of, range_name
 from lakestate.supervision import StartRequest, start_driver, stop_driver
+from state_engine.inspect import open_job
 from state_engine.key_groups import key_group_of
+from state_engine.storage.port import open_storage
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -114,22 +116,46 @@ def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagste
     stop_driver(root, stream.job)
 
 
-def test_a_selection_of_two_savepoints_is_refused_in_all_its_runs(live_dagster, new_live_stream):
-    stream = new_live_stream("two")
-    stream.feed(1).start().wait_until_read()
-    take_savepoint(live_dagster, stream, "first")
-    stream.feed(1).wait_until_read()
+def damage(stream, savepoint_id):
+    """Changes a byte of the newest file of a savepoint; returns its path."""
+    storage = open_storage(stream.root, stream.job)
+    (pin,) = [one for one in open_job(stream.root, stream.job).savepoints() if one.savepoint_id == savepoint_id]
+    path, _ = pin.handles[-1]
+    data = bytearray(storage.get(path))
+    data[-9] ^= 0xFF
+    storage.delete(path)
+    storage.put_exclusive(path, bytes(data))
+    return path
+
+
+def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, new_live_stream):
+    stream, other, client = new_live_stream("refused"), new_live_stream("other"), live_dagster.client
+    other.feed(1).start(available_now=True)
+    stream.feed(1).start(available_now=True)
+    assert (stream.wait_for_end(), other.wait_for_end()) == (0, 0)
+    taken, _ = take_savepoint(live_dagster, stream, "first")
+    stream.feed(1).start(available_now=True)
+    assert stream.wait_for_end() == 0
     take_savepoint(live_dagster, stream, "second")
-    stream.feed(1).wait_until_read()
-    stream.stop()
-    before, client = stream.place, live_dagster.client
-    chosen = [*partitions([1, 2, 3], "first"), *partitions([4, 5, 6], "second")]
-    backfill_id = client.launch_backfill(f"{stream.job}/restored_state", chosen)
-    done = client.wait_for_backfill(backfill_id, succeeds=False)
-    assert len(done["runs"]) == 2
-    for run in done["runs"]:
-        assert any("spans 2 savepoints: first, second" in said for said in client.failures(run["runId"]))
+    others, _ = take_savepoint(live_dagster, other)
+    client.add_partition(f"{stream.job}_savepoints", others)
+    damaged = damage(stream, taken)
+    before, asset = stream.place, f"{stream.job}/restored_state"
+
+    def said_of(chosen, count):
+        done = client.wait_for_backfill(client.launch_backfill(asset, chosen), succeeds=False)
+        assert len(done["runs"]) == count
+        return [" ".join(client.failures(run["runId"])) for run in done["runs"]]
+
+    for said in said_of([*partitions([1, 2, 3], "first"), *partitions([4, 5, 6], "second")], 2):
+        assert "spans 2 savepoints: first, second" in said
+    (said,) = said_of(partitions([1, 2, 3], "first"), 1)
+    assert "is damaged, so nothing was restored" in said
+    assert damaged in said
+    (said,) = said_of(partitions([1, 2, 3], others), 1)
+    assert f"is one of job '{other.job}', not of '{stream.job}'" in said
     assert stream.place == before
+    assert client.materializations(asset) == []
 
 
 def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stream):

@@ -1,0 +1,83 @@
+"""Dagster with PostgreSQL for its storage, as `deploy/postgres` sets it up, beside a stream that runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg2
+import pytest
+from live_dagster import ROOT, LiveDagster
+from live_stream import LiveStream
+from postgres_server import postgres_programs, postgres_server
+
+from lakestate.assets.ranges import range_name
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+SETTINGS = ROOT / "deploy" / "postgres" / "dagster.yaml"
+NO_SERVER = "no PostgreSQL; Debian: apt-get install postgresql"
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """The variables that lead to an empty database."""
+    programs = postgres_programs()
+    if programs is None:
+        if os.environ.get("LAKESTATE_POSTGRES") == "required":
+            pytest.fail(NO_SERVER)
+        pytest.skip(NO_SERVER)
+    with postgres_server(programs) as variables:
+        yield variables
+
+
+def counts(postgres):
+    """Returns how many runs, events and ticks the database holds."""
+    connection = psycopg2.connect(
+        host=postgres["DAGSTER_PG_HOST"], port=postgres["DAGSTER_PG_PORT"], dbname=postgres["DAGSTER_PG_DB"],
+        user=postgres["DAGSTER_PG_USERNAME"], password=postgres["DAGSTER_PG_PASSWORD"],
+    )  # fmt: skip
+    with connection, connection.cursor() as cursor:
+        found = {}
+        for table in ("runs", "event_logs", "job_ticks"):
+            cursor.execute(f"SELECT count(*) FROM {table}")
+            ((found[table],),) = cursor.fetchall()
+    connection.close()
+    return found
+
+
+def test_the_code_location_is_valid_with_it(postgres, tmp_path):
+    (tmp_path / "home").mkdir()
+    shutil.copy(SETTINGS, tmp_path / "home")
+    environment = os.environ | postgres | {"DAGSTER_HOME": str(tmp_path / "home"), "LAKESTATE_ROOT": str(tmp_path)}
+    command = [Path(sys.executable).with_name("dagster"), "definitions", "validate", "-w", ROOT / "workspace.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation successful" in done.stdout + done.stderr
+
+
+@pytest.mark.spark
+def test_checkpoints_savepoint_and_restore_are_kept_there(postgres, tmp_path, monkeypatch):
+    with LiveDagster(tmp_path, settings=SETTINGS, environment=postgres) as live:
+        monkeypatch.setenv("PYTHONPATH", live.environment["PYTHONPATH"])
+        client, job = live.client, "tide"
+        live.declare(job)
+        with LiveStream(live.root, job) as stream:
+            stream.feed(2).start().wait_until_read()
+            reported = client.wait_for(lambda: client.materializations(f"{job}/checkpoint"), "the checkpoint sensor")
+            assert reported[0]["metadata"]["checkpoint_id"] >= 1
+            client.add_partition(f"{job}_savepoints", "nightly")
+            client.wait_for_run(client.launch_run(f"{job}/savepoint", partition="nightly"))
+            at_savepoint = stream.newest.epoch
+            stream.feed(1).wait_until_read()
+            stream.stop()
+            partitions = [f"{range_name(index)}|nightly" for index in range(3)]
+            client.wait_for_backfill(client.launch_backfill(f"{job}/restored_state", partitions))
+            assert stream.newest.epoch > at_savepoint
+            events = client.materializations(f"{job}/restored_state")
+            assert {event["partition"] for event in events} == set(partitions)
+        found = counts(postgres)
+        assert found["runs"] == 2
+        assert found["event_logs"] > 20
+        assert found["job_ticks"] > 0
+    assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"
