@@ -1,6 +1,6 @@
 """An archive of Spark's classes, with which the JVM of a driver starts in two thirds of the time.
 
-A driver loads some 15,000 classes before its first epoch ends: it reads, checks and links each of them. Java keeps
+A driver loads thousands of classes before its first epoch ends: it reads, checks and links each of them. Java keeps
 what that gives in a file (class data sharing), and maps it at the next start. The file belongs to one Java and to the
 jars of one environment, so it lies in that environment. Java itself compares, and takes no archive of something else:
 then it starts as it does without one.
