@@ -3,7 +3,17 @@
 from hashlib import shake_128
 from typing import Any
 
-from state_engine.api import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api import (
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    RuntimeContext,
+    Types,
+    ValueStateDescriptor,
+)
 
 WIDTH = 512
 
@@ -23,6 +33,21 @@ class RunningCount(KeyedProcessFunction):
         n = (self.count.value() or 0) + 1
         self.count.update(n)
         return [(value.k, n)]
+
+
+class RunningCountOfBatches(KeyedBatchProcessFunction):
+    """As `RunningCount`, for all records of an epoch at once."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
+        each = keys.distinct
+        found: Any = self.count.get_many(each)
+        before = np.asarray(pc.fill_null(found, 0))
+        self.count.put_many(each, before + keys.counts())
+        n = pa.array(before[keys.codes] + keys.running_counts())
+        return pa.RecordBatch.from_arrays([batch.column("k"), n], names=["k", "n"])
 
 
 class ThreeNumbers(KeyedProcessFunction):

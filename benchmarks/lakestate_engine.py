@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.epochs import EpochEnds
-from benchmarks.functions import RunningCount, ThreeNumbers, WideNumbers
+from benchmarks.functions import RunningCount, RunningCountOfBatches, ThreeNumbers, WideNumbers
 from benchmarks.model import CONTENDERS, WORKER_MEMORY, Case, Outcome
 from benchmarks.spark_engine import MEMORY, read_stream
 from state_engine.api import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
@@ -37,7 +37,9 @@ def run(case: Case) -> Outcome:
         state, results = "numbers", keyed.process(function, "k bigint", uid=UID)
     else:
         key = "bigint" if case.key_type == "int" else "string"
-        state, results = "count", keyed.process(RunningCount(), f"k {key}, n bigint", uid=UID)
+        in_batches = CONTENDERS[case.engine].form == "vectorised"
+        counting = RunningCountOfBatches() if in_batches else RunningCount()
+        state, results = "count", keyed.process(counting, f"k {key}, n bigint", uid=UID)
     results.sink_to(DiscardingSink())
     client = job.start(spark, available_now=True)
     client.await_termination()

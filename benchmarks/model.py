@@ -34,6 +34,7 @@ class Engine(NamedTuple):
 
 ENGINES = {
     "lakestate": Engine("benchmarks.lakestate_engine", "lakestate", "row", "heap"),
+    "vectorised": Engine("benchmarks.lakestate_engine", "lakestate", "vectorised", "heap"),
     "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
 }

@@ -49,9 +49,11 @@ from state_engine.api.durations import Duration, Time
 from state_engine.api.evolution import alias
 from state_engine.api.functions import (
     AggregateFunction,
+    ColumnReduceFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeyedBatchProcessFunction,
     KeyedProcessFunction,
     KeyedStateStore,
     MapFunction,
@@ -111,6 +113,7 @@ __all__ = [
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "ColumnReduceFunction",
     "DeltaCheckpointStorage",
     "Duration",
     "EmbeddedRocksDBStateBackend",
@@ -124,6 +127,7 @@ __all__ = [
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeyGroupStatePartitionStreamProvider",
+    "KeyedBatchProcessFunction",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

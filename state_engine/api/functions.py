@@ -8,11 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from state_engine.api.keys import Keys
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from state_engine.api.timers import TimeDomain, TimerService
+from state_engine.api.timers import BatchTimerService, TimeDomain, TimerService
 from state_engine.errors import UnsupportedMethodError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from state_engine.api.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -138,6 +141,19 @@ class ReduceFunction(Function):
         """Returns the combination of the two."""
 
 
+class ColumnReduceFunction(ReduceFunction):
+    """Reduces values record by record, and whole columns of them: `ReducingState.add_many` takes the second way."""
+
+    @abstractmethod
+    def reduce_columns(self, keys: Keys, values: "pa.Array[Any]") -> Any:
+        """Returns of each distinct key what its records' values reduce to, as `reduce` would, in the keys' order.
+
+        Args:
+            keys: Of the records.
+            values: One per record, none of them null, of the state's type.
+        """
+
+
 class AggregateFunction(Function):
     """Aggregates values over an accumulator; input, accumulator and result may differ in type."""
 
@@ -156,6 +172,40 @@ class AggregateFunction(Function):
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         """Merges two accumulators (session windows)."""
+
+
+class KeyedBatchProcessFunction(Function):
+    """Processes the records of many keys at once, as columns, with the state of these keys.
+
+    Timers, if it registers any, fire key by key, and see the same states through their row methods.
+    """
+
+    class Context(ABC):
+        """What a batch comes with."""
+
+        @abstractmethod
+        def timer_service(self) -> BatchTimerService:
+            """Returns the time service."""
+
+    @abstractmethod
+    def process_batch(self, keys: Keys, batch: "pa.RecordBatch", ctx: "KeyedBatchProcessFunction.Context") -> Any:
+        """Processes records.
+
+        How an epoch's records are cut into batches says nothing: all that a key has to know of itself is in its state.
+
+        Args:
+            keys: The key of each record.
+            batch: The records; the column names are those of the stream.
+            ctx: The clocks, and timers.
+
+        Returns:
+            The rows of the main output, as a record batch or table with its columns, in any order of the columns; or
+            pairs of an `OutputTag` and rows of that side output, and rows of the main one, in a list or generator; or
+            None.
+        """
+
+    def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
+        """Called when a timer fires, as `KeyedProcessFunction.on_timer`."""
 
 
 class ProcessFunction(Function):
@@ -218,9 +268,11 @@ class KeyedProcessFunction(Function):
 
 __all__ = [
     "AggregateFunction",
+    "ColumnReduceFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "KeyedBatchProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",

@@ -5,7 +5,13 @@ An instance belongs to one state of one operator; what it reads and writes is th
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from state_engine.api.keys import Keys
+from state_engine.errors import UnsupportedMethodError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -15,7 +21,26 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """Base of all partitioned state."""
+    """Base of all partitioned state.
+
+    The methods with `_many` take the keys of a whole batch (`KeyedBatchProcessFunction`) and Arrow columns with a value
+    per record. They mean what the row methods mean, record by record: both may be used on one state. A column that is
+    given has the state's type, or one whose values all fit it: an int for a bigint or a double.
+    """
+
+    columns: Any = None
+    """What the methods with `_many` do; None for states without them."""
+
+    def remove_many(self, keys: Keys) -> None:
+        """Removes what is stored under each key."""
+        self._many().remove_many(keys)
+
+    def _many(self) -> Any:
+        if self.columns is None:
+            raise UnsupportedMethodError(
+                "This state has no methods for whole columns.", action="Use keyed state of an operator's own."
+            )
+        return self.columns
 
     @abstractmethod
     def clear(self) -> None:
@@ -32,6 +57,20 @@ class ValueState(State, Generic[T]):
     @abstractmethod
     def update(self, value: T | None) -> None:
         """Sets the value of the current key; None removes it, as in Flink."""
+
+    def get_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record the value of its key, null where there is none."""
+        found: pa.Array[Any] = self._many().get_many(keys)
+        return found
+
+    def contains_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record whether its key has a value."""
+        found: pa.Array[Any] = self._many().contains_many(keys)
+        return found
+
+    def put_many(self, keys: Keys, values: Any) -> None:
+        """Sets the value of each key to that of its last record; null removes it, as in Flink."""
+        self._many().put_many(keys, values)
 
 
 class AppendingState(State, Generic[IN, OUT]):
@@ -53,9 +92,26 @@ class MergingState(AppendingState[IN, OUT]):
 class ReducingState(MergingState[T, T | None], Generic[T]):
     """One value per key: all added values reduced. `get` is None before the first."""
 
+    def get_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record what was added to its key, reduced; null where there is nothing."""
+        found: pa.Array[Any] = self._many().get_many(keys)
+        return found
+
+    def contains_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record whether its key has a value."""
+        found: pa.Array[Any] = self._many().contains_many(keys)
+        return found
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        """Adds the value of each record to the state of its key, in the order of the records."""
+        self._many().add_many(keys, values)
+
 
 class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
-    """One accumulator per key; `get` gives the aggregate's result, or None before the first value."""
+    """One accumulator per key; `get` gives the aggregate's result, or None before the first value.
+
+    It has no methods for columns but `remove_many`: the types of what is added and of the result are not declared.
+    """
 
 
 class ListState(MergingState[T, Iterable[T]], Generic[T]):
@@ -75,6 +131,24 @@ class ListState(MergingState[T, Iterable[T]], Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
+
+    def get_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record the list of its key, an empty one where there is none."""
+        found: pa.Array[Any] = self._many().get_many(keys)
+        return found
+
+    def contains_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record whether the list of its key has elements."""
+        found: pa.Array[Any] = self._many().contains_many(keys)
+        return found
+
+    def put_many(self, keys: Keys, values: Any) -> None:
+        """Sets the list of each key to that of its last record; null or an empty one clears."""
+        self._many().put_many(keys, values)
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        """Adds the value of each record to the state of its key, in the order of the records."""
+        self._many().add_many(keys, values)
 
 
 class MapState(State, Generic[K, V]):
@@ -115,6 +189,24 @@ class MapState(State, Generic[K, V]):
     @abstractmethod
     def is_empty(self) -> bool:
         """Says whether there is no entry."""
+
+    def get_many(self, keys: Keys, user_keys: Any) -> "pa.Array[Any]":
+        """Returns of each record the value of its user key in the map of its key, null where there is none."""
+        found: pa.Array[Any] = self._many().get_many(keys, user_keys)
+        return found
+
+    def contains_many(self, keys: Keys, user_keys: Any) -> "pa.Array[Any]":
+        """Returns of each record whether the map of its key has its user key."""
+        found: pa.Array[Any] = self._many().contains_many(keys, user_keys)
+        return found
+
+    def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
+        """Sets one entry per record, in their order."""
+        self._many().put_many(keys, user_keys, values)
+
+    def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
+        """Removes one entry per record; without user keys all entries of each key."""
+        self._many().remove_many(keys, user_keys)
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)

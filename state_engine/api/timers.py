@@ -2,6 +2,10 @@
 
 from abc import ABC, abstractmethod
 from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from state_engine.api.keys import Keys
 
 
 class TimeDomain(Enum):
@@ -47,4 +51,32 @@ class TimerService(ABC):
         """Deletes the current key's timer at `timestamp`; an absent one is no error."""
 
 
-__all__ = ["TimeDomain", "TimerService"]
+class BatchTimerService(ABC):
+    """Time, as the operator sees it, and timers of many keys; otherwise as `TimerService`."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Returns the epoch's one processing time, in ms since the Unix epoch."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """Returns the operator's watermark, in ms since the Unix epoch; -2^63 before the first. It stands still."""
+
+    @abstractmethod
+    def register_processing_time_timers(self, keys: "Keys", timestamps: Any) -> None:
+        """Registers a timer per record: of its key, at its timestamp (integers, ms); none where that is null."""
+
+    @abstractmethod
+    def register_event_time_timers(self, keys: "Keys", timestamps: Any) -> None:
+        """Registers a timer per record: of its key, at its timestamp (integers, ms); none where that is null."""
+
+    @abstractmethod
+    def delete_processing_time_timers(self, keys: "Keys", timestamps: Any) -> None:
+        """Deletes a timer per record, where it is there."""
+
+    @abstractmethod
+    def delete_event_time_timers(self, keys: "Keys", timestamps: Any) -> None:
+        """Deletes a timer per record, where it is there."""
+
+
+__all__ = ["BatchTimerService", "TimeDomain", "TimerService"]

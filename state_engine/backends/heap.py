@@ -21,6 +21,7 @@ from state_engine.api.descriptors import (
 )
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
+from state_engine.backends.columns import state_columns
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
@@ -144,6 +145,7 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
+        made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch)
         return made
 
     def timers(self, domain: TimeDomain) -> TimerTable:

@@ -33,6 +33,11 @@ class _Bound:
         self._base = self._table.base
         self._overlay = self._table.overlay
 
+    @property
+    def dicts(self) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """The base, which is only read, and the overlay."""
+        return self._base, self._overlay
+
 
 class HeapValueState(_Bound, ValueState[Any]):
     """One value per key, of an atomic type."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
+from state_engine.api.functions import Function, KeyedBatchProcessFunction, KeyedProcessFunction, ProcessFunction
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
-from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext
 from state_engine.backends.operator_state import Changes, OperatorStateBackend
 from state_engine.backends.schemas import check_names
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
@@ -20,6 +20,7 @@ from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
+from state_engine.runtime.batch_function import BatchCall, BatchContext, BatchTimers
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
 from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
 from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
@@ -79,6 +80,10 @@ class Operator:
         self._read_columns = [reader(t) for t in spec.input.types]
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
+        self._batch_call: BatchCall | None = None
+        if isinstance(self.function, KeyedBatchProcessFunction) and self.backend is not None:
+            self._batch_call = BatchCall(spec, self._key_positions, codec)
+            self._batch = BatchContext(BatchTimers(self.time, self.backend.timers))
         self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
         self._writer = EmittedWriter(
             spec.output,
@@ -130,6 +135,8 @@ class Operator:
             aborted: Ids of those that were given up.
         """
         self._ended = completed, aborted
+        if self._batch_call is not None:
+            self._batch_call.taken()
         self.time.begin(processing_time, NO_WATERMARK if watermark is None else watermark)
         self.runtime.attempt = attempt
 
@@ -161,6 +168,8 @@ class Operator:
         Raises:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
+        if self._batch_call is not None:
+            return {} if self._batch_call.waits_with(batch) else self.flush()
         arrays = batch.columns
         columns = [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
         emitted = self._emitted()
@@ -178,6 +187,29 @@ class Operator:
         else:
             self._loop(rows, emitted)
         return self._outputs(emitted)
+
+    def flush(self) -> dict[str, pa.RecordBatch]:
+        """Processes the records that a function over batches has been spared so far; returns as `process` does.
+
+        Called behind the last record of an epoch.
+
+        Raises:
+            OperatorFailure: The function raised, or returned what its output type does not admit.
+        """
+        call = self._batch_call
+        waiting = call.taken() if call is not None else None
+        return self._process_batch(call, waiting) if call is not None and waiting is not None else {}
+
+    def _process_batch(self, call: BatchCall, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+        keys, records = call.records(batch)
+        self.context.entry = NO_KEY
+        self.time.timestamp = None
+        try:
+            return call.outputs(self.function.process_batch(keys, records, self._batch), keys)
+        except OutputValueError as error:
+            raise output_failure(self.spec, self.subtask, error) from None
+        except Exception as error:
+            raise self._failed(error, "process_batch() raised") from error
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""

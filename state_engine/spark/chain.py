@@ -55,6 +55,11 @@ class Chain:
         if self.failure is None:
             yield from self._hand_on(1, self.head.take_records(records))
 
+    def flush(self) -> Iterator[Outputs]:
+        """E4 behind the last record: functions over batches get what waits for them."""
+        for n in range(len(self._links)):
+            yield from self._step(n, lambda operator: operator.flush())
+
     def finish(self, uids: Sequence[str]) -> Iterator[Outputs]:
         """E4: tells the functions of these operators that their input has ended, the first link's first."""
         for n, link in enumerate(self._links):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 
 from state_engine.api.descriptors import MapStateDescriptor
-from state_engine.api.functions import Function
+from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.log.records import StateSchema
@@ -158,7 +158,12 @@ class OperatorNode:
     @property
     def keeps_rows(self) -> bool:
         """Whether the operator behind takes its rows as objects."""
-        return self.object_reuse and self.chained_behind is not None
+        return self.object_reuse and self.chained_behind is not None and not self.in_batches
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether its function takes whole batches."""
+        return isinstance(self.function, KeyedBatchProcessFunction)
 
     @property
     def writes_main(self) -> bool:
@@ -209,7 +214,9 @@ class OperatorNode:
 
     @property
     def out_of_orderness(self) -> int | None:
-        """How far its records may lie behind each other, if they are of one ordered stream."""
+        """How far its records may lie behind each other, if they are of one ordered stream, and come one by one."""
+        if self.in_batches:
+            return None
         [edge, *others] = self.edges
         return None if others or self.tells_partitions or edge.strategy is None else edge.strategy.out_of_orderness
 

@@ -7,6 +7,7 @@ from state_engine.api.functions import (
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeyedBatchProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ReduceFunction,
@@ -63,17 +64,24 @@ class KeyedStream:
             )
         return ConnectedStreams(self, other)
 
-    def process(self, function: KeyedProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
-        """Applies a function with the state of each record's key.
+    def process(
+        self,
+        function: KeyedProcessFunction | KeyedBatchProcessFunction,
+        output_type: Any,
+        *,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Applies a function with the state of each record's key, record by record or batch by batch.
 
         Args:
             function: What to apply; each worker gets copies of it.
             output_type: Columns of the rows that it returns.
             uid: Stable name of the operator.
         """
-        if not isinstance(function, KeyedProcessFunction):
+        if not isinstance(function, (KeyedProcessFunction, KeyedBatchProcessFunction)):
             raise JobDefinitionError(
-                f"process() on a keyed stream got {given(function)}.", action="Give a KeyedProcessFunction."
+                f"process() on a keyed stream got {given(function)}.",
+                action="Give a KeyedProcessFunction, or a KeyedBatchProcessFunction.",
             )
         return self._apply(function, output_type, uid)
 

@@ -106,6 +106,7 @@ class Subtask:
             records = self._take_marks(batch, alignment, chain)
             if records.num_rows and chain.failure is None and self._sees(records, chain):
                 yield from self._handed_on(subtask, chain.process(records))
+        yield from self._handed_on(subtask, chain.flush())
         yield from self._handed_on(subtask, chain.finish(self._plan.finishing))
         self._crash(CrashPoint.E4_OPERATED)
         acks = chain.end(self._event_times.seen(), self._watch.timings)

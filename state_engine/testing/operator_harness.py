@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from state_engine.api.descriptors import check_name
-from state_engine.api.functions import Function, KeyedProcessFunction, ProcessFunction
+from state_engine.api.functions import Function, KeyedBatchProcessFunction, KeyedProcessFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.state_backend import StateBackend
 from state_engine.api.watermarks import WatermarkStrategy
@@ -121,6 +121,8 @@ class KeyedOneInputStreamOperatorTestHarness(OperatorTestHarness):
 
 def _check_function(function: Function, key: Sequence[str]) -> None:
     wanted = KeyedProcessFunction if key else ProcessFunction
+    if key and isinstance(function, KeyedBatchProcessFunction):
+        return
     if not isinstance(function, (wanted, Adapter)):
         raise JobDefinitionError(
             f"A harness {'with' if key else 'without'} key columns got a {type(function).__name__}.",

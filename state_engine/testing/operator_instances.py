@@ -132,6 +132,7 @@ class OperatorInstances:
                     outputs.append(operator.advance())
                     if part.num_rows:
                         outputs.append(operator.process(part))
+                        outputs.append(operator.flush())
                     if finish:
                         outputs.append(operator.finish())
             changes = [self._end(operator) for operator in self._running]

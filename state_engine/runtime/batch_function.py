@@ -1,0 +1,168 @@
+"""What an operator does with a function that takes whole batches."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pyarrow as pa
+
+from state_engine.api.functions import KeyedBatchProcessFunction
+from state_engine.api.keys import Keys, indices
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.timers import BatchTimerService, TimeDomain
+from state_engine.backends.keys import KeyCodec
+from state_engine.backends.time import OperatorTime
+from state_engine.backends.timers import TimerTable
+from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.runtime.outputs import MAIN, OutputValueError
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.types import columns_of, columns_to_arrow
+
+ENOUGH_BYTES = 64 << 20
+"""A function is called with so much, or with all records of the epoch: asked for each key once, states cost least."""
+
+
+class BatchTimers(BatchTimerService):
+    """Timers of many keys.
+
+    Args:
+        time: The operator's clocks.
+        tables: Gives the timers of a clock.
+    """
+
+    def __init__(self, time: OperatorTime, tables: Any) -> None:
+        self._time = time
+        self._tables = tables
+
+    def current_processing_time(self) -> int:
+        return self._time.processing_time
+
+    def current_watermark(self) -> int:
+        return self._time.watermark
+
+    def register_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
+        self._each(TimeDomain.PROCESSING_TIME, keys, timestamps, TimerTable.register)
+
+    def register_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
+        self._each(TimeDomain.EVENT_TIME, keys, timestamps, TimerTable.register)
+
+    def delete_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
+        self._each(TimeDomain.PROCESSING_TIME, keys, timestamps, TimerTable.delete)
+
+    def delete_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
+        self._each(TimeDomain.EVENT_TIME, keys, timestamps, TimerTable.delete)
+
+    def _each(self, domain: TimeDomain, keys: Keys, timestamps: Any, do: Any) -> None:
+        array = timestamps if isinstance(timestamps, pa.Array) else pa.array(timestamps, pa.int64())
+        if not pa.types.is_integer(array.type):
+            raise TypeError(f"timers got a column of {array.type}, not integers of milliseconds")
+        if len(array) != len(keys):
+            raise ValueError(f"{len(array)} timestamps for {len(keys)} keys")
+        table, entries = self._tables(domain), keys.entries
+        timers = Keys([indices(keys.codes), array.cast(pa.int64())], lambda _: []).distinct  # each once
+        codes, times = (cast(Any, column) for column in timers.columns)
+        for code, at in zip(codes.to_pylist(), times.to_pylist(), strict=True):
+            if at is not None:
+                do(table, entries[code], at)
+
+
+class BatchContext(KeyedBatchProcessFunction.Context):
+    """What comes with a batch."""
+
+    def __init__(self, timers: BatchTimers) -> None:
+        self._timers = timers
+
+    def timer_service(self) -> BatchTimerService:
+        return self._timers
+
+
+class BatchCall:
+    """Calls `process_batch`, and checks what it gives.
+
+    Args:
+        spec: The operator.
+        key_positions: Which of the input's columns are the key.
+        codec: Its keys.
+    """
+
+    def __init__(self, spec: OperatorSpec, key_positions: list[int], codec: KeyCodec) -> None:
+        self._names = list(spec.input.names)
+        self._key_positions = key_positions
+        self._codec = codec
+        outputs = {MAIN: spec.output, **spec.side_outputs}
+        self._schemas = {output: columns_to_arrow(columns_of(columns)) for output, columns in outputs.items()}
+        self._timed = spec.emits_event_time
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def waits_with(self, batch: pa.RecordBatch) -> bool:
+        """Takes a batch of the exchange; says whether more may come before the function is called."""
+        self._waiting.append(batch)
+        self._bytes += batch.nbytes
+        return self._bytes < ENOUGH_BYTES
+
+    def taken(self) -> pa.RecordBatch | None:
+        """Returns all that waits, as one batch, and forgets it; None if nothing does."""
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        return _joined(waiting) if waiting else None
+
+    def records(self, batch: pa.RecordBatch) -> tuple[Keys, pa.RecordBatch]:
+        """Returns the keys and the records of a batch of the exchange."""
+        arrays = batch.columns
+        own = arrays[: len(self._names)]
+        times = arrays[-1] if len(arrays) > len(own) else None
+        keys = Keys([own[position] for position in self._key_positions], self._codec.read, times)
+        return keys, pa.RecordBatch.from_arrays(own, names=self._names)
+
+    def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
+        """Returns one batch per output that somebody reads, of what the function gave.
+
+        Raises:
+            OutputValueError: Something is no batch, or its columns are others than those that were declared.
+        """
+        parts: dict[str, list[pa.RecordBatch]] = {}
+        for one in _listed(given):
+            output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (MAIN, one)
+            if output in self._schemas:
+                parts.setdefault(output, []).extend(self._checked(output, rows, keys))
+        return {output: _joined(batches) for output, batches in parts.items() if batches}
+
+    def _checked(self, output: str, rows: Any, keys: Keys) -> list[pa.RecordBatch]:
+        if isinstance(rows, pa.RecordBatch):
+            rows = pa.Table.from_batches([rows])
+        if not isinstance(rows, pa.Table):
+            raise OutputValueError(output, rows, "no record batch and no table")
+        schema, names = self._schemas[output], rows.schema.names
+        if sorted(names) != sorted(schema.names):
+            raise OutputValueError(output, names, f"the declared columns are {', '.join(schema.names)}")
+        rows = rows.select(schema.names)
+        for field, given in zip(schema, rows.schema, strict=True):
+            if field.type != given.type:
+                raise OutputValueError(output, given, f"column {field.name!r} was declared {field.type}")
+        if output == MAIN and self._timed:
+            if rows.num_rows != len(keys):
+                why = "an operator behind it wants event times, which these rows take from the records, one from each"
+                raise OutputValueError(output, f"{rows.num_rows} rows of {len(keys)} records", why)
+            times = keys.times if keys.times is not None else pa.nulls(len(keys), pa.int64())
+            rows = rows.append_column(EVENT_TIME, times)
+            schema = rows.schema
+        batches: list[pa.RecordBatch] = rows.cast(schema).combine_chunks().to_batches()
+        return batches
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, (pa.RecordBatch, pa.Table)) or _is_tagged(given) else given
+
+
+def _is_tagged(given: Any) -> bool:
+    return type(given) is tuple and len(given) == 2 and isinstance(given[0], OutputTag)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    whole: Any = pa.Table.from_batches(batches)
+    [joined] = whole.combine_chunks().to_batches()
+    return joined  # type: ignore[no-any-return]
+
+
+__all__ = ["BatchCall", "BatchContext", "BatchTimers"]

@@ -1,0 +1,81 @@
+"""Keys of a batch: numbered as they come, and what can be asked of them, against plain Python."""
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_engine.api.keys import Keys
+
+PAIRS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(-2, 2)), max_size=30)
+VALUES = st.lists(st.integers(-(2**40), 2**40) | st.none(), max_size=30)
+
+
+def keys_of(pairs, times=None):
+    """Keys of two columns, read as tuples."""
+    columns = [pa.array([a for a, _ in pairs], pa.string()), pa.array([b for _, b in pairs], pa.int32())]
+    return Keys(columns, lambda arrays: list(zip(*(a.to_pylist() for a in arrays), strict=True)), times)
+
+
+@given(PAIRS)
+def test_keys_are_numbered_as_they_come(pairs):
+    keys = keys_of(pairs)
+    distinct = list(dict.fromkeys(pairs))
+    assert len(keys) == len(pairs)
+    assert keys.entries == distinct
+    assert keys.codes.tolist() == [distinct.index(pair) for pair in pairs]
+    assert keys.first.tolist() == [pairs.index(pair) for pair in distinct]
+    assert keys.last.tolist() == [len(pairs) - 1 - pairs[::-1].index(pair) for pair in distinct]
+    assert keys.distinct.entries == distinct
+    assert keys.distinct.distinct is keys.distinct
+    assert keys.distinct.codes.tolist() == list(range(len(distinct)))
+
+
+@given(PAIRS, VALUES)
+def test_counts_and_sums(pairs, values):
+    count = min(len(pairs), len(values))
+    pairs, values = pairs[:count], values[:count]
+    keys, column = keys_of(pairs), pa.array(values, pa.int64())
+    counts, sums, running = defaultdict(int), defaultdict(int), []
+    for pair, value in zip(pairs, values, strict=True):
+        counts[pair] += 1
+        sums[pair] += value or 0
+        running.append((counts[pair], sums[pair]))
+    assert keys.counts().tolist() == list(counts.values())
+    assert keys.sums(column).tolist() == list(sums.values())
+    assert list(zip(keys.running_counts().tolist(), keys.running_sums(column).tolist(), strict=True)) == running
+    assert keys.sums(column).dtype == np.int64
+
+
+def test_one_keys_sum_of_doubles_does_not_round_anothers():
+    keys = keys_of([("a", 1), ("b", 1), ("a", 1), ("b", 1)])
+    values = pa.array([1e300, 0.1, 1.0, 0.2])
+    assert keys.sums(values).tolist() == [1e300 + 1.0, 0.1 + 0.2]
+    assert keys.running_sums(values).tolist() == [1e300, 0.1, 1e300 + 1.0, pytest.approx(0.3, abs=1e-15)]
+
+
+@given(PAIRS)
+def test_times_of_distinct_keys(pairs):
+    given_times = [None if n % 3 == 0 else (n * 7) % 11 for n in range(len(pairs))]
+    keys = keys_of(pairs, pa.array(given_times, pa.int64()))
+    of_key = defaultdict(list)
+    for pair, time in zip(pairs, given_times, strict=True):
+        of_key[pair].append(time)
+    assert keys.distinct.times.to_pylist() == [times[-1] for times in of_key.values()]
+    known = [[time for time in times if time is not None] for times in of_key.values()]
+    assert keys.latest_times.to_pylist() == [max(times, default=None) for times in known]
+
+
+def test_without_records():
+    keys = keys_of([])
+    assert (len(keys), keys.entries, keys.counts().tolist(), keys.running_counts().tolist()) == (0, [], [], [])
+    assert keys.sums(pa.array([], pa.int64())).tolist() == []
+    assert keys.running_sums(pa.array([], pa.int64())).tolist() == []
+
+
+def test_rows_are_each_taken_for_another_key():
+    keys = Keys([pa.array([{"a": 1}, {"a": 1}])], lambda arrays: arrays[0].to_pylist())
+    assert keys.codes.tolist() == [0, 1]

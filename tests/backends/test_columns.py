@@ -1,0 +1,190 @@
+"""Column methods of states against their row methods, on both backends, with and without a time to live."""
+
+import pyarrow as pa
+import pytest
+
+from state_engine.api import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    KeyedBatchProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.errors import LakestateError
+from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+
+ROWS = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+
+
+class Mean(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+class Asks(KeyedBatchProcessFunction):
+    """Does what a test wants with one state; keeps what it got."""
+
+    def __init__(self, descriptor, *calls):
+        self.descriptor = descriptor
+        self.calls = calls
+        self.got = []
+
+    def open(self, context):
+        verbs = {
+            ListStateDescriptor: "get_list_state",
+            MapStateDescriptor: "get_map_state",
+            ReducingStateDescriptor: "get_reducing_state",
+            AggregatingStateDescriptor: "get_aggregating_state",
+        }
+        self.state = getattr(context, verbs.get(type(self.descriptor), "get_state"))(self.descriptor)
+
+    def process_batch(self, keys, batch, ctx):
+        for name, *arguments in self.calls:
+            found = getattr(self.state, name)(keys, *arguments)
+            if found is not None:
+                self.got.append(found.to_pylist())
+
+
+def asked(descriptor, records, *calls, backend="heap"):
+    """Returns what calls gave, and the state behind them."""
+    with Harness(Asks(descriptor, *calls), "k", "k string", "k string", state_backend=backend) as harness:
+        harness.process_elements([(k,) for k in records])
+        (function,) = harness.functions
+        return function.got, harness.snapshot().states().get(descriptor.name, {})
+
+
+LONG = ValueStateDescriptor("v", Types.LONG())
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_the_last_value_of_a_key_counts_and_null_removes(backend):
+    got, held = asked(
+        LONG, "abac", ("get_many",), ("put_many", pa.array([1, 2, 3, 4])), ("get_many",), ("contains_many",),
+        ("put_many", pa.array([5, None, None, 6])), ("get_many",), ("remove_many",), ("contains_many",),
+        ("put_many", pa.array([7, None, 8, None])), backend=backend,
+    )  # fmt: skip
+    assert got == [[None] * 4, [3, 2, 3, 4], [True] * 4, [None, None, None, 6], [False] * 4]
+    assert held == {"a": 8}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_rows_and_lists_as_values(backend):
+    row = pa.array(
+        [{"a": 1, "b": "x"}, None, {"a": None, "b": None}], pa.struct([("a", pa.int32()), ("b", pa.string())])
+    )
+    got, _ = asked(ValueStateDescriptor("v", ROWS), "abc", ("put_many", row), ("get_many",), backend=backend)
+    assert got == [row.to_pylist()]
+    lists = pa.array([[1, 2], [], None], pa.list_(pa.field("element", pa.int64())))
+    got, _ = asked(
+        ValueStateDescriptor("v", Types.LIST(Types.LONG())), "abc", ("put_many", lists), ("get_many",), backend=backend
+    )
+    assert got == [lists.to_pylist()]
+
+
+def test_a_default_is_read_where_there_is_no_value():
+    descriptor = ValueStateDescriptor("v", Types.LONG(), 5)
+    got, held = asked(descriptor, "ab", ("get_many",), ("put_many", pa.array([1, None])), ("get_many",))
+    assert got == [[5, 5], [1, 5]]
+    assert held == {"a": 1}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_lists(backend):
+    element = pa.list_(pa.field("element", pa.int64()))
+    got, held = asked(
+        ListStateDescriptor("v", Types.LONG()), "aba", ("contains_many",), ("add_many", pa.array([1, 2, 3])),
+        ("get_many",), ("put_many", pa.array([[9], [], [7, 8]], element)), ("get_many",), ("contains_many",),
+        ("add_many", pa.array([4, 5, 6])), backend=backend,
+    )  # fmt: skip
+    assert got == [[False] * 3, [[1, 3], [2], [1, 3]], [[7, 8], [], [7, 8]], [True, False, True]]
+    assert held == {"a": [7, 8, 4, 6], "b": [5]}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("rows", [False, True], ids=["atoms", "rows"])
+def test_maps(backend, rows):
+    inner = pa.array([{"a": n, "b": ""} for n in (1, 2, 1, 3)], pa.struct([("a", pa.int32()), ("b", pa.string())]))
+    user_keys = inner if rows else inner.field("a")
+    descriptor = MapStateDescriptor("v", ROWS if rows else Types.INT(), Types.STRING())
+    got, held = asked(
+        descriptor, "aaab", ("get_many", user_keys), ("put_many", user_keys, pa.array(["w", "x", "y", "z"])),
+        ("get_many", user_keys), ("contains_many", user_keys), ("remove_many", user_keys.slice(1, 1).take([0] * 4)),
+        ("contains_many", user_keys), backend=backend,
+    )  # fmt: skip
+    assert got == [[None] * 4, ["y", "x", "y", "z"], [True] * 4, [True, False, True, True]]
+    assert {key: list(values.values()) for key, values in held.items()} == {"a": ["y"], "b": ["z"]}
+
+
+def test_a_whole_map_is_removed():
+    ones = pa.array([1, 2, 1])
+    _, held = asked(
+        MapStateDescriptor("v", Types.LONG(), Types.LONG()), "aab", ("put_many", ones, ones), ("remove_many",)
+    )
+    assert held == {}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_what_is_reduced_by_a_plain_function(backend):
+    descriptor = ReducingStateDescriptor("v", lambda one, other: one * 10 + other, Types.LONG())
+    got, held = asked(
+        descriptor, "abaa", ("get_many",), ("add_many", pa.array([1, 2, 3, 4])), ("get_many",), ("contains_many",),
+        backend=backend,
+    )  # fmt: skip
+    assert got == [[None] * 4, [134, 2, 134, 134], [True] * 4]
+    assert held == {"a": 134, "b": 2}
+
+
+def test_an_aggregating_state_is_only_removed():
+    descriptor = AggregatingStateDescriptor("v", Mean(), Types.LONG())
+    _, held = asked(descriptor, "ab", ("remove_many",))
+    assert held == {}
+    assert not hasattr(Asks(descriptor), "get_many")
+
+
+def test_a_value_is_touched_at_the_time_of_its_keys_records():
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(100)).set_ttl_time_characteristic(
+        StateTtlConfig.TtlTimeCharacteristic.EventTime
+    ).build()  # fmt: skip
+    descriptor = ValueStateDescriptor("v", Types.LONG())
+    descriptor.enable_time_to_live(ttl)
+    calls = ("put_many", pa.array([1, 2, 3]))
+    with Harness(Asks(descriptor, calls), "k", "k string", "k string") as harness:
+        harness.process_elements([("a",), ("b",), ("a",)], [10, 20, 30])
+        (rows,) = harness.snapshot()._tables.values()
+    assert dict(zip(rows["k"].to_pylist(), rows["last_access"].to_pylist(), strict=True)) == {"a": 30, "b": 20}
+
+
+@pytest.mark.parametrize(("type_info", "values"), [
+    (Types.LONG(), pa.array([1], pa.int8())), (Types.DOUBLE(), pa.array([1])),
+    (Types.STRING(), pa.array(["1"], pa.large_string())), (Types.LONG(), pa.chunked_array([[1]])), (Types.LONG(), [1]),
+    (Types.LONG(), pa.nulls(1)), (Types.STRING(), pa.array(["1"]).dictionary_encode()),
+])  # fmt: skip
+def test_a_column_whose_values_fit(type_info, values):
+    got, _ = asked(ValueStateDescriptor("v", type_info), "a", ("put_many", values), ("get_many",))
+    assert got in ([[1]], [["1"]], [[None]])
+
+
+@pytest.mark.parametrize(("type_info", "values", "said"), [
+    (Types.LONG(), pa.array(["1"]), "state 'v' is bigint, and got a column of string"),
+    (Types.LONG(), pa.array([1.5]), "state 'v' is bigint, and got a column of double"),
+    (Types.INT(), pa.array([2**40]), "state 'v' is int: .*not in range"),
+    (Types.STRING(), pa.array([1]), "state 'v' is string, and got a column of int64"),
+    (Types.LONG(), pa.array([1, 2]), "state 'v' got 2 values for 1 keys"),
+])  # fmt: skip
+def test_a_column_that_does_not_fit_stops_the_epoch(type_info, values, said):
+    with pytest.raises(LakestateError, match=said):
+        asked(ValueStateDescriptor("v", type_info), "a", ("put_many", values))

@@ -1,0 +1,129 @@
+"""Functions over whole batches give what their twins give record by record, on both backends, warm and restored."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.api import (
+    ColumnReduceFunction,
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.api.keys import Keys
+from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+
+INPUT, OUTPUT = "k string, v bigint", "k string, n bigint, v bigint, known boolean"
+COLUMNS = ["k", "n", "v", "known"]
+
+
+class Sum(ColumnReduceFunction):
+    def reduce(self, value1, value2):
+        return value1 + value2
+
+    def reduce_columns(self, keys, values):
+        return keys.sums(values)
+
+
+class States:
+    def __init__(self, ttl=None):
+        self.ttl = ttl
+
+    def open(self, context):
+        descriptors = [
+            ValueStateDescriptor("count", Types.LONG()),
+            MapStateDescriptor("seen", Types.LONG(), Types.LONG()),
+            ListStateDescriptor("listed", Types.LONG()),
+            ReducingStateDescriptor("reduced", Sum(), Types.LONG()),
+        ]
+        if self.ttl is not None:
+            for one in descriptors:
+                one.enable_time_to_live(self.ttl)
+        value, mapped, listed, reduced = descriptors
+        self.count, self.seen = context.get_state(value), context.get_map_state(mapped)
+        self.listed, self.reduced = context.get_list_state(listed), context.get_reducing_state(reduced)
+
+
+class ByRow(States, KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        n = (self.count.value() or 0) + 1
+        self.count.update(n)
+        self.reduced.add(value.v)
+        self.listed.add(value.v)
+        seen = self.seen.contains(value.v)
+        self.seen.put(value.v, n)
+        return [(value.k, n, value.v, seen)]
+
+
+class ByBatch(States, KeyedBatchProcessFunction):
+    """The same states and the same rows."""
+
+    def process_batch(self, keys, batch, ctx):
+        values = batch.column("v")
+        counts = pc.add(pc.fill_null(self.count.get_many(keys), 0), pa.array(keys.running_counts()))
+        pairs = Keys([pa.array(keys.codes), values], None)
+        known = pc.or_(self.seen.contains_many(keys, values), pa.array(pairs.running_counts() > 1))
+        self.count.put_many(keys, counts)
+        self.seen.put_many(keys, values, counts)
+        self.listed.add_many(keys, values)
+        self.reduced.add_many(keys, values)
+        return pa.RecordBatch.from_arrays([known, values, counts, batch.column("k")], names=COLUMNS[::-1])
+
+
+EPOCHS = st.lists(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 9)), max_size=12), min_size=1, max_size=5)
+TTL = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
+READ = StateTtlConfig.new_builder(Time.milliseconds(15)).update_ttl_on_read_and_write().build()
+
+
+def run(function, epochs, backend, *, restored=False):
+    """Returns the rows of each epoch, and all that is in the states at the end."""
+    harness = Harness(function, "k", INPUT, OUTPUT, state_backend=backend)
+    harness.open()
+    rows = []
+    for number, records in enumerate(epochs):
+        harness.set_processing_time(10 * number)
+        harness.process_elements(records)
+        rows.append(sorted(map(tuple, harness.extract_output_values())))
+        harness.clear_output()
+        if restored:
+            snapshot = harness.snapshot()
+            harness.close()
+            harness = Harness(function, "k", INPUT, OUTPUT, state_backend=backend)
+            harness.initialize_state(snapshot)
+            harness.open()
+            harness.set_processing_time(10 * number)
+    found = harness.snapshot()
+    harness.close()
+    return rows, found
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("ttl", [None, TTL, READ], ids=["forever", "ttl", "ttl by reads"])
+@pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
+def test_the_same_as_record_by_record(backend, ttl, restored):
+    @settings(max_examples=max(5, settings.default.max_examples // 8))
+    @given(EPOCHS)
+    def check(epochs):
+        by_row, of_rows = run(ByRow(ttl), epochs, backend, restored=restored)
+        by_batch, of_batches = run(ByBatch(ttl), epochs, backend, restored=restored)
+        assert by_batch == by_row
+        assert content(of_batches) == content(of_rows)
+
+    check()
+
+
+def content(snapshot):
+    """Returns the rows of all states, with their last accesses."""
+    states = {}
+    for name, table in snapshot._tables.items():
+        rows = [{k: v for k, v in row.items() if k != "seq"} for row in table.to_pylist()]
+        states[name] = sorted(map(repr, rows))
+    return states, snapshot.states()
