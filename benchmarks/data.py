@@ -78,6 +78,11 @@ def first_epochs(folder: Path, target: Path, files: int) -> Path:
     return target
 
 
+def records_truth(folder: Path) -> pa.Table:
+    """Returns how many records there are in the files: `records`."""
+    return pa.table({"records": [_read(folder).num_rows]})
+
+
 def count_truth(folder: Path) -> pa.Table:
     """Returns how often each key occurs in the files: `k`, `n`."""
     return _read(folder).group_by("k").aggregate([((), "count_all")]).rename_columns(["k", "n"])

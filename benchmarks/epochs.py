@@ -14,11 +14,19 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+PASSED = "passed"
+"""What a query calls the number of its rows, if it observes that."""
+
 
 class EpochEnds(StreamingQueryListener):
-    """Collects the end of each batch that ran; register it before the query starts."""
+    """Collects the end of each batch that ran; register it before the query starts.
+
+    Attributes:
+        passed: How many rows the query counted in all batches, if it observes that.
+    """
 
     def __init__(self) -> None:
+        self.passed = 0
         self._ends: dict[int, float] = {}
         self._terminated = threading.Event()
 
@@ -31,6 +39,8 @@ class EpochEnds(StreamingQueryListener):
         if "addBatch" in progress.durationMs:  # otherwise the trigger found nothing to do
             started = datetime.fromisoformat(progress.timestamp).timestamp()
             self._ends[progress.batchId] = started + progress.durationMs["triggerExecution"] / 1000
+            observed = progress.observedMetrics.get(PASSED)
+            self.passed += observed[PASSED] if observed is not None else 0
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._terminated.set()

@@ -8,6 +8,8 @@ import pyarrow as pa
 RUNNING_COUNT = "running_count"
 WORKER_MEMORY = "worker_memory"
 STATE_BACKENDS = "state_backends"
+PASS_THROUGH = "pass-through"
+"""The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
 
 
 class Engine(NamedTuple):
@@ -37,6 +39,7 @@ ENGINES = {
     "vectorised": Engine("benchmarks.lakestate_engine", "lakestate", "vectorised", "heap"),
     "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
+    PASS_THROUGH: Engine("benchmarks.spark_engine", "spark", PASS_THROUGH, "none"),
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 

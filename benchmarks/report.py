@@ -28,38 +28,42 @@ def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None
     path.write_bytes(to_json(results))
 
 
+HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "records/s", "CPU s per M", "peak MiB"]
+HEAD += ["of RocksDB", "results", *(f"× {peer.split('/')[1]}" for peer in PEERS), "× heap"]
+TEXTS = HEAD[:4]
+
+
 def table(results: Sequence[Result]) -> Table:
-    """Returns the rows with their ratios to the peers in the same run; a row with wrong results has none."""
+    """Returns the rows with their ratios to the peers in the same run; a row with wrong results has none.
+
+    A column that says nothing of any row is left out.
+    """
     shown = Table(box=box.MARKDOWN)
-    for name in ("workload", "engine", "backend", "keys", "records", "epoch"):
-        shown.add_column(name, justify="right" if name in ("records", "epoch") else "left", no_wrap=True)
-    for name in (
-        "records/s",
-        "CPU s per M",
-        "peak MiB",
-        "of RocksDB",
-        "results",
-        *(f"× {peer.split('/')[1]}" for peer in PEERS),
-        "× heap",
-    ):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for row in results:
-        shown.add_row(
-            row.workload,
-            row.label,
-            row.backend,
-            f"{row.keys:,} {row.key_type}",
-            f"{row.records:,}",
-            f"{row.epoch_records:,}",
-            f"{row.records_per_second:,.0f}",
-            f"{row.cpu_seconds_per_million:.2f}",
-            f"{row.peak_rss_mb:,.0f}",
-            "" if row.memory_mb is None else f"≤ {row.memory_mb:,}",
-            "equal" if row.results_equal else "WRONG",
-            *(_ratio(row, peer, results) for peer in PEERS),
-            _ratio(row, f"{row.label.rpartition('/')[0]}/heap", results) if row.label in STORE_LABELS else "",
-        )
+    rows = [_cells(row, results) for row in results]
+    telling = [number for number in range(len(HEAD)) if any(cells[number] for cells in rows)]
+    for number in telling:
+        shown.add_column(HEAD[number], justify="left" if HEAD[number] in TEXTS else "right", no_wrap=True)
+    for cells in rows:
+        shown.add_row(*(cells[number] for number in telling))
     return shown
+
+
+def _cells(row: Result, results: Sequence[Result]) -> list[str]:
+    return [
+        row.workload,
+        row.label,
+        row.backend,
+        f"{row.keys:,} {row.key_type}",
+        f"{row.records:,}",
+        f"{row.epoch_records:,}",
+        f"{row.records_per_second:,.0f}",
+        f"{row.cpu_seconds_per_million:.2f}",
+        f"{row.peak_rss_mb:,.0f}",
+        "" if row.memory_mb is None else f"≤ {row.memory_mb:,}",
+        "equal" if row.results_equal else "WRONG",
+        *(_ratio(row, peer, results) for peer in PEERS),
+        _ratio(row, f"{row.label.rpartition('/')[0]}/heap", results) if row.label in STORE_LABELS else "",
+    ]
 
 
 def show(results: Sequence[Result], console: Console) -> None:

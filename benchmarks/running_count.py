@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.data import count_truth, first_epochs, write_running_count
-from benchmarks.model import ENGINES, RUNNING_COUNT, Case, Result
+from benchmarks.data import count_truth, first_epochs, records_truth, write_running_count
+from benchmarks.model import ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result
 from benchmarks.runner import EngineFailedError, middle, result_of, run_case
 from benchmarks.steady import epochs_for
 
@@ -55,7 +55,8 @@ def measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
                 failures.append(f"{what}: {error}")
                 tell(failures[-1])
                 continue
-            result = result_of(run, count_truth(Path(case.inputs)))
+            truth = records_truth if case.engine == PASS_THROUGH else count_truth
+            result = result_of(run, truth(Path(case.inputs)))
             tell(f"  {result.records_per_second:,.0f} records/s, results equal: {result.results_equal}")
             rows.setdefault((case.key_type, case.epoch_records, case.engine), []).append(result)
     return Report([middle(results) for results in rows.values()], failures)
