@@ -37,6 +37,7 @@ class Engine(NamedTuple):
 ENGINES = {
     "lakestate": Engine("benchmarks.lakestate_engine", "lakestate", "row", "heap"),
     "vectorised": Engine("benchmarks.lakestate_engine", "lakestate", "vectorised", "heap"),
+    "declared": Engine("benchmarks.lakestate_engine", "lakestate", "declared", "heap"),
     "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
     PASS_THROUGH: Engine("benchmarks.spark_engine", "spark", PASS_THROUGH, "none"),

@@ -3,6 +3,7 @@
 Windows, their assigners, triggers and evictors are in `state_engine.api.windows`.
 """
 
+from state_engine.api.aggregates import Aggregate
 from state_engine.api.broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -97,6 +98,7 @@ from state_engine.api.windows.functions import (
 )
 
 __all__ = [
+    "Aggregate",
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",

@@ -187,6 +187,18 @@ class KeyedBatchProcessFunction(Function):
         def timer_service(self) -> BatchTimerService:
             """Returns the time service."""
 
+        @abstractmethod
+        def timed(self, rows: Any, times: Any) -> "pa.Table":
+            """Returns rows of an output with event times of their own.
+
+            An operator that reads the output may want them: for event-time timers, windows, a time to live. Without
+            this, the one batch of an output that has as many rows as there are records takes the times of these.
+
+            Args:
+                rows: A record batch or table.
+                times: One per row: integers, ms since the Unix epoch, or null.
+            """
+
     @abstractmethod
     def process_batch(self, keys: Keys, batch: "pa.RecordBatch", ctx: "KeyedBatchProcessFunction.Context") -> Any:
         """Processes records.

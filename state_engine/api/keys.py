@@ -18,6 +18,9 @@ ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 
 
 _NEVER = np.iinfo(np.int64).min
+_LARGEST = np.iinfo(np.int64).max
+_ROUNDS = 64
+"""Up to so many records of a key are added key by key at once; of more of them, each key by itself."""
 
 
 class Keys:
@@ -67,14 +70,15 @@ class Keys:
         last[self.codes] = np.arange(len(self))
         return last
 
-    @cached_property
+    @property
     def distinct(self) -> "Keys":
         """Each key once, in the order of its first record; its time is that of its last one."""
-        if self._count == len(self):
-            return self
-        columns = [column.take(indices(self.first)) for column in self.columns]
-        times = None if self.times is None else self.times.take(indices(self.last))
-        distinct = Keys(columns, self._read, times)
+        return self if self._count == len(self) else self._distinct
+
+    @cached_property
+    def _distinct(self) -> "Keys":
+        distinct = self.take(self.first)
+        distinct.times = None if self.times is None else self.times.take(indices(self.last))
         distinct.codes = np.arange(self._count)
         return distinct
 
@@ -83,6 +87,12 @@ class Keys:
         """The distinct keys as Python values: what rows of this key have as theirs."""
         distinct = self.distinct
         return self._read(distinct.columns)
+
+    def take(self, positions: Numbers) -> "Keys":
+        """Returns the keys of the records at these positions, in their order."""
+        taken = indices(positions)
+        times = None if self.times is None else self.times.take(taken)
+        return Keys([column.take(taken) for column in self.columns], self._read, times)
 
     @property
     def latest_times(self) -> "pa.Array[Any] | None":
@@ -106,25 +116,42 @@ class Keys:
         return counts
 
     def sums(self, values: Any) -> NDArray[Any]:
-        """Returns the sum of a column's values of each distinct key: int64 of integers, else double; null is 0."""
-        numbers = _numbers(values)
+        """Returns the sum of a column's values of each distinct key: int64 of integers, else double; null is 0.
+
+        Raises:
+            OverflowError: A sum of integers has no room in 64 bits.
+            TypeError: The column holds no integers and no floating-point numbers.
+            ValueError: It has another length.
+        """
+        numbers = _numbers(values, len(self))
         if numbers.dtype == np.float64:
             return np.bincount(self.codes, numbers, self._count)
         order, starts = self._by_key
-        return np.add.reduceat(numbers[order], starts) if len(self) else numbers
+        return _narrowed(np.add.reduceat(numbers[order], starts)) if len(self) else numbers
 
     def running_sums(self, values: Any) -> NDArray[Any]:
-        """Returns of each record the sum of a column's values of its key, up to it and with it."""
-        numbers = _numbers(values)
-        if numbers.dtype == np.float64:
-            import pandas as pd  # costs half a second, which programs that only name this class would pay
-
-            return pd.Series(numbers).groupby(self.codes).cumsum().to_numpy()  # no key's sum is rounded by another's
+        """Returns of each record the sum of a column's values of its key, up to it and with it; otherwise as `sums`."""
+        numbers = _numbers(values, len(self))
         order, starts = self._by_key
-        sums = np.cumsum(numbers[order])
-        result = np.empty_like(sums)
-        result[order] = sums - np.repeat(sums[starts] - numbers[order][starts], self.counts())
-        return result
+        ordered = numbers[order]
+        result = np.empty_like(ordered)
+        if numbers.dtype == np.float64:
+            result[order] = self._running_doubles(ordered)
+            return result
+        sums = np.cumsum(ordered)
+        result[order] = sums - np.repeat(sums[starts] - ordered[starts], self.counts())
+        return _narrowed(result)
+
+    def _running_doubles(self, ordered: NDArray[Any]) -> NDArray[Any]:
+        """Adds from left to right, as one record after the other would: no key's sum is rounded by another's."""
+        sums, counts, starts = ordered.copy(), self.counts(), self._by_key[1]
+        many = counts > _ROUNDS
+        for start, count in zip(starts[many].tolist(), counts[many].tolist(), strict=True):
+            sums[start : start + count] = np.cumsum(ordered[start : start + count])
+        for n in range(1, int(counts[~many].max(initial=0))):
+            at = starts[~many & (counts > n)] + n
+            sums[at] += sums[at - 1]
+        return sums
 
     @property
     def _count(self) -> int:
@@ -133,22 +160,46 @@ class Keys:
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:
         """The records' positions, those of a key side by side in their order, and where each distinct key begins."""
-        order = np.argsort(self.codes, kind="stable")
+        # Number and position in one integer, sorted as such: a seventh of the time of a stable argsort.
+        bits = len(self).bit_length()
+        packed = self.codes << bits | np.arange(len(self))
+        packed.sort()
+        order = packed & ((1 << bits) - 1)
         return order, np.concatenate([[0], np.cumsum(self.counts())[:-1]]).astype(np.int64)[: self._count]
 
 
 def _codes(column: Any) -> Numbers:
     if pa.types.is_nested(column.type):
         return np.arange(len(column))  # Arrow numbers no rows: each is taken for another one
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, 0.0)  # 0.0 and -0.0 are one key
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     codes: Numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
 
-def _numbers(values: Any) -> NDArray[Any]:
-    array = pa.array(values) if isinstance(values, np.ndarray) else values
-    wide = pa.int64() if pa.types.is_integer(array.type) else pa.float64()
-    return _filled(array.cast(wide), 0)
+def _numbers(values: Any, count: int) -> NDArray[Any]:
+    """Returns a column as int64 or double; as Python's integers where a sum of them may not fit into 64 bits."""
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    kinds = pa.types
+    if not (kinds.is_integer(array.type) or kinds.is_floating(array.type) or kinds.is_null(array.type)):
+        raise TypeError(f"sums of a column of {array.type}; give integers or doubles")
+    if len(array) != count:
+        raise ValueError(f"{len(array)} values for {count} keys")
+    if kinds.is_floating(array.type):
+        return _filled(array.cast(pa.float64()), 0)
+    numbers = _filled(array.cast(pa.int64()), 0)
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    return numbers if largest * count <= _LARGEST else numbers.astype(object)
+
+
+def _narrowed(sums: NDArray[Any]) -> NDArray[Any]:
+    """Returns exact sums as int64."""
+    if sums.dtype == object and any(not -_LARGEST - 1 <= one <= _LARGEST for one in sums.tolist()):
+        raise OverflowError("a sum of integers has no room in 64 bits; cast the column to doubles, or to decimals")
+    return sums.astype(np.int64)
 
 
 def _filled(array: Any, value: int) -> NDArray[Any]:

@@ -5,10 +5,12 @@ and RocksDB included. What is measured to be worth it goes around them (`PlainVa
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
@@ -20,12 +22,13 @@ from state_engine.api.descriptors import (
 )
 from state_engine.api.functions import ColumnReduceFunction
 from state_engine.api.keys import Keys, indices
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import ListType, TypeInformation
 from state_engine.backends.keys import KeyContext
-from state_engine.backends.states import HeapValueState
+from state_engine.backends.states import DefaultedValueState, HeapValueState
 from state_engine.backends.tables import MISSING
 from state_engine.backends.time import OperatorTime
-from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.convert import ValueTypeError, reader, writer
 from state_engine.serialization.types import to_arrow
 
 
@@ -46,19 +49,31 @@ class Column:
             TypeError: It is of another type, or a value does not fit.
             ValueError: It has another length.
         """
-        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        if not isinstance(array, pa.Array):
-            array = pa.array(array, None if isinstance(array, np.ndarray) else self._type)
+        array = self._array(values)
         if len(array) != count:
             raise ValueError(f"state {self._name!r} got {len(array)} values for {count} keys")
         if array.type == self._type:
             return array
         try:
             if _may_become(array.type, self._type):
-                return array.cast(self._type)
+                return _cast(array, self._type)
         except pa.ArrowInvalid as error:
             raise TypeError(f"state {self._name!r} is {self._declared}: {error}") from None
         raise TypeError(f"state {self._name!r} is {self._declared}, and got a column of {array.type}")
+
+    def _array(self, values: Any) -> Any:
+        if isinstance(values, pa.Array):
+            return values
+        if isinstance(values, pa.ChunkedArray):
+            return values.combine_chunks()
+        if hasattr(values, "__array__"):  # of NumPy or pandas: NaN is a number there as here
+            values = np.asarray(values)
+            if values.dtype != object:
+                return pa.array(values)
+        try:
+            return self.write(list(values))  # as strict as the row methods
+        except ValueTypeError as error:
+            raise TypeError(f"state {self._name!r}: {error}") from None
 
     def read(self, array: Any) -> list[Any]:
         """Returns the Python values of such an array."""
@@ -76,9 +91,19 @@ def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
         return kinds.is_integer(given)
     if kinds.is_floating(wanted):
         return kinds.is_integer(given) or kinds.is_floating(given)
+    if kinds.is_timestamp(wanted):
+        return kinds.is_timestamp(given) and (given.tz is None) == (wanted.tz is None)
     if kinds.is_string(wanted):
         return kinds.is_large_string(given) or kinds.is_string_view(given)
     return kinds.is_binary(wanted) and (kinds.is_large_binary(given) or kinds.is_binary_view(given))
+
+
+def _cast(array: Any, wanted: pa.DataType) -> Any:
+    """Casts a column; a double that is too large for a float is refused, not made infinite."""
+    made = array.cast(wanted)
+    if pa.types.is_floating(wanted) and pc.sum(pc.is_inf(made)).as_py() != pc.sum(pc.is_inf(array)).as_py():
+        raise pa.ArrowInvalid("a number is out of range")
+    return made
 
 
 class StateColumns:
@@ -90,6 +115,7 @@ class StateColumns:
         context: Current key of the operator.
         time: Its clocks.
         prefetch: Is told the keys that are asked for next.
+        in_event_time: Whether values expire by event time, which differs from record to record.
     """
 
     def __init__(
@@ -99,12 +125,14 @@ class StateColumns:
         context: KeyContext,
         time: OperatorTime,
         prefetch: Callable[[list[Any]], None],
+        in_event_time: bool,
     ) -> None:
         self.state = state
         self.column = column
         self._context = context
         self._time = time
         self._prefetch = prefetch
+        self._in_event_time = in_event_time
 
     def remove_many(self, keys: Keys) -> None:
         """Clears the state of each key."""
@@ -115,6 +143,12 @@ class StateColumns:
     def _of_each(self, keys: Keys, times: Any) -> Iterator[Any]:
         """Makes each distinct key current, at the time that a record of it has, and yields it."""
         return self._at(keys.entries, times)
+
+    def _add_each(self, keys: Keys, values: list[Any]) -> None:
+        """Adds record by record, each at its own time."""
+        add, entries = self.state.add, keys.entries
+        for value, _ in zip(values, self._at([entries[code] for code in keys.codes.tolist()], keys.times), strict=True):
+            add(value)
 
     def _at(self, entries: list[Any], times: Any) -> Iterator[Any]:
         context, time = self._context, self._time
@@ -145,8 +179,8 @@ class ValueColumns(StateColumns):
 
     def contains_many(self, keys: Keys) -> Any:
         """Returns of each record whether its key has a value."""
-        there = np.fromiter((value is not None for value in self._values(keys)), bool)
-        return self._spread(pa.array(there), keys)
+        there = [value is not None for value in self._stored(keys)]
+        return self._spread(pa.array(there, pa.bool_()), keys)
 
     def put_many(self, keys: Keys, values: Any) -> None:
         """Sets the value of each key to that of its last record; null removes it."""
@@ -157,8 +191,15 @@ class ValueColumns(StateColumns):
         self._put(distinct, self.column.read(array))
 
     def _values(self, keys: Keys) -> list[Any]:
+        return self._read_each(keys, self._read_one())
+
+    def _stored(self, keys: Keys) -> list[Any]:
+        """As `_values`, without the default of a state that has one."""
+        default = isinstance(self.state, DefaultedValueState)
+        return self._read_each(keys, self.state.stored.value) if default else self._values(keys)
+
+    def _read_each(self, keys: Keys, read: Callable[[], Any]) -> list[Any]:
         self._prefetch(keys.entries)
-        read = self._read_one()
         return [read() for _ in self._of_each(keys, keys.latest_times)]
 
     def _read_one(self) -> Callable[[], Any]:
@@ -208,7 +249,9 @@ class ReducingColumns(ValueColumns):
         """Adds the value of each record to the state of its key, in the order of the records."""
         array = self.column.fitted(values, len(keys))
         self._prefetch(keys.entries)
-        if self._function is not None and not array.null_count:
+        if self._in_event_time and keys.times is not None:
+            self._add_each(keys, self.column.read(array))
+        elif self._function is not None and not array.null_count:
             reduced = self.column.fitted(self._function.reduce_columns(keys, array), len(keys.entries))
             self._add(keys.distinct, [[value] for value in self.column.read(reduced)])
         else:
@@ -247,8 +290,11 @@ class ListColumns(StateColumns):
     def add_many(self, keys: Keys, values: Any) -> None:
         """Adds the value of each record to the list of its key, in the order of the records."""
         add_all, distinct = self.state.add_all, keys.distinct
-        values = grouped(self.column.read(self.column.fitted(values, len(keys))), keys)
-        for of_key, _ in zip(values, self._of_each(distinct, distinct.times), strict=True):
+        read = self.column.read(self.column.fitted(values, len(keys)))
+        if self._in_event_time and keys.times is not None:
+            self._add_each(keys, read)
+            return
+        for of_key, _ in zip(grouped(read, keys), self._of_each(distinct, distinct.times), strict=True):
             add_all(of_key)
 
     def put_many(self, keys: Keys, values: Any) -> None:
@@ -281,7 +327,7 @@ class MapColumns(StateColumns):
 
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
         """Returns of each record whether the map of its key has its user key."""
-        return self._asked(keys, user_keys, self.state.contains, pa.array)
+        return self._asked(keys, user_keys, self.state.contains, partial(pa.array, type=pa.bool_()))
 
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
         """Sets one entry per record, in their order."""
@@ -331,6 +377,11 @@ def grouped(values: list[Any], keys: Keys) -> list[list[Any]]:
     return found
 
 
+def _in_event_time(descriptor: StateDescriptor) -> bool:
+    ttl, times = descriptor.ttl_config, StateTtlConfig.TtlTimeCharacteristic
+    return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
+
+
 def state_columns(
     descriptor: StateDescriptor,
     state: Any,
@@ -340,7 +391,7 @@ def state_columns(
 ) -> StateColumns:
     """Returns the column methods of a state."""
     column = Column(descriptor.name, descriptor.type_info)
-    shared = state, column, context, time, prefetch
+    shared = state, column, context, time, prefetch, _in_event_time(descriptor)
     match descriptor:
         case ListStateDescriptor():
             return ListColumns(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))

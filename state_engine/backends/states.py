@@ -306,30 +306,33 @@ class DefaultedValueState(ValueState[Any]):
         original: The state.
         default: The default, as a load would give a value.
         copy: Copies it if it can change.
+
+    Attributes:
+        stored: As `original`.
     """
 
-    __slots__ = ("_copy", "_default", "_original")
+    __slots__ = ("_copy", "_default", "stored")
 
     def __init__(self, original: Any, default: Any, copy: Callable[[Any], Any] | None) -> None:
-        self._original = original
+        self.stored = original
         self._default = default
         self._copy = copy
 
     def bind(self) -> None:
         """Takes the table's current dicts."""
-        self._original.bind()
+        self.stored.bind()
 
     def value(self) -> Any:
-        value = self._original.value()
+        value = self.stored.value()
         if value is not None:
             return value
         return self._default if self._copy is None else self._copy(self._default)
 
     def update(self, value: Any) -> None:
-        self._original.update(value)
+        self.stored.update(value)
 
     def clear(self) -> None:
-        self._original.clear()
+        self.stored.clear()
 
 
 def with_default(descriptor: StateDescriptor, state: Any) -> Any:

@@ -15,7 +15,7 @@ from state_engine.backends.timers import TimerTable
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN, OutputValueError
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.types import columns_of, columns_to_arrow
+from state_engine.serialization.types import schema_of
 
 ENOUGH_BYTES = 64 << 20
 """A function is called with so much, or with all records of the epoch: asked for each key once, states cost least."""
@@ -52,13 +52,9 @@ class BatchTimers(BatchTimerService):
         self._each(TimeDomain.EVENT_TIME, keys, timestamps, TimerTable.delete)
 
     def _each(self, domain: TimeDomain, keys: Keys, timestamps: Any, do: Any) -> None:
-        array = timestamps if isinstance(timestamps, pa.Array) else pa.array(timestamps, pa.int64())
-        if not pa.types.is_integer(array.type):
-            raise TypeError(f"timers got a column of {array.type}, not integers of milliseconds")
-        if len(array) != len(keys):
-            raise ValueError(f"{len(array)} timestamps for {len(keys)} keys")
+        array = _milliseconds("timers", timestamps, len(keys))
         table, entries = self._tables(domain), keys.entries
-        timers = Keys([indices(keys.codes), array.cast(pa.int64())], lambda _: []).distinct  # each once
+        timers = Keys([indices(keys.codes), array], lambda _: []).distinct  # each once
         codes, times = (cast(Any, column) for column in timers.columns)
         for code, at in zip(codes.to_pylist(), times.to_pylist(), strict=True):
             if at is not None:
@@ -74,6 +70,10 @@ class BatchContext(KeyedBatchProcessFunction.Context):
     def timer_service(self) -> BatchTimerService:
         return self._timers
 
+    def timed(self, rows: Any, times: Any) -> pa.Table:
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        return table.append_column(EVENT_TIME, _milliseconds("event times", times, table.num_rows))
+
 
 class BatchCall:
     """Calls `process_batch`, and checks what it gives.
@@ -85,12 +85,12 @@ class BatchCall:
     """
 
     def __init__(self, spec: OperatorSpec, key_positions: list[int], codec: KeyCodec) -> None:
-        self._names = list(spec.input.names)
+        self._schema = schema_of(spec.input)
         self._key_positions = key_positions
         self._codec = codec
         outputs = {MAIN: spec.output, **spec.side_outputs}
-        self._schemas = {output: columns_to_arrow(columns_of(columns)) for output, columns in outputs.items()}
-        self._timed = spec.emits_event_time
+        self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
+        self._timed = {MAIN, *spec.timed_side_outputs} if spec.emits_event_time else set()
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -107,11 +107,11 @@ class BatchCall:
 
     def records(self, batch: pa.RecordBatch) -> tuple[Keys, pa.RecordBatch]:
         """Returns the keys and the records of a batch of the exchange."""
-        arrays = batch.columns
-        own = arrays[: len(self._names)]
-        times = arrays[-1] if len(arrays) > len(own) else None
+        count = len(self._schema)
+        own = [array.cast(field.type) for array, field in zip(batch.columns, self._schema, strict=False)]
+        times = batch.column(count) if batch.num_columns > count else None
         keys = Keys([own[position] for position in self._key_positions], self._codec.read, times)
-        return keys, pa.RecordBatch.from_arrays(own, names=self._names)
+        return keys, pa.RecordBatch.from_arrays(own, schema=self._schema)
 
     def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that somebody reads, of what the function gave.
@@ -119,34 +119,57 @@ class BatchCall:
         Raises:
             OutputValueError: Something is no batch, or its columns are others than those that were declared.
         """
-        parts: dict[str, list[pa.RecordBatch]] = {}
+        parts: dict[str, list[pa.Table]] = {}
         for one in _listed(given):
-            output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (MAIN, one)
-            if output in self._schemas:
-                parts.setdefault(output, []).extend(self._checked(output, rows, keys))
-        return {output: _joined(batches) for output, batches in parts.items() if batches}
+            output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (None, one)
+            if output is None or (output != MAIN and output in self._schemas):
+                parts.setdefault(output or MAIN, []).append(_table(output or MAIN, rows))
+        batches = {output: self._batches(output, tables, keys) for output, tables in parts.items()}
+        return {output: _joined(of_output) for output, of_output in batches.items() if of_output}
 
-    def _checked(self, output: str, rows: Any, keys: Keys) -> list[pa.RecordBatch]:
-        if isinstance(rows, pa.RecordBatch):
-            rows = pa.Table.from_batches([rows])
-        if not isinstance(rows, pa.Table):
-            raise OutputValueError(output, rows, "no record batch and no table")
-        schema, names = self._schemas[output], rows.schema.names
-        if sorted(names) != sorted(schema.names):
-            raise OutputValueError(output, names, f"the declared columns are {', '.join(schema.names)}")
+    def _batches(self, output: str, tables: list[pa.Table], keys: Keys) -> list[pa.RecordBatch]:
+        schema = self._schemas[output]
+        if output in self._timed:
+            schema = schema.append(pa.field(EVENT_TIME, pa.int64()))
+            if len(tables) == 1 and tables[0].num_rows == len(keys) and EVENT_TIME not in tables[0].schema.names:
+                times = keys.times if keys.times is not None else pa.nulls(len(keys), pa.int64())
+                tables = [tables[0].append_column(EVENT_TIME, times)]
+        return [batch for table in tables for batch in self._fitted(output, table, schema)]
+
+    def _fitted(self, output: str, rows: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch]:
+        """Returns rows of an output as it was declared, checked."""
+        names = set(rows.schema.names)
+        if EVENT_TIME in schema.names and EVENT_TIME not in names:
+            why = "an operator behind it wants event times: give them by ctx.timed(rows, times), or one row per record"
+            raise OutputValueError(output, f"{rows.num_rows} rows without event times", why)
+        declared = self._schemas[output].names
+        if len(rows.schema.names) != len(names) or names - {EVENT_TIME} != set(declared):
+            raise OutputValueError(output, rows.schema.names, f"the declared columns are {', '.join(declared)}")
         rows = rows.select(schema.names)
         for field, given in zip(schema, rows.schema, strict=True):
             if field.type != given.type:
                 raise OutputValueError(output, given, f"column {field.name!r} was declared {field.type}")
-        if output == MAIN and self._timed:
-            if rows.num_rows != len(keys):
-                why = "an operator behind it wants event times, which these rows take from the records, one from each"
-                raise OutputValueError(output, f"{rows.num_rows} rows of {len(keys)} records", why)
-            times = keys.times if keys.times is not None else pa.nulls(len(keys), pa.int64())
-            rows = rows.append_column(EVENT_TIME, times)
-            schema = rows.schema
         batches: list[pa.RecordBatch] = rows.cast(schema).combine_chunks().to_batches()
         return batches
+
+
+def _table(output: str, rows: Any) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table):
+        raise OutputValueError(output, rows, "no record batch and no table")
+    return rows
+
+
+def _milliseconds(what: str, given: Any, count: int) -> Any:
+    """Returns times as an Arrow array of integers, which is what they have to be."""
+    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    array = array if isinstance(array, pa.Array) else pa.array(array)
+    if not (pa.types.is_integer(array.type) or pa.types.is_null(array.type)):
+        raise TypeError(f"{what} got a column of {array.type}, not integers of milliseconds")
+    if len(array) != count:
+        raise ValueError(f"{what} got {len(array)} timestamps for {count} rows")
+    return array.cast(pa.int64())
 
 
 def _listed(given: Any) -> Iterable[Any]:

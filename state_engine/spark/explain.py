@@ -8,6 +8,7 @@ import msgspec
 from state_engine.backends.schemas import RAW_KEYED, RAW_OPERATOR
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
+from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.outputs import MAIN
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.graph import (
@@ -232,7 +233,7 @@ def _step(step: Step) -> str:
 
 def _function(node: OperatorNode) -> str:
     function = node.function
-    if isinstance(function, Adapter):
+    if isinstance(function, (Adapter, Declared)):
         return f"{function.verb}({function.argument})"
     if isinstance(function, CoAdapter):
         return f"{function.verb}({type(function.function).__name__})"

@@ -1,8 +1,9 @@
 """Streams behind `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
+from state_engine.api.aggregates import Aggregate
 from state_engine.api.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -12,10 +13,13 @@ from state_engine.api.functions import (
     MapFunction,
     ReduceFunction,
 )
+from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
+from state_engine.runtime.declared.aggregation import Aggregation
+from state_engine.runtime.declared.deduplication import Deduplication
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
 
@@ -145,6 +149,31 @@ class KeyedStream:
         Fields as in `min`.
         """
         return self._run("max_by", field, uid)
+
+    def aggregate(
+        self, aggregates: Mapping[str, Aggregate], *, ttl: StateTtlConfig | None = None, uid: str | None = None
+    ) -> "DataStream":
+        """Gives, of each key that an epoch has records of, one row: the key, and what all its records come to so far.
+
+        The rows of a key replace each other: a later one is an update. All is done by columns, without a Python call
+        per record.
+
+        Args:
+            aggregates: By the name of the result: `{"n": Aggregate.count(), "total": Aggregate.sum("amount")}`.
+            ttl: How long the numbers of a key are kept; for ever by default.
+            uid: Stable name of the operator.
+        """
+        function = Aggregation(self.key, aggregates, self.stream.columns, ttl)
+        return self._apply(function, function.output, uid)
+
+    def deduplicate(self, *, ttl: StateTtlConfig | None = None, uid: str | None = None) -> "DataStream":
+        """Gives the first record of each key, and no other; by columns, as `aggregate`.
+
+        Args:
+            ttl: How long a key is remembered; for ever by default, which needs a state as large as all keys.
+            uid: Stable name of the operator.
+        """
+        return self._apply(Deduplication(self.stream.columns, ttl), self.stream.columns, uid)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream[DataStream]":
         """Puts the records of each key into windows; `reduce`, `aggregate`, `apply` or `process` makes rows of them.

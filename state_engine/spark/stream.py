@@ -15,6 +15,7 @@ from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
+from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.between import check_condition, selected
@@ -265,7 +266,7 @@ class DataStream(OperatorOutput):
         order: tuple[str, ...] = (),
     ) -> "DataStream":
         """Adds an operator behind this stream; the methods of both kinds of stream that make one end here."""
-        called = function.verb if isinstance(function, Adapter) else kind
+        called = function.verb if isinstance(function, (Adapter, Declared)) else kind
         node = OperatorNode(
             uid=self._job.claim_uid(uid, called),
             kind=kind,

@@ -1,5 +1,7 @@
 """Keys of a batch: numbered as they come, and what can be asked of them, against plain Python."""
 
+import gc
+import weakref
 from collections import defaultdict
 
 import numpy as np
@@ -79,3 +81,66 @@ def test_without_records():
 def test_rows_are_each_taken_for_another_key():
     keys = Keys([pa.array([{"a": 1}, {"a": 1}])], lambda arrays: arrays[0].to_pylist())
     assert keys.codes.tolist() == [0, 1]
+
+
+def plain_sums(codes, values):
+    """The sum of each record's key up to it, one after the other."""
+    sums, found = {}, []
+    for code, value in zip(codes, values, strict=True):
+        sums[code] = sums[code] + value if code in sums else value
+        found.append(sums[code])
+    return found
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(allow_nan=True)), max_size=40), st.sampled_from([1, 100]))
+def test_running_sums_of_doubles_are_added_from_left_to_right(records, times):
+    records = records * times  # many records of a key are added in another way than few
+    codes, values = [code for code, _ in records], np.array([value for _, value in records], float)
+    keys = Keys([pa.array(codes, pa.int64())], lambda arrays: arrays[0].to_pylist())
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(keys.running_sums(values), plain_sums(codes, values))
+
+
+def test_sums_of_integers_are_exact_or_refused():
+    keys, large = keys_of([("a", 1), ("a", 1), ("b", 1)]), 2**62
+    assert keys.sums([large, large - 1, -large]).tolist() == [2 * large - 1, -large]
+    assert keys.running_sums([large, -large, large]).tolist() == [large, 0, large]
+    for ask in (keys.sums, keys.running_sums):
+        with pytest.raises(OverflowError, match="64 bits"):
+            ask([large, large, 0])
+
+
+@pytest.mark.parametrize(("values", "error"), [
+    ([1, 2], ValueError), ([1, 2, 3, 4], ValueError), (["1", "2", "3"], TypeError), ([True, False, True], TypeError),
+])  # fmt: skip
+def test_what_cannot_be_summed(values, error):
+    keys = keys_of([("a", 1), ("a", 1), ("b", 1)])
+    for ask in (keys.sums, keys.running_sums):
+        with pytest.raises(error):
+            ask(values)
+
+
+def test_dictionaries_and_zeros():
+    column = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 0]), pa.array(["a", "a"]))
+    assert Keys([column], list).codes.tolist() == [0, 1, 0, 0]
+    assert Keys([pa.array([0.0, -0.0, None, 1.0])], list).codes.tolist() == [0, 0, 1, 2]
+
+
+def test_keys_are_freed_at_once():
+    """A batch holds up to 64 MiB, and several may follow each other before the garbage collector comes."""
+    gc.disable()
+    try:
+        for pairs in ([("a", 1), ("b", 1)], [("a", 1), ("a", 1)]):
+            keys = keys_of(pairs)
+            assert len(keys.distinct.entries) == len(set(pairs))
+            gone = weakref.ref(keys)
+            del keys
+            assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_keys_of_some_records():
+    keys = keys_of([("a", 1), ("b", 1), ("a", 1)], pa.array([5, 6, 7]))
+    taken = keys.take(np.array([2, 1]))
+    assert (taken.entries, taken.times.to_pylist()) == ([("a", 1), ("b", 1)], [7, 6])

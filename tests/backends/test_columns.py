@@ -1,11 +1,16 @@
 """Column methods of states against their row methods, on both backends, with and without a time to live."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from state_engine.api import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    ColumnReduceFunction,
     KeyedBatchProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -188,3 +193,85 @@ def test_a_column_whose_values_fit(type_info, values):
 def test_a_column_that_does_not_fit_stops_the_epoch(type_info, values, said):
     with pytest.raises(LakestateError, match=said):
         asked(ValueStateDescriptor("v", type_info), "a", ("put_many", values))
+
+
+BAD = [
+    (Types.LONG(), [1.5]), (Types.INT(), [2.9]), (Types.DOUBLE(), [True]), (Types.FLOAT(), [1e300]),
+    (Types.FLOAT(), pa.array([1e300])), (Types.INSTANT(), [datetime(2020, 1, 1)]), (Types.STRING(), [1]),
+    (Types.SQL_TIMESTAMP(), [datetime(2020, 1, 1, tzinfo=UTC)]), (Types.LIST(Types.LONG()), [[1.5]]),
+    (Types.SQL_TIMESTAMP(), pa.array([0], pa.timestamp("us", "UTC"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_info", "values"), BAD, ids=str)
+def test_values_that_a_row_method_would_refuse(type_info, values):
+    with pytest.raises(LakestateError, match="TypeError: state 'v'"):
+        asked(ValueStateDescriptor("v", type_info), "a", ("put_many", values))
+
+
+def test_not_a_number_is_a_number():
+    got, _ = asked(
+        ValueStateDescriptor("v", Types.DOUBLE()), "a", ("put_many", pd.Series([float("nan")])), ("contains_many",)
+    )
+    assert got == [[True]]
+
+
+def test_timestamps_of_another_zone():
+    noon = datetime(2020, 1, 1, 12, tzinfo=timezone(timedelta(hours=5)))
+    column = pa.array([noon], pa.timestamp("us", "Europe/Berlin"))
+    got, _ = asked(ValueStateDescriptor("v", Types.INSTANT()), "a", ("put_many", column), ("get_many",))
+    assert got == [[noon]]
+
+
+def test_a_default_value_is_not_there():
+    descriptor = ValueStateDescriptor("v", Types.LONG(), default_value=7)
+    got, _ = asked(descriptor, "a", ("contains_many",), ("get_many",), ("put_many", [7]), ("contains_many",))
+    assert got == [[False], [7], [True]]
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_zeros_are_one_user_key(backend):
+    descriptor = MapStateDescriptor("m", Types.DOUBLE(), Types.LONG())
+    function = Asks(descriptor, ("put_many", [0.0, -0.0, 0.0], [1, 2, 3]), ("get_many", [0.0, -0.0, 0.0]))
+    with Harness(function, "k", "k string", "k string", state_backend=backend) as harness:
+        harness.process_elements([("a",)] * 3)
+        assert harness.snapshot().states()["m"] == {"a": {0.0: 3}}
+
+
+def test_without_keys_columns_have_their_types():
+    function = Empty(MapStateDescriptor("m", Types.LONG(), Types.LONG()))
+    with Harness(function, "k", "k string", "k string") as harness:
+        harness.process_elements([("a",)])
+    assert function.types == [pa.int64(), pa.bool_()]
+
+
+class Empty(Asks):
+    def process_batch(self, keys, batch, ctx):
+        none = keys.take(np.array([], int))
+        Empty.types = [self.state.get_many(none, []).type, self.state.contains_many(none, []).type]
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_late_values_that_have_expired_are_not_added(by_columns):
+    """Each value is added at the time of its own record."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(100)).use_event_time().build()
+    for descriptor, wanted in (
+        (ReducingStateDescriptor("s", Least() if by_columns else min, Types.LONG()), 2),
+        (ListStateDescriptor("s", Types.LONG()), [1, 2]),
+    ):
+        descriptor.enable_time_to_live(ttl)
+        with Harness(Asks(descriptor, ("add_many", [1, 2])), "k", "k string", "k string") as harness:
+            harness.process_watermark(1000)
+            harness.process_elements([("a",), ("a",)], [800, 1100])
+            snapshot = harness.snapshot()
+        assert snapshot.states()["s"] == {"a": wanted}
+        if wanted == [1, 2]:
+            assert [row["last_access"] for row in snapshot._tables["s"].to_pylist()] == [800, 1100]
+
+
+class Least(ColumnReduceFunction):
+    def reduce(self, value1, value2):
+        return min(value1, value2)
+
+    def reduce_columns(self, keys, values):
+        return pa.array([min(values.to_pylist())])

@@ -70,11 +70,11 @@ def test_engines_take_turns_on_the_same_files(tmp_path: Path) -> None:
     assert [(c.epoch_records, c.engine, c.epochs) for c in planned] == [
         (epoch, engine, 5 if engine == "transformWithState" else epochs)
         for epoch, epochs in ((10, 6), (20, 5))
-        for engine in ("lakestate", "vectorised", "transformWithState", "groupBy", "pass-through")
+        for engine in ("lakestate", "vectorised", "declared", "transformWithState", "groupBy", "pass-through")
     ]
     files = [len(list(Path(c.inputs).iterdir())) for c in planned]
-    assert files == [12, 12, 10, 12, 12, *[10] * 5]
-    assert len({c.work for c in planned}) == 10
+    assert files == [12, 12, 12, 10, 12, 12, *[10] * 6]
+    assert len({c.work for c in planned}) == 12
 
 
 def test_a_failing_engine_is_named_with_its_last_lines(tmp_path: Path) -> None:

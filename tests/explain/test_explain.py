@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from lakestate.explain import _tree, explain
 from state_engine.api import (
+    Aggregate,
     CheckpointedFunction,
     CoMapFunction,
     KeyedProcessFunction,
@@ -203,6 +204,19 @@ def test_operators_that_share_a_task() -> None:
     assert "two  filter(bool), stage 1, 1 subtasks, one task of one → two" in lines
     assert "input: FORWARD, as objects" in lines
     assert "count  Count, stage 2, 1 subtasks" in lines
+
+
+def test_declared_operators_say_what_was_declared() -> None:
+    job = StreamJob("declared", root="/tmp/x")
+    rows = job.from_stream(DrySession().readStream.schema("k string, v int").parquet("x"))
+    day = StateTtlConfig.new_builder(Time.days(1)).build()
+    once = rows.key_by("k").deduplicate(ttl=day, uid="once")
+    once.key_by("k").aggregate({"n": Aggregate.count(), "total": Aggregate.sum("v")}, uid="sums")
+    plan = explain_job(job)
+    assert [operator.function for operator in plan.operators] == [
+        "deduplicate(ttl=86400000 ms)",
+        "aggregate(count() as n, sum(v) as total)",
+    ]
 
 
 class Split(ProcessFunction):

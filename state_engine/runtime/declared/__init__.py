@@ -1,0 +1,1 @@
+"""Operators that are declared: what they do is said by names, and done by columns."""

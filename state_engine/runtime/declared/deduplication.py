@@ -1,0 +1,48 @@
+"""`KeyedStream.deduplicate`: the first record of each key."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.descriptors import ValueStateDescriptor
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.keys import Keys, indices
+from state_engine.api.ttl import StateTtlConfig
+from state_engine.api.types import StructType, Types
+from state_engine.runtime.declared.base import Declared
+
+
+class Deduplication(Declared):
+    """Gives the first record of each key, and no other while it remembers the key.
+
+    Args:
+        columns: Of the records, and of the rows.
+        ttl: How long a key is remembered from its first record on; None for ever.
+    """
+
+    verb = "deduplicate"
+
+    def __init__(self, columns: StructType, ttl: StateTtlConfig | None = None) -> None:
+        super().__init__(ttl)
+        self.output = columns
+
+    @property
+    def argument(self) -> str:
+        return "" if self.ttl is None else f"ttl={self.ttl.get_ttl().to_milliseconds()} ms"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        descriptor = ValueStateDescriptor("seen", Types.BOOLEAN())
+        if self.ttl is not None:
+            descriptor.enable_time_to_live(self.ttl)
+        self._seen = runtime_context.get_state(descriptor)
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
+        known = np.asarray(self._seen.contains_many(keys.distinct))
+        first = keys.first[~known]
+        new = keys.take(first)
+        self._seen.put_many(new, np.ones(len(new), bool))
+        return ctx.timed(batch.take(indices(first)), new.times if new.times is not None else pa.nulls(len(new)))
+
+
+__all__ = ["Deduplication"]
