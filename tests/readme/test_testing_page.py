@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["testing.md", "windows.md"])
+@pytest.mark.parametrize("page", ["testing.md", "windows.md", "vectorised.md"])
 def test_the_tests_of_the_page_pass(page: str, tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     code = "\n\n".join(blocks)
