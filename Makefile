@@ -25,7 +25,7 @@ PREFLIGHT := $(if $(filter check format lint types lock dist,$(MAKECMDGOALS)),--
 CLASS_ARCHIVE := $(VENV)/share/lakestate/spark-classes.jsa
 TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 
-.PHONY: help setup faster environment up down demo test check lint types imports format lock dist bench clean
+.PHONY: help setup faster environment up down demo test check lint types imports format lock dist bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,8 +75,11 @@ dist: $(PROJECT_STAMP) ## wheel and source archive in dist/
 bench: $(JARS_STAMP) ## benchmarks (ARGS="--help" for the list)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+flink: $(PROJECT_STAMP) ## PyFlink in an environment of its own, .flink, which benchmarks compare with
+	$(BIN)/python scripts/flink_environment.py
+
 clean: ## remove the environment, caches and built files
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .flink-cli
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .flink .flink-cli
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV_STAMP): scripts/preflight.py

@@ -18,6 +18,8 @@ SEED = 20_260_101
 FIRST_MODIFIED = 1_700_000_000
 """Modification time of the first file; each later one is a second younger."""
 
+CHECKS = ("records", "sum", "weighted")
+
 Longs = npt.NDArray[np.int64]
 
 
@@ -76,6 +78,18 @@ def first_epochs(folder: Path, target: Path, files: int) -> Path:
         for path in sorted(folder.glob("*.parquet"))[:files]:
             os.link(path, target / path.name)
     return target
+
+
+def checks_of_counts(folder: Path) -> pa.Table:
+    """Returns what the rows of a running count with 64-bit keys come to, in 64 bits that overflow.
+
+    Returns:
+        One row: `records`, the `sum` of the counts that were emitted, and of them times their keys (`weighted`).
+    """
+    truth = count_truth(folder)
+    keys, counts = (np.asarray(truth.column(name)) for name in ("k", "n"))
+    emitted = counts * (counts + 1) // 2
+    return pa.table(dict(zip(CHECKS, ([int(one.sum())] for one in (counts, emitted, emitted * keys)), strict=True)))
 
 
 def records_truth(folder: Path) -> pa.Table:

@@ -17,10 +17,12 @@ class Engine(NamedTuple):
 
     Attributes:
         module: Module with `run(case) -> Outcome`; only the subprocess imports it.
-        engine: `lakestate` or `spark`, as reported.
+        engine: `lakestate`, `spark` or `flink`, as reported.
         form: Form of the API, or the peer's operator by its name in the API.
         backend: Where the state is held.
         slow: Reads only the first epochs of a case, because all of them would take most of an hour.
+        checkpoints: How often what it did is durable.
+        key_types: What its keys may be.
     """
 
     module: str
@@ -28,11 +30,16 @@ class Engine(NamedTuple):
     form: str
     backend: str
     slow: bool = False
+    checkpoints: str = "each epoch"
+    key_types: tuple[str, ...] = ("int", "string")
 
     @property
     def label(self) -> str:
         return f"{self.engine}/{self.form}"
 
+
+FLINK_CHECKPOINTS_MS = 1000
+_FLINK = f"{FLINK_CHECKPOINTS_MS} ms", ("int",)
 
 ENGINES = {
     "lakestate": Engine("benchmarks.lakestate_engine", "lakestate", "row", "heap"),
@@ -40,16 +47,25 @@ ENGINES = {
     "declared": Engine("benchmarks.lakestate_engine", "lakestate", "declared", "heap"),
     "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
-    PASS_THROUGH: Engine("benchmarks.spark_engine", "spark", PASS_THROUGH, "none"),
+    "flink-java": Engine("benchmarks.flink_engine", "flink", "java", "heap", False, *_FLINK),
+    "flink-java/rocksdb": Engine("benchmarks.flink_engine", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
+    "flink-sql": Engine("benchmarks.flink_engine", "flink", "sql", "heap", False, *_FLINK),
+    "pyflink": Engine("benchmarks.flink_engine", "flink", "python", "heap", True, *_FLINK),
+    "pyflink/rocksdb": Engine("benchmarks.flink_engine", "flink", "python/rocksdb", "rocksdb", True, *_FLINK),
+    PASS_THROUGH: Engine("benchmarks.spark_engine", "spark", PASS_THROUGH, "none", checkpoints=""),
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 
 
+def _store(form: str, backend: str) -> Engine:
+    return Engine("benchmarks.state_backend_engine", "lakestate", form, backend, checkpoints="")
+
+
 STORES = {
-    f"{shape}/{store}": Engine("benchmarks.state_backend_engine", "lakestate", f"{shape}/{store}", store)
+    f"{shape}/{store}": _store(f"{shape}/{store}", store)
     for shape in ("value", "ttl", "map", "list", "timers")
     for store in ("heap", "rocksdb")
-} | {"value/dict": Engine("benchmarks.state_backend_engine", "lakestate", "value/dict", "dict")}
+} | {"value/dict": _store("value/dict", "dict")}
 """What `STATE_BACKENDS` compares: a shape of state in a backend, and a bare dict of as many keys."""
 
 MEMORY = {
@@ -108,7 +124,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: Which benchmark.
-        engine: `lakestate` or `spark`.
+        engine: `lakestate`, `spark` or `flink`.
         form: Form of the API, or the peer's operator.
         backend: Where the state is held.
         key_type: `int` or `string`.
@@ -122,6 +138,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             `worker_memory` of the largest Python worker alone.
         results_equal: The state afterwards equals the truth computed from the same files.
         memory_mb: What RocksDB may use for block cache and write buffers in one worker, in MiB, where that was set.
+        checkpoints: How often what the engine did is durable; empty where nothing is.
     """
 
     workload: str
@@ -138,6 +155,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_mb: float
     results_equal: bool
     memory_mb: int | None = None
+    checkpoints: str = ""
 
     @property
     def label(self) -> str:

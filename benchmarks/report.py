@@ -14,7 +14,7 @@ from benchmarks.thresholds import ratio_to
 from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
-PEERS = [engine.label for engine in ENGINES.values() if engine.engine == "spark"]
+PEERS = [engine.label for engine in ENGINES.values() if engine.engine != "lakestate"]
 
 
 def to_json(results: Sequence[Result | Operation | Tick]) -> bytes:
@@ -28,8 +28,9 @@ def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None
     path.write_bytes(to_json(results))
 
 
-HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "records/s", "CPU s per M", "peak MiB"]
-HEAD += ["of RocksDB", "results", *(f"× {peer.split('/')[1]}" for peer in PEERS), "× heap"]
+RATIOS = [*(f"× {peer.removeprefix('spark/')}" for peer in PEERS), "× heap"]
+HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "checkpoints", "records/s", "CPU s per M"]
+HEAD += ["peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
 
 
@@ -56,6 +57,7 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
         f"{row.keys:,} {row.key_type}",
         f"{row.records:,}",
         f"{row.epoch_records:,}",
+        row.checkpoints,
         f"{row.records_per_second:,.0f}",
         f"{row.cpu_seconds_per_million:.2f}",
         f"{row.peak_rss_mb:,.0f}",

@@ -115,6 +115,7 @@ def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float
         peak_rss_mb=round(peak(run.samples, steady.end), 1),
         results_equal=same_rows(run.final, truth),
         memory_mb=case.memory_mb,
+        checkpoints=engine.checkpoints,
     )
 
 

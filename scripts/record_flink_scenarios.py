@@ -14,15 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
+
+from flink_environment import ENVIRONMENT, PYFLINK, make_pyflink
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ROOT / "tests" / "golden" / "flink"
 RECORDER = ROOT / "scripts" / "flink_recorder"
-ENVIRONMENT = ROOT / ".flink"
-PYFLINK = "2.3.0"
-REQUIREMENTS = (f"apache-flink=={PYFLINK}", "setuptools<81")  # Beam of this release asks for pkg_resources
 TEST_JARS = (
     ("flink-runtime", "test-jar"),  # KeyedOneInputStreamOperatorTestHarness and its relatives
     ("flink-test-utils-junit", "jar"),  # a class that the harness needs
@@ -46,10 +44,9 @@ def main() -> None:
 def make_environment(place: Path) -> None:
     """Makes what is not there yet."""
     done = place / f".made-{PYFLINK}"
+    make_pyflink(place)
     if done.exists():
         return
-    venv.EnvBuilder(with_pip=True, clear=True).create(place)
-    subprocess.run([place / "bin" / "pip", "install", "--quiet", *REQUIREMENTS], check=True)
     dependencies = "".join(
         f"<dependency><groupId>org.apache.flink</groupId><artifactId>{name}</artifactId>"
         f"<version>{PYFLINK}</version><type>{kind}</type></dependency>"

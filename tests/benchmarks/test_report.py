@@ -25,6 +25,7 @@ FIELDS = [
     "peak_rss_mb",
     "results_equal",
     "memory_mb",
+    "checkpoints",
 ]
 
 

@@ -6,6 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.__main__ import app, count
+from benchmarks.data import checks_of_counts, write_epoch
+from benchmarks.flink_engine import epoch_ends, wrapped
 from benchmarks.model import Case, Result
 from benchmarks.processes import MIB, Sample
 from benchmarks.runner import EngineFailedError, Run, middle, result_of, run_case
@@ -63,18 +65,37 @@ def test_rounds_give_the_median_and_the_worst(row: Callable[..., Result]) -> Non
 
 
 def test_engines_take_turns_on_the_same_files(tmp_path: Path) -> None:
-    plan = Plan(records=60, keys=5, epochs=[10, 20], key_types=["int"], slow_epochs=5)
+    engines = ("lakestate", "vectorised", "declared", "transformWithState", "groupBy", "pass-through")
+    plan = Plan(records=60, keys=5, epochs=[10, 20], key_types=["int"], engines=engines, slow_epochs=5)
 
     planned = list(cases(plan, tmp_path, round_number=1))
 
     assert [(c.epoch_records, c.engine, c.epochs) for c in planned] == [
         (epoch, engine, 5 if engine == "transformWithState" else epochs)
         for epoch, epochs in ((10, 6), (20, 5))
-        for engine in ("lakestate", "vectorised", "declared", "transformWithState", "groupBy", "pass-through")
+        for engine in engines
     ]
     files = [len(list(Path(c.inputs).iterdir())) for c in planned]
     assert files == [12, 12, 12, 10, 12, 12, *[10] * 6]
     assert len({c.work for c in planned}) == 12
+
+
+def test_flink_has_keys_of_integers_alone(tmp_path: Path) -> None:
+    plan = Plan(records=60, keys=5, epochs=[10], engines=("lakestate", "flink-java", "pyflink"), slow_epochs=5)
+    planned = [(case.key_type, case.engine) for case in cases(plan, tmp_path, round_number=1)]
+    assert planned == [("int", "lakestate"), ("int", "flink-java"), ("int", "pyflink"), ("string", "lakestate")]
+
+
+def test_what_flink_notes_becomes_the_ends_of_epochs(tmp_path: Path) -> None:
+    times = [2.0, 5.0, 1.0, 3.0, 4.0]  # each behind 1,000 records
+    assert epoch_ends(times, case(tmp_path, epochs=2, epoch_records=2000)) == [2.0, 4.0]
+    assert epoch_ends(times, case(tmp_path, epochs=2, epoch_records=2600)) == [2.0, 5.0]
+    assert [wrapped(number) for number in (5, 2**63, -(2**63) - 1)] == [5, -(2**63), 2**63 - 1]
+
+
+def test_counts_are_compared_by_what_their_rows_come_to(tmp_path: Path) -> None:
+    write_epoch(tmp_path, 0, pa.table({"k": [3, 5, 3]}), 1)
+    assert checks_of_counts(tmp_path).to_pylist() == [{"records": 3, "sum": 1 + 2 + 1, "weighted": 3 * (1 + 2) + 5}]
 
 
 def test_a_failing_engine_is_named_with_its_last_lines(tmp_path: Path) -> None:
