@@ -27,7 +27,7 @@ from benchmarks.tick_model import Tick
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 KEY_TYPES = ("int", "string")
-WIDTH = 200
+WIDTH = 260
 """Columns of the terminal that the table takes, wherever the output goes: a Markdown line must not be cut."""
 
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
