@@ -89,7 +89,7 @@ $(UV_STAMP): scripts/preflight.py
 	@rm -f $(VENV)/.stamp-uv-* && touch $@
 
 $(DEPENDENCIES_STAMP): $(UV_STAMP)
-	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes --build-constraints requirements.lock requirements.lock
 	@rm -f $(VENV)/.stamp-dependencies-* && touch $@
 
 $(PROJECT_STAMP): $(DEPENDENCIES_STAMP)
