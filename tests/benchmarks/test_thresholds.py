@@ -87,8 +87,7 @@ def test_the_file_names_engines_that_exist() -> None:
     named = {t.of for t in [*thresholds.ratio, *thresholds.limit, *thresholds.memory, *thresholds.growth]}
     named |= {t.to for t in thresholds.ratio} | {t.beyond for t in [*thresholds.memory, *thresholds.growth]}
 
-    assert named <= {engine.label for engine in CONTENDERS.values()}
-    assert named >= {engine.label for engine in CONTENDERS.values() if engine.engine != "flink"}
+    assert named == {engine.label for engine in CONTENDERS.values()}
 
 
 def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:
