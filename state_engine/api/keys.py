@@ -153,7 +153,7 @@ class Keys:
             sums[at] += sums[at - 1]
         return sums
 
-    @property
+    @cached_property
     def _count(self) -> int:
         return int(self.codes.max(initial=-1)) + 1
 
