@@ -34,10 +34,14 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
         # Attempts of one task must be told apart when their output differs, and all that read it run again.
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-        # Fewer and larger Arrow batches; between 10 thousand and a million records the size makes no difference.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        # Records alone say how large a batch for Python is: with a limit on its bytes Spark adds up the sizes of all
+        # columns behind each record, which takes longer than all else that it does for one.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # A worker keeps the state it holds between epochs.
         "spark.python.worker.reuse": "true",
+        # Tasks and workers talk by files: over TCP a short epoch waits 40 ms for an acknowledgement that is put off.
+        "spark.python.unix.domain.socket.enabled": "true",
         # Workers are forked from a process that has done the imports: the first epoch starts seconds earlier.
         "spark.python.daemon.module": "state_engine.spark.daemon",
         # Event times mean the same on every machine.

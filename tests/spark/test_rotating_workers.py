@@ -186,7 +186,8 @@ class Cluster:
                 columns[INPUT] = pa.array([2] * len(elements) + [1] * len(part), pa.int8())
             found = operator.process(pa.record_batch(columns)).get("main")
             rows = [tuple(row.values()) for row in found.to_pylist()] if found is not None else []
-        states = operator.end(1, plan.epoch)
+        operator.snapshot(1, plan.epoch)
+        states = operator.changes()
         self.attempts += 1
         name = f"{self.attempts:032x}"
         cached.pending = name
