@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from state_engine.api.keys import Keys
+from state_engine.api.types import TypeInformation
 from state_engine.errors import UnsupportedMethodError
 
 if TYPE_CHECKING:
@@ -108,10 +109,29 @@ class ReducingState(MergingState[T, T | None], Generic[T]):
 
 
 class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
-    """One accumulator per key; `get` gives the aggregate's result, or None before the first value.
+    """One accumulator per key; `get` gives the aggregate's result, or None before the first value."""
 
-    It has no methods for columns but `remove_many`: the types of what is added and of the result are not declared.
-    """
+    def get_many(self, keys: Keys, result_type: TypeInformation) -> "pa.Array[Any]":
+        """Returns of each record the result of its key, null where nothing was added.
+
+        Args:
+            keys: Of the records.
+            result_type: What the aggregate's results are, which no descriptor says.
+        """
+        found: pa.Array[Any] = self._many().get_many(keys, result_type)
+        return found
+
+    def contains_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record whether its key has a result."""
+        found: pa.Array[Any] = self._many().contains_many(keys)
+        return found
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        """Adds the value of each record to the state of its key, in the order of the records.
+
+        The aggregate gets the Python values that a row function would have of such a column.
+        """
+        self._many().add_many(keys, values)
 
 
 class ListState(MergingState[T, Iterable[T]], Generic[T]):

@@ -14,6 +14,8 @@ class TimeDomain(Enum):
     EVENT_TIME = 0
     PROCESSING_TIME = 1
 
+    __hash__ = object.__hash__  # tables of timers are looked up by it for each record: Enum's own is written in Python
+
 
 class TimerService(ABC):
     """Time, as the operator sees it, and timers of the current key.

@@ -28,15 +28,16 @@ from state_engine.backends.keys import KeyContext
 from state_engine.backends.states import DefaultedValueState, HeapValueState
 from state_engine.backends.tables import MISSING
 from state_engine.backends.time import OperatorTime
+from state_engine.errors import UnsupportedTypeError
 from state_engine.serialization.convert import ValueTypeError, reader, writer
-from state_engine.serialization.types import to_arrow
+from state_engine.serialization.types import from_arrow, to_arrow
 
 
 class Column:
     """Values of one type between columns that an author gives or gets, and Python."""
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
-        self._name = name
+        self.name = name
         self._type = to_arrow(type_info)
         self._declared = type_info.ddl()
         self._read = reader(type_info)
@@ -51,33 +52,38 @@ class Column:
         """
         array = self._array(values)
         if len(array) != count:
-            raise ValueError(f"state {self._name!r} got {len(array)} values for {count} keys")
+            raise ValueError(f"state {self.name!r} got {len(array)} values for {count} keys")
         if array.type == self._type:
             return array
         try:
             if _may_become(array.type, self._type):
                 return _cast(array, self._type)
         except pa.ArrowInvalid as error:
-            raise TypeError(f"state {self._name!r} is {self._declared}: {error}") from None
-        raise TypeError(f"state {self._name!r} is {self._declared}, and got a column of {array.type}")
+            raise TypeError(f"state {self.name!r} is {self._declared}: {error}") from None
+        raise TypeError(f"state {self.name!r} is {self._declared}, and got a column of {array.type}")
 
     def _array(self, values: Any) -> Any:
-        if isinstance(values, pa.Array):
-            return values
-        if isinstance(values, pa.ChunkedArray):
-            return values.combine_chunks()
-        if hasattr(values, "__array__"):  # of NumPy or pandas: NaN is a number there as here
-            values = np.asarray(values)
-            if values.dtype != object:
-                return pa.array(values)
+        array = _as_array(values)
+        if array is not None:
+            return array
         try:
             return self.write(list(values))  # as strict as the row methods
         except ValueTypeError as error:
-            raise TypeError(f"state {self._name!r}: {error}") from None
+            raise TypeError(f"state {self.name!r}: {error}") from None
 
     def read(self, array: Any) -> list[Any]:
         """Returns the Python values of such an array."""
         return self._read(array)
+
+
+def _as_array(values: Any) -> Any:
+    """Returns what is a column already as an array, None for Python values."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if hasattr(values, "__array__") and not isinstance(values, pa.Array):  # of NumPy or pandas: NaN is a number there
+        values = np.asarray(values)
+        return pa.array(values) if values.dtype != object else None
+    return values if isinstance(values, pa.Array) else None
 
 
 def _may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -268,6 +274,51 @@ class ReducingColumns(ValueColumns):
         return get
 
 
+class AggregatingColumns(StateColumns):
+    """Of aggregating states, whose descriptor declares neither what is added nor what comes of it."""
+
+    def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
+        """Returns of each record the result of its key, null where nothing was added."""
+        column = Column(self.column.name, result_type)
+        return self._spread(column.fitted(self._results(keys), len(keys.entries)), keys)
+
+    def contains_many(self, keys: Keys) -> Any:
+        """Returns of each record whether its key has a result."""
+        there = [result is not None for result in self._results(keys)]
+        return self._spread(pa.array(there, pa.bool_()), keys)
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        """Adds the value of each record to the state of its key, in the order of the records."""
+        array = _as_array(values)
+        read = list(values) if array is None else self._python(array)
+        if len(read) != len(keys):
+            raise ValueError(f"state {self.column.name!r} got {len(read)} values for {len(keys)} keys")
+        self._prefetch(keys.entries)
+        if self._in_event_time and keys.times is not None:
+            self._add_each(keys, read)
+            return
+        add, distinct = self.state.add, keys.distinct
+        for of_key, _ in zip(grouped(read, keys), self._of_each(distinct, distinct.times), strict=True):
+            for value in of_key:
+                add(value)
+
+    def _python(self, array: Any) -> list[Any]:
+        """Returns a column's values as the row methods take them."""
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if pa.types.is_null(array.type):
+            return [None] * len(array)
+        try:
+            return reader(from_arrow(array.type))(array)
+        except UnsupportedTypeError:
+            raise TypeError(f"state {self.column.name!r} got a column of {array.type}: cast it") from None
+
+    def _results(self, keys: Keys) -> list[Any]:
+        self._prefetch(keys.entries)
+        get = self.state.get
+        return [get() for _ in self._of_each(keys, keys.latest_times)]
+
+
 class ListColumns(StateColumns):
     """Of list states.
 
@@ -398,7 +449,7 @@ def state_columns(
         case MapStateDescriptor():
             return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
         case AggregatingStateDescriptor():
-            return StateColumns(*shared)
+            return AggregatingColumns(*shared)
         case ReducingStateDescriptor():
             given = descriptor.get_reduce_function()
             function = given if isinstance(given, ColumnReduceFunction) else None
@@ -409,6 +460,7 @@ def state_columns(
 
 
 __all__ = [
+    "AggregatingColumns",
     "Column",
     "ListColumns",
     "MapColumns",

@@ -34,6 +34,16 @@ class _Bound:
         self._overlay = self._table.overlay
 
     @property
+    def context(self) -> KeyContext:
+        """The current key."""
+        return self._context
+
+    @property
+    def copy(self) -> Callable[[Any], Any] | None:
+        """What a value goes through on its way out, None where it cannot change."""
+        return self._copy
+
+    @property
     def dicts(self) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """The base, which is only read, and the overlay."""
         return self._base, self._overlay
@@ -211,15 +221,24 @@ class HeapMapState(_Bound, MapState[Any, Any]):
 
     __slots__ = ()
 
-    def _find(self, user_key: Any) -> Any:
+    def get(self, key: Any) -> Any:
         entry = self._context.entry
         delta = self._overlay.get(entry)
-        if delta is not None:
-            value = delta.entries.get(user_key, MISSING)
-            if value is not MISSING or delta.cleared:
-                return MISSING if value is DELETED else value
-        inner = self._base.get(entry)
-        return MISSING if inner is None else inner.get(user_key, MISSING)
+        value = MISSING if delta is None else delta.entries.get(key, MISSING)
+        if value is MISSING and (delta is None or not delta.cleared):
+            inner = self._base.get(entry)
+            if inner is not None:
+                value = inner.get(key, MISSING)
+        if value is MISSING or value is DELETED:
+            return None
+        return value if self._copy is None else self._copy(value)
+
+    def put(self, key: Any, value: Any) -> None:
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is None:
+            delta = self._overlay[entry] = MapDelta()
+        delta.entries[key] = value if self._conform is None else self._conform(value)
 
     def _delta(self) -> MapDelta:
         entry = self._context.entry
@@ -227,15 +246,6 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         if delta is None:
             delta = self._overlay[entry] = MapDelta()
         return delta
-
-    def get(self, key: Any) -> Any:
-        value = self._find(key)
-        if value is MISSING:
-            return None
-        return value if self._copy is None else self._copy(value)
-
-    def put(self, key: Any, value: Any) -> None:
-        self._delta().entries[key] = value if self._conform is None else self._conform(value)
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in dict_value.items():
@@ -245,7 +255,14 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         self._delta().entries[key] = DELETED
 
     def contains(self, key: Any) -> bool:
-        return self._find(key) is not MISSING
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is not None:
+            value = delta.entries.get(key, MISSING)
+            if value is not MISSING or delta.cleared:
+                return value is not MISSING and value is not DELETED
+        inner = self._base.get(entry)
+        return inner is not None and inner.get(key, MISSING) is not MISSING
 
     def _merged(self) -> dict[Any, Any]:
         entry = self._context.entry
@@ -289,8 +306,11 @@ class HeapRowKeyMapState(HeapMapState):
         assert table.conform_key is not None
         self._conform_key = table.conform_key
 
-    def _find(self, user_key: Any) -> Any:
-        return super()._find(self._conform_key(user_key))
+    def get(self, key: Any) -> Any:
+        return super().get(self._conform_key(key))
+
+    def contains(self, key: Any) -> bool:
+        return super().contains(self._conform_key(key))
 
     def put(self, key: Any, value: Any) -> None:
         super().put(self._conform_key(key), value)

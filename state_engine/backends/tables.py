@@ -298,26 +298,27 @@ class MapTable(HeapTable):
         if not overlay:
             return None
         entries: list[Any] = []
-        ops: list[int] = []
         user_keys: list[Any] = []
         values: list[Any] = []
+        clears: list[int] = []
         for entry, delta in overlay.items():
             if delta.cleared:
+                clears.append(len(entries))
                 entries.append(entry)
-                ops.append(Op.CLEAR)
                 user_keys.append(None)
-                values.append(None)
+                values.append(DELETED)
             entries.extend([entry] * len(delta.entries))
             user_keys.extend(delta.entries)
-            for value in delta.entries.values():
-                deleted = value is DELETED
-                ops.append(Op.DELETE if deleted else Op.PUT)
-                values.append(None if deleted else value)
+            values.extend(delta.entries.values())
+        deleted = [value is DELETED for value in values]
+        ops = np.where(deleted, np.int8(Op.DELETE), np.int8(Op.PUT))
+        ops[clears] = Op.CLEAR
+        values = [None if value is DELETED else value for value in values] if any(deleted) else values
         keys_array = self._written(self._write_key, user_keys, entries)
         array = self._written(self._write, values, entries)
         plain = self._is_plain(self._plain_key, user_keys) and self._reads_alike(values)
         self.overlay, self._pending = {}, (overlay, keys_array, array, plain)
-        return self._log_rows(entries, np.array(ops, dtype=np.int8), array, keys_array)
+        return self._log_rows(entries, ops, array, keys_array)
 
     def settle(self) -> None:
         if self._pending is None:
@@ -330,9 +331,26 @@ class MapTable(HeapTable):
                 self._remove(entry)
                 if not plain:
                     next(read)
-            for user_key, value in delta.entries.items():
-                put_key, put_value = (user_key, value) if plain else next(read)
+            if plain:
+                self._merge(entry, delta.entries)
+                continue
+            for value in delta.entries.values():
+                put_key, put_value = next(read)
                 self._put(entry, put_key, DELETED if value is DELETED else put_value)
+
+    def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
+        """As `_put`, for several user keys."""
+        inner = self.base.get(entry)
+        if inner is None:
+            inner = self.base[entry] = {}
+        before = len(inner)
+        for user_key, value in entries.items():
+            inner.pop(user_key, None)
+            if value is not DELETED:
+                inner[user_key] = value  # behind all others, as a load from the folded log has it
+        self.rows += len(inner) - before
+        if not inner:
+            del self.base[entry]
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
         rows = zip(entries, ops.tolist(), self._read_key(user_keys), self._read(values), strict=True)
@@ -353,7 +371,7 @@ class MapTable(HeapTable):
         inner = self.base.setdefault(entry, {})
         if inner.pop(user_key, MISSING) is MISSING:
             self.rows += 1
-        inner[user_key] = value  # behind all others, as a load from the folded log has it
+        inner[user_key] = value  # behind all others, as in `_merge`
 
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         for entry, inner in list(self.base.items()):

@@ -5,6 +5,7 @@ from it and never stored. Timers of one time fire in the order of their keys' sp
 whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from state_engine.api.types import Types
-from state_engine.backends.tables import DELETED, MapDelta, MapTable
+from state_engine.backends.tables import DELETED, MISSING, LogRows, MapDelta, MapTable
 
 
 class _Tie(set[Any]):
@@ -22,21 +23,28 @@ class _Tie(set[Any]):
 
 
 class TimerQueue:
-    """Entries by the time of their timers, with the earliest one at hand."""
+    """Entries by the time of their timers, with the earliest one at hand.
 
-    __slots__ = ("_at", "_times")
+    Attributes:
+        first: No timer is earlier; asked for every record of an ordered input.
+    """
+
+    __slots__ = ("_at", "_times", "first")
 
     def __init__(self) -> None:
         self._at: dict[int, Any] = {}
         self._times: list[int] = []  # a heap; a time may stand there without entries, or twice
+        self.first: float = math.inf
 
     def add(self, entry: Any, time: int) -> bool:
         """Adds a timer; False if it is there."""
-        if time not in self._at:
+        there = self._at.get(time, MISSING)
+        if there is MISSING:
             self._at[time] = entry
             heappush(self._times, time)
+            if time < self.first:
+                self.first = time
             return True
-        there = self._at[time]
         if type(there) is _Tie:
             if entry in there:
                 return False
@@ -49,28 +57,28 @@ class TimerQueue:
 
     def remove(self, entry: Any, time: int) -> bool:
         """Removes a timer; False if it is not there."""
-        if not self.holds(entry, time):
+        there = self._at.get(time, MISSING)
+        if type(there) is _Tie:
+            if entry not in there:
+                return False
+            if len(there) > 1:
+                there.remove(entry)
+                return True
+        elif there is MISSING or there != entry:
             return False
-        there = self._at[time]
-        if type(there) is _Tie and len(there) > 1:
-            there.remove(entry)
-        else:
-            del self._at[time]
+        del self._at[time]
         return True
-
-    def holds(self, entry: Any, time: int) -> bool:
-        """Says whether the timer is there."""
-        if time not in self._at:
-            return False
-        there = self._at[time]
-        return entry in there if type(there) is _Tie else bool(there == entry)
 
     def earliest(self) -> int | None:
         """Returns the earliest time that has a timer."""
         times = self._times
         while times and times[0] not in self._at:
             heappop(times)
-        return times[0] if times else None
+        if not times:
+            self.first = math.inf
+            return None
+        self.first = first = times[0]
+        return first
 
     def entries(self, time: int) -> list[Any]:
         """Returns the entries with a timer at a time, in the order in which they fire."""
@@ -100,6 +108,10 @@ class TimerTable(MapTable):
         """Returns the time of the earliest timer."""
         return self._queue.earliest()
 
+    def may_be_due(self, limit: int) -> bool:
+        """Says whether there may be a timer up to a time inclusive; False is certain."""
+        return self._queue.first <= limit
+
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
         """Takes timer after timer, up to a time inclusive, in order of time.
 
@@ -114,17 +126,19 @@ class TimerTable(MapTable):
                     yield time, entry
 
     def _note(self, entry: Any, time: int, what: Any) -> None:
-        """Notes a change in the overlay; a timer that comes and goes within an epoch leaves nothing."""
+        """Notes a change in the overlay, where a timer that comes and goes, or goes and comes, leaves nothing.
+
+        What is noted of a time is always the other way round than what comes: the queue has been asked.
+        """
         delta = self.overlay.get(entry)
         if delta is None:
             delta = self.overlay[entry] = MapDelta()
-        stored = self.base.get(entry)
-        if (what is DELETED) == (stored is not None and time in stored):
+        if delta.entries.pop(time, None) is None:
             delta.entries[time] = what
-            return
-        delta.entries.pop(time, None)
-        if not delta.entries:
-            del self.overlay[entry]
+
+    def freeze(self) -> LogRows | None:
+        self.overlay = {entry: delta for entry, delta in self.overlay.items() if delta.entries}
+        return super().freeze()
 
     def forget(self) -> None:
         touched = bool(self.overlay) or self._pending is not None

@@ -17,8 +17,10 @@ from state_engine.api.descriptors import (
 )
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.stamps import Stamped
-from state_engine.backends.states import FoldedValue, reducer
-from state_engine.backends.ttl_rules import TtlRules
+from state_engine.backends.states import FoldedValue, HeapValueState, reducer
+from state_engine.backends.tables import MISSING
+from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
+from state_engine.serialization.mutability import conformer
 
 
 class _Ttl:
@@ -74,6 +76,63 @@ class TtlValueState(_Ttl, ValueState[Any]):
         if self._accessed is not None:
             self._accessed()
         self._original.update(None if value is None else (value, self._rules.stamp()))
+
+
+class PlainTtlValueState(_Ttl, ValueState[Any]):
+    """A value that cannot change, expires by processing time, and is not renewed by reads: what most of them are.
+
+    As `TtlValueState`, without a call of another method for each step: half the time.
+
+    Args:
+        original: As of `_Ttl`.
+        rules: As of `_Ttl`.
+        accessed: As of `_Ttl`.
+        conform: What a value goes through on its way in, None for nothing.
+    """
+
+    __slots__ = ("_base", "_conform", "_context", "_milliseconds", "_overlay", "_time")
+    _rules: ProcessingTimeRules
+
+    def __init__(
+        self,
+        original: HeapValueState,
+        rules: ProcessingTimeRules,
+        accessed: Callable[[], None] | None,
+        conform: Callable[[Any], Any] | None,
+    ) -> None:
+        super().__init__(original, rules, accessed)
+        self._conform = conform
+        self._context = original.context
+        self._time, self._milliseconds = rules.time, rules.milliseconds
+        self.bind()
+
+    def bind(self) -> None:
+        super().bind()
+        self._base, self._overlay = self._original.dicts
+
+    def value(self) -> Any:
+        if self._accessed is not None:
+            self._accessed()
+        entry = self._context.entry
+        stamped = self._overlay.get(entry, MISSING)
+        if stamped is MISSING:
+            stamped = self._base.get(entry)
+        if stamped is None:
+            return None
+        value, at = stamped
+        if at is None:
+            self._overlay[entry] = (value, self._rules.first_seen())
+        elif at + self._milliseconds <= self._time.processing_time:
+            self._overlay[entry] = None
+            return None
+        return value
+
+    def update(self, value: Any) -> None:
+        if self._accessed is not None:
+            self._accessed()
+        if value is not None:
+            value = (value if self._conform is None else self._conform(value), self._time.processing_time)
+        self._overlay[self._context.entry] = value
 
 
 class TtlListState(_Ttl, ListState[Any]):
@@ -259,10 +318,14 @@ def ttl_state(descriptor: StateDescriptor, original: Any, rules: TtlRules, acces
             return TtlReducingState(original, rules, accessed, reducer(descriptor))
         case AggregatingStateDescriptor():
             return TtlAggregatingState(original, rules, accessed, descriptor.get_agg_function())
+    as_written = not (rules.returns_expired or rules.renewed_by_reads)
+    if as_written and isinstance(rules, ProcessingTimeRules) and original.copy is None:
+        return PlainTtlValueState(original, rules, accessed, conformer(descriptor.type_info))
     return TtlValueState(original, rules, accessed)
 
 
 __all__ = [
+    "PlainTtlValueState",
     "TtlAggregatingState",
     "TtlListState",
     "TtlMapState",

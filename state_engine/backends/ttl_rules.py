@@ -16,18 +16,20 @@ class TtlRules(ABC):
         time: The operator's clocks.
 
     Attributes:
+        time: The operator's clocks.
+        milliseconds: How long a value lives.
         returns_expired: Whether what has expired may be read until it is removed.
         renewed_by_reads: Whether a read is a touch.
     """
 
-    __slots__ = ("_milliseconds", "_time", "renewed_by_reads", "returns_expired")
+    __slots__ = ("milliseconds", "renewed_by_reads", "returns_expired", "time")
 
     stamps_grow = False
     """Whether no touch is ever stamped earlier than one before it."""
 
     def __init__(self, ttl: StateTtl, time: OperatorTime) -> None:
-        self._time = time
-        self._milliseconds = ttl.milliseconds
+        self.time = time
+        self.milliseconds = ttl.milliseconds
         self.renewed_by_reads = ttl.update == "read"
         self.returns_expired = ttl.returns_expired
 
@@ -42,7 +44,7 @@ class TtlRules(ABC):
     def expiry(self) -> float:
         """The latest last access of a value that has expired by now; minus infinity where there is no time."""
         now = self.now()
-        return -math.inf if now is None else now - self._milliseconds
+        return -math.inf if now is None else now - self.milliseconds
 
     def expired(self, at: int | None) -> bool:
         """Says whether a value that was touched then has expired. What nobody knows has not."""
@@ -72,13 +74,13 @@ class ProcessingTimeRules(TtlRules):
     stamps_grow = True
 
     def now(self) -> int:
-        return self._time.processing_time
+        return self.time.processing_time
 
     def stamp(self) -> int:
-        return self._time.processing_time
+        return self.time.processing_time
 
     def expired(self, at: int | None) -> bool:
-        return at is not None and at + self._milliseconds <= self._time.processing_time
+        return at is not None and at + self.milliseconds <= self.time.processing_time
 
 
 class EventTimeRules(TtlRules):
@@ -92,14 +94,14 @@ class EventTimeRules(TtlRules):
         In an event-time timer it is the timer's own: how far the watermark has jumped over it depends on how the input
         is cut.
         """
-        time = self._time
+        time = self.time
         if time.firing is TimeDomain.EVENT_TIME:
             return time.timestamp
         return None if time.watermark in (NO_WATERMARK, MAX_WATERMARK) else time.watermark
 
     def stamp(self) -> int | None:
         """The time of the record or event-time timer at hand, else the watermark."""
-        time = self._time
+        time = self.time
         beside = time.timestamp is None or time.firing is TimeDomain.PROCESSING_TIME
         return self.now() if beside else time.timestamp
 

@@ -28,16 +28,31 @@ ROWS = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
 
 class Mean(AggregateFunction):
     def create_accumulator(self):
-        return 0
+        return 0, 0
 
     def add(self, value, accumulator):
-        return accumulator + value
+        return accumulator[0] + 1, accumulator[1] + value
+
+    def get_result(self, accumulator):
+        return accumulator[1] / accumulator[0]
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class Latest(AggregateFunction):
+    def create_accumulator(self):
+        return None
+
+    def add(self, value, accumulator):
+        assert type(value) in (int, datetime)
+        return value
 
     def get_result(self, accumulator):
         return accumulator
 
     def merge(self, acc_a, acc_b):
-        return acc_a + acc_b
+        return acc_b
 
 
 class Asks(KeyedBatchProcessFunction):
@@ -153,11 +168,59 @@ def test_what_is_reduced_by_a_plain_function(backend):
     assert held == {"a": 134, "b": 2}
 
 
-def test_an_aggregating_state_is_only_removed():
-    descriptor = AggregatingStateDescriptor("v", Mean(), Types.LONG())
-    _, held = asked(descriptor, "ab", ("remove_many",))
+MEAN = AggregatingStateDescriptor("v", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("ttl", [None, StateTtlConfig.new_builder(Time.hours(1)).build()])
+@pytest.mark.parametrize("kind", [pa.array, np.array, list, lambda values: pa.chunked_array([values[:1], values[1:]])])
+def test_what_is_aggregated(backend, ttl, kind):
+    descriptor = AggregatingStateDescriptor("v", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    if ttl is not None:
+        descriptor.enable_time_to_live(ttl)
+    got, held = asked(
+        descriptor, "abaa", ("get_many", Types.DOUBLE()), ("contains_many",), ("add_many", kind([1, 2, 4, 10])),
+        ("get_many", Types.DOUBLE()), ("contains_many",), backend=backend,
+    )  # fmt: skip
+    assert got == [[None] * 4, [False] * 4, [5.0, 2.0, 5.0, 5.0], [True] * 4]
+    assert {key: tuple(accumulator) for key, accumulator in held.items()} == {"a": (3, 15), "b": (1, 2)}
+
+
+def test_what_is_aggregated_goes():
+    _, held = asked(MEAN, "aba", ("add_many", pa.array([1, 2, 3])), ("remove_many",))
     assert held == {}
-    assert not hasattr(Asks(descriptor), "get_many")
+
+
+def test_an_aggregate_gets_values_as_a_row_function_has_them():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    column = pa.array([at, at + timedelta(hours=1)], pa.timestamp("ns", "UTC"))
+    descriptor = AggregatingStateDescriptor("v", Latest(), Types.INSTANT())
+    got, held = asked(descriptor, "aa", ("add_many", column), ("get_many", Types.INSTANT()))
+    assert held == {"a": at + timedelta(hours=1)}
+    assert got == [[at + timedelta(hours=1)] * 2]
+
+
+def test_values_are_aggregated_in_the_order_of_the_records():
+    got, _ = asked(
+        AggregatingStateDescriptor("v", Latest(), Types.LONG()), "aba",
+        ("add_many", pa.array([7, 2, 3])), ("get_many", Types.LONG()),
+    )  # fmt: skip
+    assert got == [[3, 2, 3]]
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (("add_many", pa.array([1])), "state 'v' got 1 values for 2 keys"),
+    (("add_many", [1, 2, 3]), "state 'v' got 3 values for 2 keys"),
+])  # fmt: skip
+def test_an_aggregate_gets_a_value_for_each_record(call, said):
+    with pytest.raises(LakestateError, match=said):
+        asked(MEAN, "ab", call)
+
+
+def test_results_are_of_the_type_that_was_said():
+    calls = ("add_many", pa.array([1, 2])), ("get_many", Types.LONG())
+    with pytest.raises(LakestateError, match=r"state 'v': 1.5 \(float\) is not bigint"):
+        asked(MEAN, "aa", *calls)
 
 
 def test_a_value_is_touched_at_the_time_of_its_keys_records():
@@ -193,6 +256,36 @@ def test_a_column_whose_values_fit(type_info, values):
 def test_a_column_that_does_not_fit_stops_the_epoch(type_info, values, said):
     with pytest.raises(LakestateError, match=said):
         asked(ValueStateDescriptor("v", type_info), "a", ("put_many", values))
+
+
+class All(AggregateFunction):
+    def create_accumulator(self):
+        return ""
+
+    def add(self, value, accumulator):
+        return f"{accumulator}{value!r};"
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+@pytest.mark.parametrize(("column", "wanted"), [
+    (pa.array(["x", None, "x"]).dictionary_encode(), "'x';None;'x';"), (pa.nulls(3), "None;None;None;"),
+    (pa.array(["x", None, "x"]), "'x';None;'x';"),
+])  # fmt: skip
+def test_columns_that_are_added_need_no_type_of_the_state(column, wanted):
+    descriptor = AggregatingStateDescriptor("v", All(), Types.STRING())
+    got, _ = asked(descriptor, "aaa", ("add_many", column), ("get_many", Types.STRING()))
+    assert got == [[wanted] * 3]
+
+
+@pytest.mark.parametrize("type_", [pa.uint64(), pa.duration("ms"), pa.list_(pa.uint64())], ids=str)
+def test_columns_that_no_state_can_have_are_named(type_):
+    with pytest.raises(LakestateError, match=r"TypeError: state 'v' got a column of .*: cast it"):
+        asked(AggregatingStateDescriptor("v", All(), Types.STRING()), "a", ("add_many", pa.nulls(1, type_)))
 
 
 BAD = [

@@ -117,6 +117,10 @@ class RocksMapTable(MapTable):
     def _put(self, entry: Any, user_key: Any, value: Any) -> None:
         self.rows += self.base.put(entry, user_key, value)
 
+    def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
+        for user_key, value in entries.items():
+            self._put(entry, user_key, value)
+
     def _remove(self, entry: Any) -> None:
         self.rows -= self.base.remove(entry)
 

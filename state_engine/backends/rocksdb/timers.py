@@ -86,6 +86,12 @@ class RocksTimerTable(TimerTable):
         self.drop_entries(belongs)
         self.timer_copy.drop_group(group)
 
+    def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
+        staged = self.timer_copy.staged
+        for time, what in entries.items():
+            staged[entry, time] = what is not DELETED
+        super()._merge(entry, entries)
+
     def _put(self, entry: Any, user_key: Any, value: Any) -> None:
         self.timer_copy.staged[entry, user_key] = value is not DELETED
         super()._put(entry, user_key, value)
