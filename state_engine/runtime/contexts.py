@@ -30,7 +30,7 @@ class OperatorTimerService(TimerService):
         tables: Gives the timers of a clock; None for a function without keys.
     """
 
-    __slots__ = ("_keys", "_known", "_tables", "_time")
+    __slots__ = ("_event", "_keys", "_processing", "_tables", "_time")
 
     def __init__(
         self, time: OperatorTime, keys: KeyContext, tables: Callable[[TimeDomain], TimerTable] | None = None
@@ -38,7 +38,8 @@ class OperatorTimerService(TimerService):
         self._time = time
         self._keys = keys
         self._tables = tables
-        self._known: dict[TimeDomain, TimerTable] = {}
+        self._event: TimerTable | None = None
+        self._processing: TimerTable | None = None
 
     def current_processing_time(self) -> int:
         return self._time.processing_time
@@ -47,27 +48,32 @@ class OperatorTimerService(TimerService):
         return self._time.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._table(TimeDomain.PROCESSING_TIME).register(self._keys.entry, index(timestamp))
+        (self._processing or self._of_processing_time()).register(self._keys.entry, index(timestamp))
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._table(TimeDomain.EVENT_TIME).register(self._keys.entry, index(timestamp))
+        (self._event or self._of_event_time()).register(self._keys.entry, index(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._table(TimeDomain.PROCESSING_TIME).delete(self._keys.entry, index(timestamp))
+        (self._processing or self._of_processing_time()).delete(self._keys.entry, index(timestamp))
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._table(TimeDomain.EVENT_TIME).delete(self._keys.entry, index(timestamp))
+        (self._event or self._of_event_time()).delete(self._keys.entry, index(timestamp))
+
+    def _of_processing_time(self) -> TimerTable:
+        self._processing = self._table(TimeDomain.PROCESSING_TIME)
+        return self._processing
+
+    def _of_event_time(self) -> TimerTable:
+        self._event = self._table(TimeDomain.EVENT_TIME)
+        return self._event
 
     def _table(self, domain: TimeDomain) -> TimerTable:
-        table = self._known.get(domain)
-        if table is None:
-            if self._tables is None:
-                raise JobDefinitionError(
-                    "A timer was asked for on a stream without key.",
-                    action="Put key_by(...) in front and use a KeyedProcessFunction.",
-                )
-            table = self._known[domain] = self._tables(domain)
-        return table
+        if self._tables is None:
+            raise JobDefinitionError(
+                "A timer was asked for on a stream without key.",
+                action="Put key_by(...) in front and use a KeyedProcessFunction.",
+            )
+        return self._tables(domain)
 
 
 class OperatorRuntimeContext(RuntimeContext):

@@ -6,9 +6,11 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from state_engine.api.functions import Function, KeyedBatchProcessFunction, KeyedProcessFunction, ProcessFunction
+from state_engine.api.keys import Keys, indices
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
@@ -16,12 +18,14 @@ from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext
 from state_engine.backends.operator_state import Changes, OperatorStateBackend
 from state_engine.backends.schemas import check_names
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.backends.timers import TimerTable
 from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.batch_function import BatchCall, BatchContext, BatchTimers
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
+from state_engine.runtime.declared.base import FiresTogether
 from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
 from state_engine.runtime.failures import OperatorFailure, output_failure, user_failure
 from state_engine.runtime.lifecycle import InitializationContext, LifeCycle, RestoredFrom, SnapshotContext
@@ -149,6 +153,8 @@ class Operator:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
         self.life.notify(*self._ended)
+        if self._batch_call is not None and isinstance(self.function, FiresTogether):
+            return self._fire_together(self._batch_call, self.function)
         emitted = self._emitted()
         self._fire(_EVENT, self.time.watermark, emitted)
         self._fire(_PROCESSING, self.time.processing_time, emitted)
@@ -211,6 +217,26 @@ class Operator:
         except Exception as error:
             raise self._failed(error, "process_batch() raised") from error
 
+    def _fire_together(self, call: BatchCall, function: FiresTogether) -> dict[str, pa.RecordBatch]:
+        """Hands all event-time timers that are due to a function at once."""
+        backend = self.backend
+        if backend and backend.has_timers(_PROCESSING):
+            # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
+            for _ in backend.timers(_PROCESSING).due(self.time.processing_time):
+                pass
+        due = list(backend.timers(_EVENT).due(self.time.watermark)) if backend and backend.has_timers(_EVENT) else []
+        if not due:
+            return {}
+        times, entries = zip(*due, strict=True)
+        keys = Keys([indices(np.arange(len(due)))], lambda _: list(entries), pa.array(times))
+        self.context.entry = NO_KEY
+        try:
+            return call.outputs(function.fire(keys, self._batch), keys)
+        except OutputValueError as error:
+            raise output_failure(self.spec, self.subtask, error) from None
+        except Exception as error:
+            raise self._failed(error, f"{len(due)} timers up to {times[-1]} raised") from error
+
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""
         emitted = self._emitted()
@@ -239,8 +265,8 @@ class Operator:
         emitted.add(self.life.finish(), None)
         return self._outputs(emitted)
 
-    def end(self, checkpoint_id: int, epoch: int) -> Changes:
-        """Ends an epoch: lets the function store its fields, and freezes all states of the instance.
+    def snapshot(self, checkpoint_id: int, epoch: int) -> None:
+        """Ends an epoch: lets the function store its fields. What it has done by now is what `changes` gives.
 
         Args:
             checkpoint_id: Id of the checkpoint that covers the epoch.
@@ -248,9 +274,7 @@ class Operator:
 
         Raises:
             OperatorFailure: The function's `snapshot_state` raised.
-            StateValueError: A value does not fit its state's type.
-            LakestateError: State was written where it may not be, or one name is used for two kinds of state, or raw
-                state was written wrongly.
+            LakestateError: One name is used for two kinds of state, or raw state was written wrongly.
         """
         now = self.time.processing_time
         raw = RawOutputs(self.spec.uid, self.backend.key_groups if self.backend is not None else None)
@@ -259,6 +283,15 @@ class Operator:
         finally:
             self.operator_state.raw.write(raw.end())
         check_names(self.schemas)
+
+    def changes(self) -> Changes:
+        """Returns what the epoch changed in all states of the instance, behind `snapshot`; it stays pending.
+
+        Raises:
+            StateValueError: A value does not fit its state's type.
+            LakestateError: State was written where it may not be.
+        """
+        now = self.time.processing_time
         changes = self.backend.freeze(now) if self.backend is not None else []
         return [*changes, *self.operator_state.freeze(now, sum(rows.num_rows for _, rows in changes))]
 
@@ -269,7 +302,7 @@ class Operator:
         return KeyGroupRange(0, self.spec.max_parallelism - 1)
 
     def settle(self) -> None:
-        """The changes that `end` gave were sealed."""
+        """The changes that `changes` gave were sealed."""
         if self.backend is not None:
             self.backend.settle()
         self.operator_state.settle()
@@ -292,8 +325,8 @@ class Operator:
 
     def earliest_timer(self, domain: TimeDomain) -> int | None:
         """Returns when the next timer of a clock is due, in ms; None without one."""
-        backend = self.backend
-        return backend.timers(domain).earliest() if backend is not None and backend.has_timers(domain) else None
+        timers = self._timers(domain)
+        return timers.earliest() if timers is not None else None
 
     def _keys(self, columns: Sequence[list[Any]] | Mapping[int, list[Any]]) -> list[Any]:
         if len(self._key_positions) == 1:
@@ -336,7 +369,8 @@ class Operator:
     ) -> None:
         """Either of the above, for records with event times: where the watermark follows them, timers fire between."""
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
-        behind = self.spec.out_of_orderness
+        behind, timers = self.spec.out_of_orderness, None
+        extend = emitted.rows.extend if emitted.times is None else None
         of_records: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
         key: Any = None
         row: Any = None
@@ -344,24 +378,32 @@ class Operator:
             for key, at, row in zip(of_records, times, rows, strict=True):
                 if behind is not None and at is not None and at - behind - 1 > time.watermark:
                     time.watermark = at - behind - 1
-                    self._fire(_EVENT, time.watermark, emitted)
+                    if timers is None:
+                        timers = self._timers(_EVENT)
+                    if timers is not None and timers.may_be_due(time.watermark):
+                        self._fire(_EVENT, time.watermark, emitted)
                 time.timestamp = at
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
-                    emitted.add(result, at)
+                    if extend is not None:
+                        extend(result)
+                    else:
+                        emitted.add(result, at)
         except Exception as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 
+    def _timers(self, domain: TimeDomain) -> TimerTable | None:
+        """Returns the timers of a clock, None as long as there are none."""
+        backend = self.backend
+        return backend.timers(domain) if backend is not None and backend.has_timers(domain) else None
+
     def _fire(self, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
         """Fires the timers up to a time, in order of time."""
-        backend = self.backend
-        if backend is None or not backend.has_timers(domain):
+        timers = self._timers(domain)
+        first = timers.earliest() if timers is not None else None
+        if timers is None or first is None or first > limit:
             return
-        timers = backend.timers(domain)
-        first = timers.earliest()
-        if first is None or first > limit:
-            return  # so it is in front of nearly every record of an ordered input
         context, time, timer = self.context, self.time, self._timer
         timer.domain = domain
         time.firing = domain

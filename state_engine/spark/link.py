@@ -186,8 +186,9 @@ class Link:
 
     def _write_changes(self, cached: Cached, storage: CheckpointStorage) -> StateHandle | None:
         attempt, plan, codec = self._attempt, self._attempt.plan, self._spec.codec
-        states = cached.operator.end(plan.snapshot_id, plan.epoch)
+        cached.operator.snapshot(plan.snapshot_id, plan.epoch)
         attempt.watch.lap("freeze")
+        states = cached.operator.changes()
         attempt.crash(CrashPoint.E5_BEFORE_CHANGE_FILE)
         if not states:
             return None

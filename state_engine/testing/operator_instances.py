@@ -208,7 +208,8 @@ class OperatorInstances:
     def _end(self, operator: Operator) -> Changes:
         """E5."""
         with self._reported(operator.subtask):
-            return operator.end(self._next_checkpoint, self._epoch + 1)
+            operator.snapshot(self._next_checkpoint, self._epoch + 1)
+            return operator.changes()
 
     def _ack(self, operator: Operator) -> Ack:
         return Ack(

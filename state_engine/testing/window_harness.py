@@ -36,7 +36,8 @@ def windowed_harness(
         return KeyedOneInputStreamOperatorTestHarness(adapter, key, input_type, output_type, **named)
 
     columns = columns_type(input_type, "the input")
-    return (WindowedStream if key else AllWindowedStream)(columns, assigner, made)
+    names = (key,) if isinstance(key, str) else tuple(key)
+    return (WindowedStream if key else AllWindowedStream)(columns, assigner, made, key=names)
 
 
 class _HarnessOfAll(KeyedOneInputStreamOperatorTestHarness):

@@ -1,6 +1,6 @@
 """Windows of a stream without key: all records have one key, in a column that functions do not see."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from state_engine.api.functions import Function
@@ -31,6 +31,9 @@ class AllWindowedStream(WindowedStream[R]):
         if function is None:
             return None
         return _Applied(function) if isinstance(function, AllWindowFunction) else _Processed(function)
+
+    def _key_columns(self) -> Sequence[str] | None:
+        return None if self._records() is None else ()
 
     def _records(self) -> StructType | None:
         return columns_of_type(self._columns)

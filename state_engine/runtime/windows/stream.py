@@ -1,8 +1,9 @@
 """What an author says about the windows of a stream, and what is made of it, without Spark: tests use it too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from state_engine.api.aggregates import Aggregate
 from state_engine.api.durations import as_milliseconds
 from state_engine.api.functions import AggregateFunction, Function, ReduceFunction
 from state_engine.api.output_tag import OutputTag
@@ -17,6 +18,7 @@ from state_engine.api.windows import (
 )
 from state_engine.api.windows.assigners import CountWindowAssigner
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.windows import WindowAggregation
 from state_engine.runtime.windows.checks import accumulator_type_of, checked
 from state_engine.runtime.windows.contents import (
     AggregatedContents,
@@ -46,6 +48,7 @@ class WindowedStream(Generic[R]):
         assigner: Which windows a record is in.
         add: Makes an operator of an adapter, an output type and a uid.
         has_event_time: Whether the records have event times.
+        key: The key columns, for rows of declared aggregates; None where records are no rows of columns.
     """
 
     applied: ClassVar[type[Function]] = WindowFunction
@@ -55,11 +58,13 @@ class WindowedStream(Generic[R]):
         self,
         columns: TypeInformation,
         assigner: WindowAssigner[Any, Any],
-        add: Callable[[WindowAdapter, Any, str | None], R],
+        add: Callable[[Any, Any, str | None], R],
         *,
         has_event_time: bool = True,
+        key: Sequence[str] | None = None,
     ) -> None:
         self._columns = columns
+        self._key = key
         self._assigner: WindowAssigner[Any, Any] = checked(assigner, WindowAssigner, "window()")
         if assigner.is_event_time() and not has_event_time:
             raise JobDefinitionError(
@@ -151,7 +156,7 @@ class WindowedStream(Generic[R]):
 
     def aggregate(
         self,
-        aggregate_function: AggregateFunction,
+        aggregate_function: AggregateFunction | Mapping[str, Aggregate],
         window_function: AnyWindowFunction | None = None,
         accumulator_type: Any = None,
         output_type: Any = None,
@@ -160,13 +165,27 @@ class WindowedStream(Generic[R]):
     ) -> R:
         """Aggregates the records of a window as they come.
 
+        Declared aggregates in place of the function are kept by columns, without a Python call per record. Rows then
+        have the key, `window_start`, `window_end` and the results, once per window, when it is over.
+
         Args:
-            aggregate_function: Its accumulator is all that is kept of a window.
+            aggregate_function: Its accumulator is all that is kept of a window. Or `Aggregate`s by the name of the
+                result, for `TumblingEventTimeWindows` and `SlidingEventTimeWindows`; nothing else is said then.
             window_function: Gets the one result; without it that is the window's row.
             accumulator_type: Type of the accumulator; by default the type hint of what `create_accumulator` returns.
-            output_type: Columns of the rows; required.
+            output_type: Columns of the rows; required with a function.
             uid: Stable name of the operator.
         """
+        if isinstance(aggregate_function, Mapping):
+            more = {
+                "a window function": window_function,
+                "accumulator_type": accumulator_type,
+                "output_type": output_type,
+                "trigger()": self._trigger,
+                "evictor()": self._evictor,
+                "allowed_lateness()": self._lateness or None,
+            }
+            return self._declared(aggregate_function, [what for what, said in more.items() if said is not None], uid)
         checked(aggregate_function, AggregateFunction, "aggregate()")
         if self._evictor is None:
             accumulator = accumulator_type_of(aggregate_function, accumulator_type)
@@ -205,6 +224,24 @@ class WindowedStream(Generic[R]):
 
     def _records(self) -> StructType | None:
         return None
+
+    def _key_columns(self) -> Sequence[str] | None:
+        """Returns the key columns that rows of declared aggregates have; None where there can be no such rows."""
+        return self._key
+
+    def _declared(self, aggregates: Mapping[str, Aggregate], more: Sequence[str], uid: str | None) -> R:
+        key, columns = self._key_columns(), self._columns
+        if key is None or not isinstance(columns, StructType):
+            raise JobDefinitionError(
+                "aggregate() by columns is not there for PyFlink's streams.", action="Give an AggregateFunction."
+            )
+        if more:
+            raise JobDefinitionError(
+                f"aggregate() by columns got {', '.join(more)} as well.",
+                action="Leave it out, or give an AggregateFunction in place of the aggregates.",
+            )
+        function = WindowAggregation(key, self._assigner, aggregates, columns, self._late_data)
+        return self._add(function, function.output, uid)
 
     def _listed(self) -> WindowContents:
         return ListContents(self._columns) if self._evictor is None else EvictableContents(self._columns, self._evictor)
