@@ -1,6 +1,7 @@
 """Declared aggregations of the records of a key: what `KeyedStream.aggregate` keeps and gives, by name.
 
-The meaning is SQL's: null is no value. A sum, an average or an extreme of no value is null, a count of none is 0.
+The meaning is SQL's: null is no value. A sum, an average or an extreme of no value is null, a count of none is 0, a
+list of none is empty.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Literal
 
 from state_engine.errors import JobDefinitionError
 
-AggregateKind = Literal["count", "sum", "min", "max", "avg", "stddev", "first", "last"]
+AggregateKind = Literal["count", "sum", "min", "max", "avg", "stddev", "first", "last", "collect"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Aggregate:
     def last(cls, column: str) -> "Aggregate":
         """Gives the value that came last. The order within an epoch is that of `key_by(order_by=...)`."""
         return cls("last", column)
+
+    @classmethod
+    def collect(cls, column: str) -> "Aggregate":
+        """Gives all values as a list, in the order in which they came, an empty one of none; it only grows."""
+        return cls("collect", column)
 
 
 __all__ = ["Aggregate", "AggregateKind"]

@@ -196,7 +196,7 @@ class KeyedBatchProcessFunction(Function):
 
             Args:
                 rows: A record batch or table.
-                times: One per row: integers, ms since the Unix epoch, or null.
+                times: One per row: integers, ms since the Unix epoch, or null; None where no row has one.
             """
 
     @abstractmethod

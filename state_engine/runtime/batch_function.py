@@ -72,7 +72,8 @@ class BatchContext(KeyedBatchProcessFunction.Context):
 
     def timed(self, rows: Any, times: Any) -> pa.Table:
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        return table.append_column(EVENT_TIME, _milliseconds("event times", times, table.num_rows))
+        given = pa.nulls(table.num_rows) if times is None else times
+        return table.append_column(EVENT_TIME, _milliseconds("event times", given, table.num_rows))
 
 
 class BatchCall:
@@ -96,8 +97,9 @@ class BatchCall:
 
     def waits_with(self, batch: pa.RecordBatch) -> bool:
         """Takes a batch of the exchange; says whether more may come before the function is called."""
-        self._waiting.append(batch)
-        self._bytes += batch.nbytes
+        if batch.num_rows:  # without records there is nothing to call the function with
+            self._waiting.append(batch)
+            self._bytes += batch.nbytes
         return self._bytes < ENOUGH_BYTES
 
     def taken(self) -> pa.RecordBatch | None:

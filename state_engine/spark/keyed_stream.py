@@ -20,6 +20,8 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.deduplication import Deduplication
+from state_engine.runtime.declared.latest import Latest
+from state_engine.runtime.declared.top_n import TopN
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
 
@@ -175,6 +177,41 @@ class KeyedStream:
         """
         return self._apply(Deduplication(self.stream.columns, ttl), self.stream.columns, uid)
 
+    def latest(
+        self, *, by: str | None = None, ttl: StateTtlConfig | None = None, uid: str | None = None
+    ) -> "DataStream":
+        """Gives the newest record of each key, in each epoch in which it became another one.
+
+        It is done by columns, as `aggregate`. The rows of a key replace each other: a later one is an update.
+
+        Args:
+            by: The column whose largest value makes a record the newest, such as a version or a time of change; of
+                several with that value it is the later one. Null is less than all. By default it is the last to come,
+                in the order of `key_by(order_by=...)` within an epoch.
+            ttl: How long a key's newest record is remembered; for ever by default.
+            uid: Stable name of the operator.
+        """
+        return self._apply(Latest(self.stream.columns, by, ttl), self.stream.columns, uid)
+
+    def top_n(
+        self, n: int, *, by: str, descending: bool = True, ttl: StateTtlConfig | None = None, uid: str | None = None
+    ) -> "DataStream":
+        """Gives what changes among the `n` first records of each key by a column; by columns, as `aggregate`.
+
+        A row is a record with its `rank`, from 1, and what became of it there, `op`: `+I` stands there now, `-U` and
+        `+U` stood there before and stand there now, `-D` stood there, and nothing does now. Per epoch that is the
+        difference to the epoch before. Of equal values the earlier record comes first.
+
+        Args:
+            n: How many records of a key.
+            by: The column that they are ranked by. Null is less than all values, NaN is larger than all numbers.
+            descending: Whether the largest value comes first.
+            ttl: How long the first records of a key are kept since they last changed; for ever by default.
+            uid: Stable name of the operator.
+        """
+        function = TopN(self.stream.columns, n, by, descending=descending, ttl=ttl)
+        return self._apply(function, function.output, uid)
+
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream[DataStream]":
         """Puts the records of each key into windows; `reduce`, `aggregate`, `apply` or `process` makes rows of them.
 
@@ -182,7 +219,8 @@ class KeyedStream:
             window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
         """
         stream = self.stream
-        return WindowedStream(stream.columns, window_assigner, self._apply, has_event_time=stream.has_event_time)
+        timed = stream.has_event_time
+        return WindowedStream(stream.columns, window_assigner, self._apply, has_event_time=timed, key=self.key)
 
     def count_window(self, size: int, slide: int = 0) -> "WindowedStream[DataStream]":
         """Puts every `size` records of a key into a window, which fires when it is full.

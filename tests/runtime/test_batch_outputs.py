@@ -55,6 +55,7 @@ def test_other_rows_have_times_of_their_own():
         ]
     )
     assert found == {MAIN: [("a", 7), ("b", 8)], "later": [("a", None)]}
+    assert outputs(lambda batch, ctx: ctx.timed(batch.slice(0, 1), None)) == {MAIN: [("a", None)]}
     assert outputs(lambda batch, ctx: ctx.timed(batch, [1, 2]), timed=False) == {MAIN: [("a",), ("b",)]}
 
 
@@ -100,7 +101,8 @@ def test_all_batches_of_an_output_have_one_schema(timed):
     records = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([5, 6])], names=["k", EVENT_TIME])
     operator.process(records)
     by_batch = operator.flush()[MAIN]
-    operator.end(1, 1)
+    operator.snapshot(1, 1)
+    operator.changes()
     operator.settle()
     operator.begin(0, 20, 0)
     by_timers = operator.advance()[MAIN]
@@ -129,3 +131,18 @@ def test_columns_come_as_declared():
     operator.process(pa.RecordBatch.from_arrays(given, names=["k", "t"]))
     assert operator.flush()[MAIN].num_rows == 1
     assert seen == [[pa.string(), pa.timestamp("us", "UTC")]]
+
+
+def test_without_records_the_function_is_not_called():
+    def fails(batch, ctx):
+        raise AssertionError
+
+    spec = OperatorSpec(
+        uid="o", kind="keyed_process", function=Gives(fails), input=COLUMNS, order_by=(), output=COLUMNS,
+        key=key_columns(COLUMNS, ("k",)),
+    )  # fmt: skip
+    operator = Operator(spec, 0, 1)
+    operator.open()
+    operator.begin(0, None, 0)
+    assert operator.process(pa.RecordBatch.from_arrays([pa.array([], pa.string())], names=["k"])) == {}
+    assert operator.flush() == {}

@@ -109,6 +109,11 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
             )
         self._size, self._slide, self._offset = size, slide, offset
 
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        """Size, slide and offset, in ms."""
+        return self._size, self._slide, self._offset
+
     def _windows_at(self, time: int) -> list[TimeWindow]:
         size, slide = self._size, self._slide
         last = TimeWindow.get_window_start_with_offset(time, self._offset, slide)

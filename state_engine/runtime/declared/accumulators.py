@@ -11,16 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.aggregates import Aggregate
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from state_engine.api.keys import Keys, indices
-from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
-from state_engine.errors import JobDefinitionError
-from state_engine.serialization.types import to_arrow
+from state_engine.api.types import AtomicType, ListType, TypeInformation
 
-LONG, DOUBLE = AtomicType("bigint"), AtomicType("double")
-_FLOATS = {"float", "double"}
-_OR_NULL = pc.ScalarAggregateOptions(min_count=1)
-_EXACT_DIGITS = 76  # decimal256's; a column holds fewer than 10^19 values of 38 digits
+LONG = AtomicType("bigint")
 
 
 class Accumulator(ABC):
@@ -38,6 +33,44 @@ class Accumulator(ABC):
     result: TypeInformation
 
     @abstractmethod
+    def descriptor(self, name: str, part: str) -> StateDescriptor:
+        """Returns what to ask for the state of a part by, under a name."""
+
+    @abstractmethod
+    def add(self, keys: Keys, states: list[Any], values: Any) -> list[Any] | None:
+        """Adds a batch's values to the states of the parts.
+
+        Args:
+            keys: Of the records.
+            states: One per part.
+            values: One per record; None where records are aggregated, not values.
+
+        Returns:
+            The parts of each distinct key; None if they are not at hand, but have to be read.
+
+        Raises:
+            OverflowError: A sum outgrew its type.
+        """
+
+    def given(self, parts: list[Any]) -> Any:
+        """Returns the result of each distinct key."""
+        return parts[0]
+
+
+class Folded(Accumulator):
+    """An aggregation that keeps a value for each part, into which a batch's values are folded."""
+
+    def descriptor(self, name: str, part: str) -> StateDescriptor:
+        return ValueStateDescriptor(name, self.parts[part])
+
+    def add(self, keys: Keys, states: list[Any], values: Any) -> list[Any]:
+        each = keys.distinct
+        parts = self.folded(keys, [state.get_many(each) for state in states], values)
+        for state, part in zip(states, parts, strict=True):
+            state.put_many(each, part)
+        return parts
+
+    @abstractmethod
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         """Returns the parts of each distinct key, with the batch's values in them.
 
@@ -50,12 +83,8 @@ class Accumulator(ABC):
             OverflowError: A sum outgrew its type.
         """
 
-    def given(self, parts: list[Any]) -> Any:
-        """Returns the result of each distinct key."""
-        return parts[0]
 
-
-class Count(Accumulator):
+class Count(Folded):
     """How many values there were."""
 
     result = LONG
@@ -64,30 +93,13 @@ class Count(Accumulator):
         self.parts = {"count": LONG}
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        return [pa.array(_longs(stored[0]) + _counts(keys, values))]
+        return [pa.array(longs(stored[0]) + _counts(keys, values))]
+
+    def given(self, parts: list[Any]) -> Any:
+        return pc.fill_null(parts[0], 0)  # a key may have other aggregates from before this one was declared
 
 
-class Sum(Accumulator):
-    """The sum of numbers."""
-
-    def __init__(self, column: TypeInformation) -> None:
-        self.result = _sum_type(column)
-        self.parts = {"sum": self.result}
-
-    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        wanted = to_arrow(self.result)
-        codes, column = _behind(keys, stored[0], values.cast(wanted))
-        if self.result == DOUBLE or (self.result == LONG and _is_small(column)):
-            return [_grouped(codes, column, "sum", _OR_NULL)]
-        sums = _grouped(codes, column.cast(pa.decimal256(_EXACT_DIGITS, _scale(self.result))), "sum", _OR_NULL)
-        try:
-            return [sums.cast(wanted)]
-        except pa.ArrowInvalid:
-            largest = pc.max(pc.abs(sums)).as_py()
-            raise OverflowError(f"a sum outgrew {self.result}: {largest}; cast the column in front") from None
-
-
-class Extreme(Accumulator):
+class Extreme(Folded):
     """The least or the largest value."""
 
     def __init__(self, column: TypeInformation, kind: str) -> None:
@@ -96,8 +108,8 @@ class Extreme(Accumulator):
         self._kind = kind
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        codes, column = _behind(keys, stored[0], values)
-        found = _grouped(codes, column, self._kind)
+        codes, column = behind(keys, stored[0], values)
+        found = grouped(codes, column, self._kind)
         if self._kind == "max" and pa.types.is_floating(column.type):  # Arrow looks past NaN
             nan = np.zeros(len(found), bool)
             nan[codes[np.asarray(pc.fill_null(pc.is_nan(column), False))]] = True
@@ -105,7 +117,7 @@ class Extreme(Accumulator):
         return [found]
 
 
-class Edge(Accumulator):
+class Edge(Folded):
     """The value that came first, or last."""
 
     def __init__(self, column: TypeInformation, kind: str) -> None:
@@ -114,7 +126,7 @@ class Edge(Accumulator):
         self._first = kind == "first"
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        codes, column = _behind(keys, stored[0], values)
+        codes, column = behind(keys, stored[0], values)
         positions = np.flatnonzero(np.asarray(pc.is_valid(column)))
         if self._first:
             positions = positions[::-1]
@@ -123,118 +135,29 @@ class Edge(Accumulator):
         return [column.take(pa.array(found, mask=found < 0))]
 
 
-class Mean(Accumulator):
-    """The sum and the number of the values."""
-
-    result = DOUBLE
+class Collected(Accumulator):
+    """All values, in the order in which they came: a list state, to which each batch only adds."""
 
     def __init__(self, column: TypeInformation) -> None:
-        self._sum, self._count = Sum(column), Count()
-        self.parts = {**self._sum.parts, **self._count.parts}
+        self.result = ListType(column)
+        self.parts = {"collect": column}
 
-    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        total, count = stored
-        return [*self._sum.folded(keys, [total], values), *self._count.folded(keys, [count], values)]
+    def descriptor(self, name: str, part: str) -> StateDescriptor:
+        return ListStateDescriptor(name, self.parts[part])
 
-    def given(self, parts: list[Any]) -> Any:
-        total, n = _doubles(parts[0].cast(pa.float64())), _longs(parts[1])
-        return pa.array(total / np.maximum(n, 1), mask=n == 0)
-
-
-class Deviation(Accumulator):
-    """Number, mean and sum of squared distances from it: what two parts of a sample are merged by (Chan et al.)."""
-
-    result = DOUBLE
-
-    def __init__(self) -> None:
-        self.parts = {"count": LONG, "mean": DOUBLE, "m2": DOUBLE}
-
-    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
-        there = np.asarray(pc.is_valid(values))
-        codes, numbers = keys.codes[there], np.asarray(values.drop_null().cast(pa.float64()))
-        size = len(keys.distinct)
-        old_n, old_mean, old_m2 = _longs(stored[0]), _doubles(stored[1]), _doubles(stored[2])
-        new_n = np.bincount(codes, minlength=size)
-        with np.errstate(invalid="ignore"):
-            new_mean = np.bincount(codes, numbers, size) / np.maximum(new_n, 1)
-            new_m2 = np.bincount(codes, (numbers - new_mean[codes]) ** 2, size)
-            n, distance = old_n + new_n, new_mean - old_mean
-            share = new_n / np.maximum(n, 1)
-            mean = old_mean + distance * share
-            m2 = old_m2 + new_m2 + distance**2 * old_n * share
-        return [pa.array(n), pa.array(np.where(new_n, mean, old_mean)), pa.array(np.where(new_n, m2, old_m2))]
-
-    def given(self, parts: list[Any]) -> Any:
-        n, m2 = _longs(parts[0]), _doubles(parts[2])
-        return pa.array(np.sqrt(m2 / np.maximum(n - 1, 1)), mask=n < 2)
+    def add(self, keys: Keys, states: list[Any], values: Any) -> None:
+        [state] = states
+        if values.null_count < len(values):
+            there = np.flatnonzero(np.asarray(pc.is_valid(values)))
+            state.add_many(keys.take(there) if values.null_count else keys, values.drop_null())
 
 
-def accumulator(name: str, aggregate: Aggregate, columns: StructType) -> Accumulator:
-    """Returns what does one aggregation.
-
-    Args:
-        name: Of the result, for messages.
-        aggregate: What to do.
-        columns: Of the records.
-
-    Raises:
-        JobDefinitionError: There is no such column, or it cannot be aggregated so.
-    """
-    kind = aggregate.kind
-    if aggregate.column is None:
-        return Count()
-    if aggregate.column not in columns.names:
-        raise JobDefinitionError(
-            f"{name} is the {kind} of {aggregate.column!r}; the stream has {', '.join(columns.names)}.",
-            action="Check the spelling; names are case-sensitive here.",
-        )
-    column = columns.types[columns.names.index(aggregate.column)]
-    match kind:
-        case "count":
-            return Count()
-        case "first" | "last":
-            return Edge(column, kind)
-        case "min" | "max" if isinstance(column, (AtomicType, DecimalType)):
-            return Extreme(column, kind)
-        case "sum" if _is_number(column):
-            return Sum(column)
-        case "avg" if _is_number(column):
-            return Mean(column)
-        case "stddev" if _is_number(column):
-            return Deviation()
-    raise JobDefinitionError(
-        f"{name} is the {kind} of {aggregate.column!r}, which is {column}.",
-        action="Give a column whose values have an order." if kind in ("min", "max") else "Give a column of numbers.",
-    )
-
-
-def _is_number(column: TypeInformation) -> bool:
-    return isinstance(column, DecimalType) or (isinstance(column, AtomicType) and column.name in INTEGERS | _FLOATS)
-
-
-def _sum_type(column: TypeInformation) -> TypeInformation:
-    if isinstance(column, DecimalType):
-        return DecimalType(38, column.scale)
-    return LONG if isinstance(column, AtomicType) and column.name in INTEGERS else DOUBLE
-
-
-def _scale(sum_type: TypeInformation) -> int:
-    return sum_type.scale if isinstance(sum_type, DecimalType) else 0
-
-
-def _is_small(column: Any) -> bool:
-    """Whether no sum of these integers can leave 64 bits."""
-    found = pc.min_max(column)
-    least, largest = (found[name].as_py() or 0 for name in ("min", "max"))
-    return bool(max(-least, largest) * len(column) < 2**63)
-
-
-def _behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
+def behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
     """Returns number of the key and value: first of what is stored, then of the records."""
     return np.concatenate([np.arange(len(stored)), keys.codes]), pa.concat_arrays([stored, values])
 
 
-def _grouped(codes: Any, column: Any, function: str, options: Any = None) -> Any:
+def grouped(codes: Any, column: Any, function: str, options: Any = None) -> Any:
     """Returns what a column's values of each number come to, by number; each must be there, the first time in order."""
     table = pa.table([indices(codes), column], names=["code", "value"])
     asked: Any = [("value", function, options)]
@@ -247,12 +170,9 @@ def _counts(keys: Keys, values: Any) -> Any:
     return np.bincount(keys.codes[np.asarray(pc.is_valid(values))], minlength=len(keys.distinct))
 
 
-def _longs(array: Any) -> Any:
+def longs(array: Any) -> Any:
+    """Returns integers for NumPy, 0 for null."""
     return np.asarray(pc.fill_null(array, 0)).astype(np.int64)
 
 
-def _doubles(array: Any) -> Any:
-    return np.asarray(pc.fill_null(array, 0.0))
-
-
-__all__ = ["Accumulator", "accumulator"]
+__all__ = ["Accumulator", "Collected", "Count", "Edge", "Extreme", "Folded", "behind", "grouped", "longs"]

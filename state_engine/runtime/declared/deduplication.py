@@ -29,20 +29,17 @@ class Deduplication(Declared):
 
     @property
     def argument(self) -> str:
-        return "" if self.ttl is None else f"ttl={self.ttl.get_ttl().to_milliseconds()} ms"
+        return self.arguments()
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        descriptor = ValueStateDescriptor("seen", Types.BOOLEAN())
-        if self.ttl is not None:
-            descriptor.enable_time_to_live(self.ttl)
-        self._seen = runtime_context.get_state(descriptor)
+        self._seen = runtime_context.get_state(self.kept(ValueStateDescriptor("seen", Types.BOOLEAN())))
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
         known = np.asarray(self._seen.contains_many(keys.distinct))
         first = keys.first[~known]
         new = keys.take(first)
         self._seen.put_many(new, np.ones(len(new), bool))
-        return ctx.timed(batch.take(indices(first)), new.times if new.times is not None else pa.nulls(len(new)))
+        return ctx.timed(batch.take(indices(first)), new.times)
 
 
 __all__ = ["Deduplication"]

@@ -28,6 +28,7 @@ ALL = {
     "total": Aggregate.sum("v"), "total_d": Aggregate.sum("d"), "mean": Aggregate.avg("v"),
     "deviation": Aggregate.stddev("v"), "least": Aggregate.min("d"), "largest": Aggregate.max("d"),
     "low": Aggregate.min("s"), "high": Aggregate.max("s"), "first": Aggregate.first("s"), "last": Aggregate.last("d"),
+    "all": Aggregate.collect("s"),
 }  # fmt: skip
 
 
@@ -43,7 +44,7 @@ def expected(key, records):
         key, len(records), len(v), len(v), sum(v) if v else None, math.fsum(d) if d else None,
         statistics.mean(v) if v else None, statistics.stdev(v) if len(v) > 1 else None,
         min(d, key=order, default=None), max(d, key=order, default=None), min(s, default=None), max(s, default=None),
-        s[0] if s else None, d[-1] if d else None,
+        s[0] if s else None, d[-1] if d else None, s,
     )  # fmt: skip
 
 
@@ -140,6 +141,26 @@ def test_lists_have_a_first_and_a_last():
     assert results(Aggregate.last("v"), columns, [[1], None], [[2], [3]]) == [[1], [3]]
 
 
+def test_lists_of_lists_and_of_nothing():
+    columns = "k string, v array<bigint>"
+    assert results(Aggregate.collect("v"), columns, [None], [[1], None, []], [None], [[2]]) == [
+        [], [[1], []], [[1], []], [[1], [], [2]],
+    ]  # fmt: skip
+
+
+def test_values_of_a_list_expire_one_by_one():
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
+    with harness({"all": Aggregate.collect("v"), "n": Aggregate.count()}, ttl=ttl) as one:
+        for now in (0, 10, 20):
+            one.set_processing_time(now)
+            one.process_elements([("a", now, None, None)])
+        assert [tuple(row) for row in one.extract_output_values()] == [
+            ("a", [0], 1),
+            ("a", [0, 10], 2),
+            ("a", [10, 20], 3),
+        ]
+
+
 def test_numbers_of_a_key_expire():
     ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).build()
     with harness({"n": Aggregate.count(), "mean": Aggregate.avg("v")}, ttl=ttl) as one:
@@ -175,6 +196,27 @@ def test_what_cannot_be_aggregated_is_refused(aggregates, message):
     assert caught.type is JobDefinitionError or message is None
 
 
+@pytest.mark.parametrize(
+    "columns", ["k string, `v w` bigint, v_w bigint", f"k string, {'v' * 130} bigint, {'v' * 131} bigint"]
+)
+def test_two_aggregates_never_share_a_state(columns):
+    first, second = parse_columns_ddl(columns).names[1:]
+    with pytest.raises(JobDefinitionError, match="have one state, 'sum_v"):
+        harness({"x": Aggregate.sum(first), "y": Aggregate.sum(second)}, columns)
+    assert harness({"x": Aggregate.sum(first), "y": Aggregate.max(second), "z": Aggregate.sum(first)}, columns)
+
+
+@pytest.mark.parametrize("length", [122, 124, 140])
+def test_the_parts_of_an_aggregate_have_a_state_each_however_long_the_column_is_called(length):
+    name = "x" * length
+    found = {"mean": Aggregate.avg(name), "deviation": Aggregate.stddev(name)}
+    with harness(found, f"k string, {name} bigint") as one:
+        one.process_elements([("a", 10), ("a", 20)])
+        one.process_elements([("a", 30)])
+        assert [tuple(row)[1:] for row in one.extract_output_values()] == [(15, pytest.approx(50**0.5)), (20, 10)]
+        assert len(one.snapshot().states()) == 5
+
+
 def test_an_aggregate_needs_a_column():
     with pytest.raises(JobDefinitionError, match=r"sum\(\) got None"):
         Aggregate.sum(None)
@@ -184,3 +226,20 @@ def test_a_time_to_live_in_event_time_is_refused():
     ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).use_event_time().build()
     with pytest.raises(JobDefinitionError, match="event time"):
         harness(ALL, ttl=ttl)
+
+
+def test_a_time_to_live_that_returns_what_has_expired_is_refused():
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(15)).return_expired_if_not_cleaned_up().build()
+    with pytest.raises(JobDefinitionError, match=r"aggregate\(\) got .* returns what has expired.*Leave out"):
+        harness(ALL, ttl=ttl)
+
+
+def test_a_count_that_is_new_is_never_null():
+    with harness({"total": Aggregate.sum("v")}) as one:
+        one.process_elements([("a", 5, None, None)])
+        snapshot = one.snapshot()
+    other = harness({"total": Aggregate.sum("v"), "values": Aggregate.count("v"), "all": Aggregate.collect("v")})
+    other.initialize_state(snapshot)
+    with other:
+        other.process_elements([("a", None, None, None)])
+        assert [tuple(row) for row in other.extract_output_values()] == [("a", 5, 0, [])]

@@ -1,0 +1,76 @@
+"""Columns compared value by value, in SQL's order: how declared operators find what is newest, first, or changed."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from state_engine.api.keys import Numbers
+
+Flags = NDArray[np.bool_]
+
+
+def ordinals(column: Any) -> Numbers:
+    """Returns numbers that stand to each other as a column's values do: null is least, NaN is larger than every number.
+
+    `~ordinals(column)` is the other way round.
+    """
+    whole = pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+    if whole and not column.null_count:
+        return np.asarray(column.cast(pa.int64()))
+    ranks = np.asarray(pc.rank(column, "ascending", tiebreaker="dense")).astype(np.int64)
+    return np.where(_valid(column), ranks, 0)
+
+
+def same(one: Any, other: Any) -> Flags:
+    """Returns where two columns of one type and length have the same value: null is null, NaN is NaN."""
+    kinds = pa.types
+    there = _valid(one)
+    alike: Flags = there == _valid(other)
+    if kinds.is_struct(one.type):
+        for part, other_part in zip(one.flatten(), other.flatten(), strict=True):
+            alike &= same(part, other_part)
+    elif kinds.is_map(one.type):
+        alike &= _same_lists(one, other, [(one.keys, other.keys), (one.items, other.items)])
+    elif kinds.is_list(one.type):
+        alike &= _same_lists(one, other, [(one.values, other.values)])
+    else:
+        equal = _flags(pc.equal(one, other))
+        if kinds.is_floating(one.type):
+            equal |= _flags(pc.and_(pc.is_nan(one), pc.is_nan(other)))
+        alike &= equal | ~there
+    return alike
+
+
+def _same_lists(one: Any, other: Any, parts: list[tuple[Any, Any]]) -> Flags:
+    """Compares lists (or maps, entry by entry in their order) element by element; what both lack is the same."""
+    starts, lengths = _spans(one)
+    other_starts, other_lengths = _spans(other)
+    alike: Flags = lengths == other_lengths
+    lengths = np.where(alike, lengths, 0)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    inside = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    for elements, other_elements in parts:
+        taken = elements.take(pa.array(starts[owners] + inside))
+        equal = same(taken, other_elements.take(pa.array(other_starts[owners] + inside)))
+        alike[owners[~equal]] = False
+    return alike
+
+
+def _spans(lists: Any) -> tuple[Numbers, Numbers]:
+    """Returns where each list begins, and how long it is; a null one has no elements."""
+    offsets = np.asarray(lists.offsets).astype(np.int64)
+    return offsets[:-1], np.where(_valid(lists), np.diff(offsets), 0)
+
+
+def _valid(column: Any) -> Flags:
+    return np.asarray(pc.is_valid(column), bool)
+
+
+def _flags(column: Any) -> Flags:
+    return np.array(pc.fill_null(column, False))
+
+
+__all__ = ["ordinals", "same"]

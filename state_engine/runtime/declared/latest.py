@@ -1,0 +1,76 @@
+"""`KeyedStream.latest`: the newest record of each key."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.descriptors import ValueStateDescriptor
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.ttl import StateTtlConfig
+from state_engine.api.types import StructType
+from state_engine.runtime.declared.base import Declared, ordered_column, stored_rows
+from state_engine.runtime.declared.comparison import ordinals, same
+
+
+class Latest(Declared):
+    """Keeps the newest record of each key; gives it in each epoch in which it became another one.
+
+    Args:
+        columns: Of the records, and of the rows.
+        by: The column whose largest value makes a record the newest, the later one of several. Without it that is the
+            one that came last.
+        ttl: How long a record is kept from when it came on; None for ever.
+
+    Raises:
+        JobDefinitionError: There is no such column, or its values have no order.
+    """
+
+    verb = "latest"
+
+    def __init__(self, columns: StructType, by: str | None = None, ttl: StateTtlConfig | None = None) -> None:
+        super().__init__(ttl)
+        self.output = columns
+        self._by = None if by is None else ordered_column(self.verb, by, columns)
+        self._by_name = by
+
+    @property
+    def argument(self) -> str:
+        return self.arguments(by=self._by_name)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._latest = runtime_context.get_state(self.kept(ValueStateDescriptor("latest", stored_rows(self.output))))
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
+        each = keys.distinct
+        stored = self._latest.get_many(each)
+        newest = keys.last if self._by is None else self._newest(keys, stored, batch.column(self._by))
+        of_batch = np.flatnonzero(newest >= 0)
+        positions = newest[of_batch]
+        records = batch.take(indices(positions)).to_struct_array()
+        before = stored.take(indices(of_batch))
+        changed = ~(np.asarray(pc.is_valid(before)) & same(before, records))
+        # A record that is the same in all columns is a newer one all the same, where somebody counts its days.
+        kept = np.flatnonzero(changed) if self.ttl is None else np.arange(len(positions))
+        self._latest.put_many(each.take(of_batch[kept]), records.take(indices(kept)))
+        given = np.sort(positions[changed])
+        times = None if keys.times is None else keys.times.take(indices(given))
+        return ctx.timed(batch.take(indices(given)), times)
+
+    def _newest(self, keys: Keys, stored: Any, values: Any) -> Numbers:
+        """Returns the position of each distinct key's newest record; -1 where that is the stored one."""
+        count = len(stored)
+        codes = np.concatenate([np.arange(count), keys.codes])
+        order = ordinals(pa.concat_arrays([stored.flatten()[self._by], values]))
+        # One that is not there has no value, and of several records without value the later one counts.
+        largest = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(largest, codes, order)
+        positions = np.flatnonzero(order == largest[codes])
+        found = np.full(count, -1)
+        found[codes[positions]] = np.maximum(positions - count, -1)  # of several the last one stays
+        return found
+
+
+__all__ = ["Latest"]

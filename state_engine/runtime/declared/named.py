@@ -1,0 +1,190 @@
+"""Several aggregates by name, over the states that hold their parts."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pyarrow as pa
+
+from state_engine.api.aggregates import Aggregate
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.keys import Keys
+from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.accumulators import Accumulator, Collected, Count, Edge, Extreme
+from state_engine.runtime.declared.base import Declared
+from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
+
+_NAME_LIMIT = 128  # of a state
+
+
+class NamedAggregates:
+    """Keeps aggregates of whatever keys it is given; those of one function and column are kept once.
+
+    Each part of an aggregate is a state of its own, named by function, column and part, not by what the result is
+    called: a later release may rename a result, and another function does not go on from the wrong numbers.
+
+    Args:
+        aggregates: By the name of the result.
+        columns: Of the records.
+        beside: Names of the columns beside the results, and what they are, for messages.
+
+    Attributes:
+        types: Of the results, by name.
+        inputs: The columns that are aggregated.
+
+    Raises:
+        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of a column beside it.
+    """
+
+    def __init__(self, aggregates: Mapping[str, Aggregate], columns: StructType, beside: Mapping[str, str]) -> None:
+        _check(aggregates, {name.lower(): what for name, what in beside.items()})
+        self._results = dict(aggregates)
+        made = {name: _accumulator(name, one, columns) for name, one in aggregates.items()}
+        self._accumulators = {one: made[name] for name, one in aggregates.items()}
+        self._check_states()
+        self.types: dict[str, TypeInformation] = {name: one.result for name, one in made.items()}
+        self.inputs = sorted({one.column for one in aggregates.values() if one.column is not None})
+
+    def __str__(self) -> str:
+        return ", ".join(f"{one.kind}({one.column or ''}) as {name}" for name, one in self._results.items())
+
+    def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
+        """Asks for the states, which are kept as long as the operator says."""
+        self._states = {
+            one: [_state(runtime_context, declared.kept(self._descriptor(one, part))) for part in made.parts]
+            for one, made in self._accumulators.items()
+        }
+
+    def add(self, keys: Keys, batch: pa.RecordBatch) -> None:
+        """Folds records into what is kept of their keys.
+
+        Raises:
+            OverflowError: A sum outgrew its type.
+        """
+        self._added(keys, batch)
+
+    def fold(self, keys: Keys, batch: pa.RecordBatch) -> dict[str, Any]:
+        """As `add`; returns the results of each distinct key, by name."""
+        return self._given(keys.distinct, self._added(keys, batch))
+
+    def take(self, keys: Keys) -> dict[str, Any]:
+        """Returns the results of keys, each of them once, by name, and forgets what is kept of them."""
+        given = self._given(keys, {})
+        for states in self._states.values():
+            for state in states:
+                state.remove_many(keys)
+        return given
+
+    def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Aggregate, list[Any] | None]":
+        """Folds records; returns the parts of each distinct key, of the aggregates that have them at hand."""
+        added = {}
+        for one, made in self._accumulators.items():
+            values = None if one.column is None else batch.column(one.column)
+            try:
+                added[one] = made.add(keys, self._states[one], values)
+            except OverflowError as error:
+                names = " and ".join(repr(name) for name, other in self._results.items() if other == one)
+                raise OverflowError(f"{names}, the {one.kind} of {one.column!r}: {error}") from None
+        return added
+
+    def _given(self, each: Keys, parts: "Mapping[Aggregate, list[Any] | None]") -> dict[str, Any]:
+        """Returns the results of distinct keys, by name; reads the parts that are not at hand."""
+        given = {}
+        for one, made in self._accumulators.items():
+            known = parts.get(one)
+            given[one] = made.given([state.get_many(each) for state in self._states[one]] if known is None else known)
+        return {name: given[one] for name, one in self._results.items()}
+
+    def _check_states(self) -> None:
+        """States may be called less than columns: of two that would share one, neither had the right numbers."""
+        found: dict[str, tuple[Aggregate, str]] = {}
+        for one, made in self._accumulators.items():
+            for part in made.parts:
+                name = self._descriptor(one, part).name
+                other, other_part = found.setdefault(name, (one, part))
+                if (other, other_part) != (one, part):
+                    raise JobDefinitionError(
+                        f"The {one.kind} of {one.column!r} and the {other.kind} of {other.column!r} have one state, "
+                        f"{name!r}.",
+                        action="Rename a column in front: select('`a b` as c', ...).",
+                    )
+
+    def _descriptor(self, one: Aggregate, part: str) -> StateDescriptor:
+        made = self._accumulators[one]
+        name = re.sub("[^A-Za-z0-9_.-]", "_", "_".join(filter(None, [one.kind, one.column])))
+        suffix = f".{part}" if len(made.parts) > 1 else ""
+        return made.descriptor(name[: _NAME_LIMIT - len(suffix)] + suffix, part)
+
+
+def _state(runtime_context: RuntimeContext, descriptor: StateDescriptor) -> Any:
+    if isinstance(descriptor, ListStateDescriptor):
+        return runtime_context.get_list_state(descriptor)
+    return runtime_context.get_state(cast(ValueStateDescriptor, descriptor))
+
+
+def _accumulator(name: str, aggregate: Aggregate, columns: StructType) -> Accumulator:
+    """Returns what does one aggregation.
+
+    Args:
+        name: Of the result, for messages.
+        aggregate: What to do.
+        columns: Of the records.
+
+    Raises:
+        JobDefinitionError: There is no such column, or it cannot be aggregated so.
+    """
+    kind = aggregate.kind
+    if aggregate.column is None:
+        return Count()
+    if aggregate.column not in columns.names:
+        raise JobDefinitionError(
+            f"{name} is the {kind} of {aggregate.column!r}; the stream has {', '.join(columns.names)}.",
+            action="Check the spelling; names are case-sensitive here.",
+        )
+    column = columns.types[columns.names.index(aggregate.column)]
+    match kind:
+        case "count":
+            return Count()
+        case "first" | "last":
+            return Edge(column, kind)
+        case "collect":
+            return Collected(column)
+        case "min" | "max" if isinstance(column, (AtomicType, DecimalType)):
+            return Extreme(column, kind)
+        case "sum" if _is_number(column):
+            return Sum(column)
+        case "avg" if _is_number(column):
+            return Mean(column)
+        case "stddev" if _is_number(column):
+            return Deviation()
+    raise JobDefinitionError(
+        f"{name} is the {kind} of {aggregate.column!r}, which is {column}.",
+        action="Give a column whose values have an order." if kind in ("min", "max") else "Give a column of numbers.",
+    )
+
+
+def _is_number(column: TypeInformation) -> bool:
+    return isinstance(column, DecimalType) or (
+        isinstance(column, AtomicType) and column.name in INTEGERS | {"float", "double"}
+    )
+
+
+def _check(aggregates: Mapping[str, Aggregate], beside: Mapping[str, str]) -> None:
+    if not aggregates:
+        raise JobDefinitionError(
+            "aggregate() got no aggregates.", action="Give some by name: aggregate({'n': Aggregate.count()})."
+        )
+    for name, one in aggregates.items():
+        if not isinstance(one, Aggregate):
+            raise JobDefinitionError(
+                f"aggregate() got {name!r}: {one!r}.", action="Give names, and what Aggregate's methods make."
+            )
+        if name.lower() in beside:
+            raise JobDefinitionError(
+                f"The aggregate {name!r} has the name of {beside[name.lower()]}.", action="Rename it."
+            )
+
+
+__all__ = ["NamedAggregates"]

@@ -1,0 +1,113 @@
+"""Aggregations that calculate: sums, means and deviations."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.keys import Keys
+from state_engine.api.types import INTEGERS, AtomicType, DecimalType, TypeInformation
+from state_engine.runtime.declared.accumulators import LONG, Count, Folded, behind, grouped, longs
+from state_engine.serialization.types import to_arrow
+
+DOUBLE = AtomicType("double")
+_OR_NULL = pc.ScalarAggregateOptions(min_count=1)
+_EXACT_DIGITS = 76  # decimal256's; a column holds fewer than 10^19 values of 38 digits
+
+
+class Sum(Folded):
+    """The sum of numbers."""
+
+    def __init__(self, column: TypeInformation) -> None:
+        self.result = _sum_type(column)
+        self.parts = {"sum": self.result}
+
+    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
+        wanted = to_arrow(self.result)
+        codes, column = behind(keys, stored[0], values.cast(wanted))
+        if self.result == DOUBLE or (self.result == LONG and _is_small(column)):
+            return [grouped(codes, column, "sum", _OR_NULL)]
+        sums = grouped(codes, column.cast(pa.decimal256(_EXACT_DIGITS, _scale(self.result))), "sum", _OR_NULL)
+        try:
+            return [sums.cast(wanted)]
+        except pa.ArrowInvalid:
+            largest = pc.max(pc.abs(sums)).as_py()
+            raise OverflowError(f"a sum outgrew {self.result}: {largest}; cast the column in front") from None
+
+
+class Mean(Folded):
+    """The sum and the number of the values."""
+
+    result = DOUBLE
+
+    def __init__(self, column: TypeInformation) -> None:
+        self._sum, self._count = Sum(column), Count()
+        self.parts = {**self._sum.parts, **self._count.parts}
+
+    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
+        total, count = stored
+        return [*self._sum.folded(keys, [total], values), *self._count.folded(keys, [count], values)]
+
+    def given(self, parts: list[Any]) -> Any:
+        total, n = _doubles(_as_doubles(parts[0])), longs(parts[1])
+        return pa.array(total / np.maximum(n, 1), mask=n == 0)
+
+
+class Deviation(Folded):
+    """Number, mean and sum of squared distances from it: what two parts of a sample are merged by (Chan et al.)."""
+
+    result = DOUBLE
+
+    def __init__(self) -> None:
+        self.parts = {"count": LONG, "mean": DOUBLE, "m2": DOUBLE}
+
+    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
+        there = np.asarray(pc.is_valid(values))
+        codes, numbers = keys.codes[there], np.asarray(_as_doubles(values.drop_null()))
+        size = len(keys.distinct)
+        old_n, old_mean, old_m2 = longs(stored[0]), _doubles(stored[1]), _doubles(stored[2])
+        new_n = np.bincount(codes, minlength=size)
+        with np.errstate(invalid="ignore", over="ignore"):
+            new_mean = np.bincount(codes, numbers, size) / np.maximum(new_n, 1)
+            new_m2 = np.bincount(codes, (numbers - new_mean[codes]) ** 2, size)
+            n, distance = old_n + new_n, np.where(old_n, new_mean - old_mean, 0)
+            share = new_n / np.maximum(n, 1)
+            mean = np.where(old_n, old_mean + distance * share, new_mean)
+            m2 = old_m2 + new_m2 + distance**2 * old_n * share
+        return [pa.array(n), pa.array(np.where(new_n, mean, old_mean)), pa.array(np.where(new_n, m2, old_m2))]
+
+    def given(self, parts: list[Any]) -> Any:
+        n, m2 = longs(parts[0]), _doubles(parts[2])
+        return pa.array(np.sqrt(m2 / np.maximum(n - 1, 1)), mask=n < 2)
+
+
+def _sum_type(column: TypeInformation) -> TypeInformation:
+    if isinstance(column, DecimalType):
+        return DecimalType(38, column.scale)
+    return LONG if isinstance(column, AtomicType) and column.name in INTEGERS else DOUBLE
+
+
+def _scale(sum_type: TypeInformation) -> int:
+    return sum_type.scale if isinstance(sum_type, DecimalType) else 0
+
+
+def _is_small(column: Any) -> bool:
+    """Whether no sum of these integers can leave 64 bits."""
+    found = pc.min_max(column)
+    least, largest = (found[name].as_py() or 0 for name in ("min", "max"))
+    return bool(max(-least, largest) * len(column) < 2**63)
+
+
+def _as_doubles(numbers: Any) -> Any:
+    """Returns numbers as the doubles that are next to them."""
+    if pa.types.is_decimal(numbers.type):  # Arrow divides by a power of ten, and rounds twice
+        numbers = numbers.cast(pa.string())
+    return numbers.cast(pa.float64(), safe=False)  # safe refuses an integer that no double is equal to
+
+
+def _doubles(array: Any) -> Any:
+    return np.asarray(pc.fill_null(array, 0.0))
+
+
+__all__ = ["Deviation", "Mean", "Sum"]

@@ -1,0 +1,61 @@
+"""Sums, means and deviations where doubles and 64 bits end."""
+
+import math
+import warnings
+from decimal import Decimal
+
+import pytest
+
+from state_engine.api import Aggregate
+from state_engine.api.type_hints import parse_columns_ddl
+from state_engine.errors import UserFunctionError
+from state_engine.runtime.declared.aggregation import Aggregation
+from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+
+
+def results(aggregate, type_, *epochs):
+    """The result after each epoch, of one key."""
+    columns = f"k string, v {type_}"
+    function = Aggregation(["k"], {"r": aggregate}, parse_columns_ddl(columns))
+    with Harness(function, "k", columns, function.output) as one:
+        for values in epochs:
+            one.process_elements([("a", value) for value in values])
+        return [result for _, result in one.extract_output_values()]
+
+
+def test_integers_that_no_double_is_equal_to():
+    odd = 2**53 + 1
+    assert results(Aggregate.avg("v"), "bigint", [odd], [odd]) == [2.0**53] * 2
+    assert results(Aggregate.avg("v"), "bigint", [2**52, 2**52 + 1]) == [2.0**52]
+    assert results(Aggregate.stddev("v"), "bigint", [odd, odd]) == [0]
+
+
+@pytest.mark.parametrize("scale", [2, 18])
+def test_means_of_decimals_are_the_doubles_next_to_them(scale):
+    for digits in range(0, 2000, 7):
+        value = Decimal(digits).scaleb(-scale)
+        assert results(Aggregate.avg("v"), f"decimal(38,{scale})", [value]) == [float(value)]
+
+
+def test_deviations_of_decimals_are_those_of_the_doubles_next_to_them():
+    values = [Decimal(n).scaleb(-18) for n in range(1000)]
+    by_decimals = results(Aggregate.stddev("v"), "decimal(38,18)", values)
+    assert by_decimals == results(Aggregate.stddev("v"), "double", [float(value) for value in values])
+
+
+@pytest.mark.parametrize("epochs", [[[1e200, 1e200]], [[1e200], [1e200]], [[1e200], [], [1e200, 1e200]]])
+def test_large_doubles_that_are_the_same_do_not_deviate(epochs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert results(Aggregate.stddev("v"), "double", *epochs)[-1] == 0
+        assert results(Aggregate.stddev("v"), "double", [1e200, -1e200]) == [math.inf]
+
+
+@pytest.mark.parametrize("kind", ["sum", "avg"])
+def test_a_sum_that_is_too_large_is_named(kind):
+    with pytest.raises(UserFunctionError, match=f"'r', the {kind} of 'v': a sum outgrew bigint"):
+        results(Aggregate(kind, "v"), "bigint", [2**62], [2**62])
+
+
+def test_only_what_an_epoch_adds_up_to_can_be_too_large():
+    assert results(Aggregate.sum("v"), "bigint", [2**62], [2**62, -1, 2**62, -(2**62)]) == [2**62, 2**63 - 1]

@@ -1,0 +1,101 @@
+"""Declared aggregates of windows in jobs, beside the row form: checkpoints, a restore, late records."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Input, Record, run_all
+
+from state_engine.api import Aggregate, Duration, OutputTag, Time, WatermarkStrategy, WindowFunction
+from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.inspect import open_job, read_state
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+LATE = OutputTag("late", "n bigint, k string, sub string, v bigint")
+WINDOWS = SlidingEventTimeWindows.of(Time.milliseconds(50), Time.milliseconds(20))
+AGGREGATES = {
+    "records": Aggregate.count(),
+    "total": Aggregate.sum("v"),
+    "mean": Aggregate.avg("v"),
+    "first_n": Aggregate.first("n"),
+    "sub": Aggregate.max("sub"),
+    "numbers": Aggregate.collect("n"),
+}
+ROWS = "k string, window_start timestamp, window_end timestamp, records bigint, total bigint, mean double, first_n bigint, sub string, numbers array<bigint>"  # fmt: skip  # noqa: E501
+
+
+def at(ms: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)
+
+
+class ByRows(WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        own = list(inputs)
+        total = sum(row.v for row in own)
+        yield (
+            key, at(window.start), at(window.end), len(own), total, total / len(own), own[0].n,
+            max(row.sub for row in own), [row.n for row in own],
+        )  # fmt: skip
+
+
+def rows(sink: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in MemorySink(sink).rows()), key=repr)
+
+
+def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), str(tmp_path / "root")
+
+    def run(parallelism: int, backend: str, bounded: bool = False, **options: Any) -> None:
+        for form in ("columns", "rows"):
+            job = StreamJob(f"by-{form}", root=root, state_backend=backend, checkpoint_interval_ms=10)
+            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
+            stream = job.from_stream(source.stream(spark), bounded=bounded).assign_timestamps_and_watermarks(strategy)
+            windows = stream.key_by("k", order_by=["n"]).window(WINDOWS).side_output_late_data(LATE)
+            if form == "columns":
+                results = windows.aggregate(AGGREGATES, uid="windows")
+            else:
+                results = windows.apply(ByRows(), ROWS, uid="windows")
+            results.sink_to(MemorySink(form), uid="out")
+            results.get_side_output(LATE).sink_to(MemorySink(f"late {form}"), uid="late-out")
+            run_all(job, parallelism=parallelism, **options)
+
+    source.add_many(2)
+    run(2, "heap")
+    stored = read_state(root, "by-columns", "windows", "count").to_pylist()
+    by_rows = read_state(root, "by-rows", "windows", "window-contents").to_pylist()
+    still_open = {(row["k"], row["namespace"]) for row in by_rows}
+    assert still_open <= {(row["k"], row["namespace"]) for row in stored}, (
+        "rows fire within an epoch, columns behind it"
+    )
+    source.add([Record(n=-5, k="late", sub="s", v=1), Record(n=130, k="k1", sub="s", v=2)])
+    source.add_many(1)
+    run(3, "rocksdb")
+    assert any(row.status == "completed" for row in open_job(root, "by-columns").checkpoints())
+    run(1, "rocksdb", bounded=True, restore="epoch:1/3")
+    results = rows("columns")
+    assert results == rows("rows")
+    assert len(results) > 100
+    assert rows("late columns") == rows("late rows") == [(-5, "late", "s", 1)]
+    assert read_state(root, "by-columns", "windows", "count").num_rows == 0
+
+
+def test_windows_by_columns_feed_windows_of_all(spark: Any, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in").add_many(3), str(tmp_path / "root")
+    job = StreamJob("fed", root=root, parallelism=2)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("n")
+    stream = job.from_stream(source.stream(spark), bounded=True).assign_timestamps_and_watermarks(strategy)
+    tens = TumblingEventTimeWindows.of(Time.milliseconds(10))
+    counts = stream.key_by("k").window(tens).aggregate({"records": Aggregate.count()}, uid="tens")
+    forties = counts.window_all(TumblingEventTimeWindows.of(Time.milliseconds(40)))
+    forties.aggregate({"total": Aggregate.sum("records"), "rows": Aggregate.count()}, uid="forties").sink_to(
+        MemorySink("forties"), uid="out"
+    )
+    run_all(job)
+    wanted = []
+    for start in range(0, 180, 40):
+        own = [row for row in source.all if start <= row.n < start + 40]
+        wanted.append((at(start), at(start + 40), len(own), len({(row.k, row.n // 10) for row in own})))
+    assert rows("forties") == sorted(wanted, key=repr)
