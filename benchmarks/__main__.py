@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,20 +14,24 @@ from benchmarks import (
     dagster_ticks,
     operation_report,
     operations,
-    running_count,
+    small_epochs,
     state_backends,
+    streams,
     thresholds,
     worker_memory,
 )
-from benchmarks.model import ENGINES, Result
+from benchmarks.model import Result
 from benchmarks.operation_model import PARTS, Operation
 from benchmarks.report import show, show_verdicts, write_json
-from benchmarks.running_count import AT_HAND, Plan, Report
+from benchmarks.rounds import Report
+from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
+from benchmarks.streams import Plan
 from benchmarks.tick_model import Tick
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.workload import Workload
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
-KEY_TYPES = ("int", "string")
-WIDTH = 260
+WIDTH = 320
 """Columns of the terminal that the table takes, wherever the output goes: a Markdown line must not be cut."""
 
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
@@ -59,33 +63,47 @@ def names(text: str, known: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-@app.command("running_count")
-def run_running_count(
-    json: Json = None,
-    check: Check = False,
-    records: Annotated[str, typer.Option(help="Size of the data set.")] = "2m",
-    keys: Annotated[str, typer.Option(help="Number of keys it is drawn from.")] = "100k",
-    epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
-    engines: Annotated[
-        str, typer.Option(help="Which engines; those of Flink need `make flink`, and are left out without it.")
-    ] = ",".join(AT_HAND),
-    key_types: Annotated[str, typer.Option(help="Types of keys.")] = ",".join(KEY_TYPES),
-    slow_epochs: Annotated[int, typer.Option(min=5, help="Epochs that transformWithState and PyFlink read.")] = 5,
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; the median is shown.")] = 1,
-    work: Work = None,
-) -> None:
-    """The running count of each key, by every engine, at every size of epoch."""
-    plan = Plan(
-        count(records),
-        count(keys),
-        [count(epoch) for epoch in epochs.split(",")],
-        names(key_types, KEY_TYPES),
-        names(engines, tuple(ENGINES)),
-        slow_epochs,
-        rounds,
-    )
-    with folder_at(work) as folder:
-        finish(running_count.measure(plan, folder, tell), json, check)
+def stream_command(workload: Workload) -> Callable[..., None]:
+    """Returns the command of a workload that is a stream; all of them have the same options."""
+
+    def run(
+        json: Json = None,
+        check: Check = False,
+        records: Annotated[str, typer.Option(help="Size of the data set.")] = "2m",
+        keys: Annotated[str, typer.Option(help="Number of keys it is drawn from.")] = "100k",
+        epochs: Annotated[str, typer.Option(help="Sizes of epochs.")] = "200k,1m",
+        engines: Annotated[
+            str, typer.Option(help="Which engines; those of Flink need `make flink`, and are left out without it.")
+        ] = ",".join(streams.at_hand(workload)),
+        key_types: Annotated[str, typer.Option(help="Types of keys.")] = ",".join(workload.key_types),
+        least_epochs: Annotated[
+            int, typer.Option(min=MIN_EPOCHS, help="The data set is replayed until it fills so many epochs.")
+        ] = LEAST_EPOCHS,
+        slow_epochs: Annotated[
+            int, typer.Option(min=MIN_EPOCHS, help="Epochs that transformWithState and PyFlink read.")
+        ] = MIN_EPOCHS,
+        rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,
+        work: Work = None,
+    ) -> None:
+        plan = Plan(
+            workload=workload.name,
+            engines=names(engines, workload.engines),
+            records=count(records),
+            keys=count(keys),
+            epochs=[count(epoch) for epoch in epochs.split(",")],
+            key_types=names(key_types, workload.key_types),
+            least_epochs=least_epochs,
+            slow_epochs=slow_epochs,
+            rounds=rounds,
+        )
+        with folder_at(work) as folder:
+            finish(streams.measure(plan, folder, tell), json, check)
+
+    return run
+
+
+for each in WORKLOADS.values():
+    app.command(each.name, help=each.about)(stream_command(each))
 
 
 @app.command("worker_memory")
@@ -120,6 +138,21 @@ def run_state_backends(
     chosen = names(shapes, state_backends.SHAPES)
     with folder_at(work) as folder:
         finish(state_backends.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
+
+
+@app.command("small_epochs")
+def run_small_epochs(
+    json: Json = None,
+    check: Check = False,
+    keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes some minutes.")] = "10k,100k,1m",
+    engines: Annotated[str, typer.Option(help="Which backends.")] = ",".join(small_epochs.ENGINES),
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, in turn; the median is shown.")] = 1,
+    work: Work = None,
+) -> None:
+    """Epochs of 1,000 records over states of many sizes."""
+    chosen = names(engines, small_epochs.ENGINES)
+    with folder_at(work) as folder:
+        finish(small_epochs.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
 
 
 @app.command("operations")

@@ -9,15 +9,17 @@ import pyarrow.parquet as pq
 
 from benchmarks.model import CONTENDERS, Case, Outcome
 
-ENDS, FINAL = "ends.json", "final.parquet"
+ENDS, FINAL = "ends.json", "final"
 
 
 def main(path: str) -> None:
-    """Runs a case and writes when its epochs ended and what the state was."""
+    """Runs a case and writes when its epochs ended and what it arrived at."""
     case = msgspec.json.decode(Path(path).read_bytes(), type=Case)
     outcome: Outcome = importlib.import_module(CONTENDERS[case.engine].module).run(case)
     work = Path(case.work)
-    pq.write_table(outcome.final, work / FINAL)
+    (work / FINAL).mkdir()
+    for name, table in outcome.final.items():
+        pq.write_table(table, work / FINAL / f"{name}.parquet")
     (work / ENDS).write_bytes(msgspec.json.encode(outcome.ends))
 
 

@@ -5,8 +5,10 @@ subtask, because Spark gives one small Parquet file to one task whatever its row
 """
 
 import os
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +16,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from benchmarks.model import Tables
+
 SEED = 20_260_101
 FIRST_MODIFIED = 1_700_000_000
 """Modification time of the first file; each later one is a second younger."""
-
-CHECKS = ("records", "sum", "weighted")
 
 Longs = npt.NDArray[np.int64]
 
@@ -37,17 +39,6 @@ def key_column(numbers: Longs, key_type: str) -> "pa.Array[Any]":
     raise ValueError(f"Key type {key_type!r} is neither int nor string.")
 
 
-def write_running_count(
-    folder: Path, *, records: int, keys: int, key_type: str, epochs: int, epoch_records: int, files_per_epoch: int
-) -> None:
-    """Writes the epochs of a running count: one column `k`; the data set is replayed when it is too short."""
-    drawn = draw_keys(records, keys)
-    for epoch in range(epochs):
-        positions = np.arange(epoch * epoch_records, (epoch + 1) * epoch_records)
-        numbers = drawn.take(positions, mode="wrap")
-        write_epoch(folder, epoch, pa.table({"k": key_column(numbers, key_type)}), files_per_epoch)
-
-
 def write_worker_memory(folder: Path, *, keys: int, passes: int, epoch_records: int, files_per_epoch: int) -> None:
     """Writes each key once per pass, in another order each time, with a number `v`."""
     random = np.random.default_rng(SEED)
@@ -62,12 +53,17 @@ def write_worker_memory(folder: Path, *, keys: int, passes: int, epoch_records: 
 
 def write_epoch(folder: Path, epoch: int, table: pa.Table, files: int) -> None:
     """Writes the records of one epoch as so many files of nearly equal size."""
-    folder.mkdir(parents=True, exist_ok=True)
     borders = [len(table) * part // files for part in range(files + 1)]
-    for part in range(files):
+    write_files(folder, epoch, [table.slice(start, end - start) for start, end in pairwise(borders)])
+
+
+def write_files(folder: Path, epoch: int, tables: Sequence[pa.Table]) -> None:
+    """Writes each table as a file of an epoch; the number of tables is the same for all epochs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, table in enumerate(tables):
         path = folder / f"epoch-{epoch:04d}-{part}.parquet"
-        pq.write_table(table.slice(borders[part], borders[part + 1] - borders[part]), path)
-        modified = FIRST_MODIFIED + epoch * files + part
+        pq.write_table(table, path)
+        modified = FIRST_MODIFIED + epoch * len(tables) + part
         os.utime(path, (modified, modified))
 
 
@@ -80,45 +76,35 @@ def first_epochs(folder: Path, target: Path, files: int) -> Path:
     return target
 
 
-def checks_of_counts(folder: Path) -> pa.Table:
-    """Returns what the rows of a running count with 64-bit keys come to, in 64 bits that overflow.
-
-    Returns:
-        One row: `records`, the `sum` of the counts that were emitted, and of them times their keys (`weighted`).
-    """
-    truth = count_truth(folder)
-    keys, counts = (np.asarray(truth.column(name)) for name in ("k", "n"))
-    emitted = counts * (counts + 1) // 2
-    return pa.table(dict(zip(CHECKS, ([int(one.sum())] for one in (counts, emitted, emitted * keys)), strict=True)))
-
-
 def records_truth(folder: Path) -> pa.Table:
     """Returns how many records there are in the files: `records`."""
-    return pa.table({"records": [_read(folder).num_rows]})
-
-
-def count_truth(folder: Path) -> pa.Table:
-    """Returns how often each key occurs in the files: `k`, `n`."""
-    return _read(folder).group_by("k").aggregate([((), "count_all")]).rename_columns(["k", "n"])
+    return pa.table({"records": [read_inputs(folder).num_rows]})
 
 
 def numbers_truth(folder: Path) -> pa.Table:
     """Returns what `worker_memory` keeps of each key: `k`, `n` (records), `total` and `largest` of `v`."""
-    grouped = _read(folder).group_by("k").aggregate([((), "count_all"), ("v", "sum"), ("v", "max")])
+    grouped = read_inputs(folder).group_by("k").aggregate([((), "count_all"), ("v", "sum"), ("v", "max")])
     return grouped.rename_columns(["k", "n", "total", "largest"])
 
 
+def same_tables(actual: Tables, truth: Tables) -> bool:
+    """Returns whether there are the same tables, with the same rows; having nothing to compare is no equality."""
+    same = bool(truth) and actual.keys() == truth.keys()
+    return same and all(same_rows(actual[name], table) for name, table in truth.items())
+
+
 def same_rows(actual: pa.Table, truth: pa.Table) -> bool:
-    """Returns whether two tables with unique keys in their first column hold the same rows, by position of columns."""
+    """Returns whether two tables hold the same rows as often, in any order; columns go by their position."""
     if actual.num_columns != truth.num_columns or len(actual) != len(truth):
         return False
     try:
         actual = actual.rename_columns(truth.column_names).cast(truth.schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
-    key = truth.column_names[0]
-    return bool(actual.sort_by(key).equals(truth.sort_by(key)))
+    order: list[tuple[str, Literal["ascending", "descending"]]] = [(name, "ascending") for name in truth.column_names]
+    return bool(actual.sort_by(order).equals(truth.sort_by(order)))
 
 
-def _read(folder: Path) -> pa.Table:
+def read_inputs(folder: Path) -> pa.Table:
+    """Returns all records, file after file."""
     return ds.dataset(str(folder), format="parquet").to_table()

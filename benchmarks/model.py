@@ -1,13 +1,19 @@
 """The words of a benchmark run: a case, what an engine hands back, and the row that is reported."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 RUNNING_COUNT = "running_count"
+MAP_AND_LIST = "map_and_list"
+TTL = "ttl"
+SESSIONS = "sessions"
+WINDOWS = "windows"
 WORKER_MEMORY = "worker_memory"
 STATE_BACKENDS = "state_backends"
+SMALL_EPOCHS = "small_epochs"
 PASS_THROUGH = "pass-through"
 """The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
 
@@ -42,19 +48,24 @@ FLINK_CHECKPOINTS_MS = 1000
 _FLINK = f"{FLINK_CHECKPOINTS_MS} ms", ("int",)
 
 ENGINES = {
-    "lakestate": Engine("benchmarks.lakestate_engine", "lakestate", "row", "heap"),
-    "vectorised": Engine("benchmarks.lakestate_engine", "lakestate", "vectorised", "heap"),
-    "declared": Engine("benchmarks.lakestate_engine", "lakestate", "declared", "heap"),
-    "transformWithState": Engine("benchmarks.spark_engine", "spark", "transformWithState", "rocksdb", slow=True),
-    "groupBy": Engine("benchmarks.spark_engine", "spark", "groupBy", "rocksdb"),
-    "flink-java": Engine("benchmarks.flink_engine", "flink", "java", "heap", False, *_FLINK),
-    "flink-java/rocksdb": Engine("benchmarks.flink_engine", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
-    "flink-sql": Engine("benchmarks.flink_engine", "flink", "sql", "heap", False, *_FLINK),
-    "pyflink": Engine("benchmarks.flink_engine", "flink", "python", "heap", True, *_FLINK),
-    "pyflink/rocksdb": Engine("benchmarks.flink_engine", "flink", "python/rocksdb", "rocksdb", True, *_FLINK),
-    PASS_THROUGH: Engine("benchmarks.spark_engine", "spark", PASS_THROUGH, "none", checkpoints=""),
+    "lakestate": Engine("benchmarks.engines.lakestate", "lakestate", "row", "heap"),
+    "lakestate/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "row/rocksdb", "rocksdb"),
+    "vectorised": Engine("benchmarks.engines.lakestate", "lakestate", "vectorised", "heap"),
+    "declared": Engine("benchmarks.engines.lakestate", "lakestate", "declared", "heap"),
+    "transformWithState": Engine("benchmarks.engines.spark", "spark", "transformWithState", "rocksdb", slow=True),
+    "groupBy": Engine("benchmarks.engines.spark", "spark", "groupBy", "rocksdb"),
+    "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
+    "flink-java/rocksdb": Engine("benchmarks.engines.flink", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
+    "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK),
+    "pyflink": Engine("benchmarks.engines.flink", "flink", "python", "heap", True, *_FLINK),
+    "pyflink/rocksdb": Engine("benchmarks.engines.flink", "flink", "python/rocksdb", "rocksdb", True, *_FLINK),
+    PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
+
+ROW_FORMS = {"row", "row/rocksdb", "transformWithState", "java", "java/rocksdb", "python", "python/rocksdb"}
+ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.form in ROW_FORMS)
+"""Those that run an author's function, record by record."""
 
 
 def _store(form: str, backend: str) -> Engine:
@@ -69,10 +80,9 @@ STORES = {
 """What `STATE_BACKENDS` compares: a shape of state in a backend, and a bare dict of as many keys."""
 
 MEMORY = {
-    "lakestate/rocksdb": Engine("benchmarks.lakestate_engine", "lakestate", "row/rocksdb", "rocksdb"),
-    "lakestate/bare": Engine("benchmarks.lakestate_engine", "lakestate", "row/bare", "rocksdb"),
+    "lakestate/bare": Engine("benchmarks.engines.lakestate", "lakestate", "row/bare", "rocksdb"),
 }
-"""What `WORKER_MEMORY` runs besides `lakestate`: much state in RocksDB, and the same job with next to none in it."""
+"""What `WORKER_MEMORY` runs besides `lakestate` and `lakestate/rocksdb`: a job with next to no state in RocksDB."""
 
 CONTENDERS = ENGINES | STORES | MEMORY
 
@@ -81,7 +91,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What one engine runs once, in a process of its own.
 
     Attributes:
-        workload: `RUNNING_COUNT`, `WORKER_MEMORY` or `STATE_BACKENDS`.
+        workload: A name in `benchmarks.workloads`, `WORKER_MEMORY` or `STATE_BACKENDS`.
         engine: A name in `CONTENDERS`.
         key_type: `int` (64 bits) or `string`.
         keys: Number of keys that the data are drawn from.
@@ -107,16 +117,22 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int | None = None
 
 
+Tables = Mapping[str, pa.Table]
+"""What an engine arrived at, or has to arrive at, by name: its states, `EMITTED`."""
+EMITTED = "emitted"
+"""The name of the sums by which what was emitted is compared."""
+
+
 class Outcome(NamedTuple):
     """What an engine hands back.
 
     Attributes:
         ends: When each epoch ended, in order; seconds since 1970.
-        final: The state afterwards: key columns, then value columns.
+        final: Its states afterwards, key columns, then value columns; and sums of what it emitted, where they are told.
     """
 
     ends: list[float]
-    final: pa.Table
+    final: Tables
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

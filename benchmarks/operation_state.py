@@ -15,11 +15,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from benchmarks.data import same_rows
-from benchmarks.functions import KeepBytes
+from benchmarks.engines.lakestate_functions import KeepBytes
+from benchmarks.engines.spark import MEMORY
 from benchmarks.operation_inputs import write_changes, write_values
 from benchmarks.operation_model import Operation, OperationCase, RangeRead, operation
 from benchmarks.processes import cpu_of
-from benchmarks.spark_engine import MEMORY
 from state_engine.inspect import read_state
 from state_engine.key_groups import range_of
 from state_engine.log.records import Base

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.functions import RunningCount
+from benchmarks.engines.lakestate_functions import RunningCount
+from benchmarks.engines.spark import MEMORY
 from benchmarks.operation_feed import EpochWatch, Feed, Phase, write_load
 from benchmarks.operation_model import Operation, OperationCase, operation
-from benchmarks.spark_engine import MEMORY
 from state_engine.inspect import read_state
 from state_engine.savepoint import list_savepoints
 from state_engine.spark import DiscardingSink, JobClient, StreamJob, local_session

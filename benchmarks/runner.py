@@ -10,12 +10,11 @@ from statistics import median
 from typing import NamedTuple
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.child import ENDS, FINAL
-from benchmarks.data import same_rows
-from benchmarks.model import CONTENDERS, Case, Result
+from benchmarks.data import same_tables
+from benchmarks.model import CONTENDERS, Case, Result, Tables
 from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
 from benchmarks.steady import steady_part
 
@@ -28,12 +27,12 @@ class EngineFailedError(Exception):
 
 
 class Run(NamedTuple):
-    """What was seen of one case: the ends of its epochs, its processes, the state afterwards."""
+    """What was seen of one case: the ends of its epochs, its processes, what it arrived at."""
 
     case: Case
     ends: list[float]
     samples: Sequence[Sample]
-    final: pa.Table
+    final: Tables
 
 
 def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
@@ -45,7 +44,7 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
     work = Path(case.work)
     samples = run_child("benchmarks.child", msgspec.json.encode(case), work, case.engine, timeout)
     ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
-    final = pq.read_table(work / FINAL)
+    final = {path.stem: pq.read_table(path) for path in sorted((work / FINAL).iterdir())}
     shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
     return Run(case, ends, samples, final)
 
@@ -90,12 +89,12 @@ def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = 
     return sampler.samples
 
 
-def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float], float] = peak_rss_mb) -> Result:
+def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float], float] = peak_rss_mb) -> Result:
     """Returns the row of the report for one run.
 
     Args:
         run: What was seen.
-        truth: The state that is right.
+        truth: What is right.
         peak: Measures memory up to the end of the last epoch, in MiB.
     """
     case, steady = run.case, steady_part(run.ends)
@@ -113,7 +112,7 @@ def result_of(run: Run, truth: pa.Table, peak: Callable[[Sequence[Sample], float
         records_per_second=round(records / (steady.end - steady.start), 1),
         cpu_seconds_per_million=round(cpu_between(run.samples, steady.start, steady.end) / records * 1e6, 3),
         peak_rss_mb=round(peak(run.samples, steady.end), 1),
-        results_equal=same_rows(run.final, truth),
+        results_equal=same_tables(run.final, truth),
         memory_mb=case.memory_mb,
         checkpoints=engine.checkpoints,
     )

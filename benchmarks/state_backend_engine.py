@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.model import Case, Outcome
+from benchmarks.model import Case, Outcome, Tables
 from state_engine.api import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
@@ -106,7 +106,11 @@ def run_dict(case: Case) -> Outcome:
 
 def outcome(case: Case, ends: list[float], totals: list[int]) -> Outcome:
     """Returns when the epochs ended, and what every key has."""
-    return Outcome(ends, pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals, pa.int64())}))
+    return Outcome(ends, _totals(case, pa.array(totals, pa.int64())))
+
+
+def _totals(case: Case, totals: Any) -> Tables:
+    return {"total": pa.table({"k": pa.array(np.arange(case.keys)), "total": totals})}
 
 
 def timer_toucher(timers: Any, epoch: int) -> Callable[[Any], None]:
@@ -137,7 +141,7 @@ def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
     return (np.arange(first, first + case.epoch_records) * 2_654_435_761) % case.keys
 
 
-def truth(case: Case) -> pa.Table:
+def truth(case: Case) -> Tables:
     """Returns what each key's values add up to: 1 from the load, and with each touch the epoch's number plus 1.
 
     Of timers it is their number: 1 from the load, and 1 with each epoch that touches the key.
@@ -148,7 +152,7 @@ def truth(case: Case) -> pa.Table:
             totals[np.unique(touched(case, epoch))] += 1
         else:
             np.add.at(totals, touched(case, epoch), epoch + 1)
-    return pa.table({"k": pa.array(np.arange(case.keys)), "total": pa.array(totals)})
+    return _totals(case, pa.array(totals))
 
 
 def in_batches(keys: Any, backend: KeyedStateBackend, context: KeyContext, visit: Callable[[Any], None]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.model import STATE_BACKENDS, STORES, Case, Result
-from benchmarks.runner import EngineFailedError, middle, result_of, run_case
-from benchmarks.running_count import Report
+from benchmarks.model import STATE_BACKENDS, STORES, Case
+from benchmarks.rounds import Report, run_rounds
+from benchmarks.runner import result_of
 from benchmarks.state_backend_engine import truth
 
 EPOCHS = 10
@@ -17,22 +17,13 @@ def measure(
     folder: Path, tell: Callable[[str], None], keys: Sequence[int], shapes: Sequence[str] = SHAPES, rounds: int = 1
 ) -> Report:
     """Runs each shape at each number of keys, backend after backend, and returns one row per case."""
-    rows: dict[tuple[int, str], list[Result]] = {}
-    failures: list[str] = []
-    for round_number in range(1, rounds + 1):
-        for case in cases(folder / f"round-{round_number}", keys, shapes):
-            what = f"{case.engine}, {case.keys:,} keys, round {round_number}"
-            tell(f"running {what}")
-            try:
-                run = run_case(case)
-            except EngineFailedError as error:
-                failures.append(f"{what}: {error}")
-                tell(failures[-1])
-                continue
-            result = result_of(run, truth(case))
-            tell(f"  {result.records_per_second:,.0f} touches/s, results equal: {result.results_equal}")
-            rows.setdefault((case.keys, case.engine), []).append(result)
-    return Report([middle(results) for results in rows.values()], failures)
+    return run_rounds(
+        rounds,
+        lambda round_number: cases(folder / f"round-{round_number}", keys, shapes),
+        lambda run: result_of(run, truth(run.case)),
+        tell,
+        lambda case: f"{case.engine}, {case.keys:,} keys",
+    )
 
 
 def cases(folder: Path, keys: Sequence[int], shapes: Sequence[str]) -> list[Case]:

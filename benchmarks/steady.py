@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 WARM_UP = 0.2
 MIN_EPOCHS = 5
-"""With fewer epochs there is no steady part to speak of; a short data set is replayed until it fills so many."""
+"""With fewer epochs there is no steady part to speak of."""
+LEAST_EPOCHS = 20
+"""A short data set is replayed until it fills so many: a JVM compiles for about ten epochs of a million records."""
 
 
 class SteadyPart(NamedTuple):
@@ -28,9 +30,9 @@ def warm_up_epochs(epochs: int) -> int:
     return math.ceil(WARM_UP * epochs)
 
 
-def epochs_for(records: int, epoch_records: int) -> int:
-    """Returns how many epochs a data set gives; at least `MIN_EPOCHS`, for which it is replayed."""
-    return max(MIN_EPOCHS, math.ceil(records / epoch_records))
+def epochs_for(records: int, epoch_records: int, least: int = LEAST_EPOCHS) -> int:
+    """Returns how many epochs a data set gives; at least `least`, and never below `MIN_EPOCHS`: it is replayed."""
+    return max(MIN_EPOCHS, least, math.ceil(records / epoch_records))
 
 
 def steady_part(ends: Sequence[float]) -> SteadyPart:

@@ -1,4 +1,4 @@
-"""Whether a run reaches what `thresholds.toml` asks for."""
+"""Whether a run reaches what the files of thresholds ask for."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operatio
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
-FILE = Path(__file__).with_name("thresholds.toml")
+FILES = tuple(Path(__file__).parent / name for name in ("thresholds.toml", "workloads/thresholds.toml"))
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,18 +45,21 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """More keys may cost an engine only so many times what they cost another one, which does nothing but look up."""
+    """A record may cost an engine only so many times more with more keys; with `beyond`, than it costs that one more.
+
+    The other one does nothing but look up.
+    """
 
     workload: str
     of: str
-    beyond: str
     few: int
     many: int
     at_most: float
+    beyond: str | None = None
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file."""
+    """The content of the files."""
 
     ratio: list[Ratio] = []
     limit: list[Limit] = []
@@ -68,13 +71,15 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tick: list[TickLimit] = []
 
 
-def load(path: Path = FILE) -> Thresholds:
-    """Reads the thresholds.
+def load(paths: Sequence[Path] = FILES) -> Thresholds:
+    """Reads the thresholds of all files.
 
     Raises:
-        msgspec.ValidationError: The file holds something else.
+        msgspec.ValidationError: A file holds something else.
     """
-    return msgspec.toml.decode(path.read_bytes(), type=Thresholds)
+    files = [msgspec.toml.decode(path.read_bytes(), type=Thresholds) for path in paths]
+    kinds = Thresholds.__struct_fields__
+    return Thresholds(**{kind: [one for file in files for one in getattr(file, kind)] for kind in kinds})
 
 
 def judge(thresholds: Thresholds, rows: Sequence[Result | Operation | Tick]) -> list[Verdict]:
@@ -160,17 +165,19 @@ def _memories(memories: Sequence[Memory], results: Sequence[Result]) -> Iterator
 
 def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
     for growth in growths:
+        than = "" if growth.beyond is None else f" than one of {growth.beyond}"
         name = (
             f"{growth.workload}: from {growth.few:,} to {growth.many:,} keys a record of {growth.of} costs at most "
-            f"{growth.at_most:g} times more than one of {growth.beyond}"
+            f"{growth.at_most:g} times more{than}"
         )
-        labels, sizes = (growth.of, growth.beyond), (growth.few, growth.many)
+        labels = [label for label in (growth.of, growth.beyond) if label is not None]
+        sizes = (growth.few, growth.many)
         rows = [r for r in results if r.workload == growth.workload and r.label in labels and r.keys in sizes]
         costs = {(r.label, r.keys): 1 / r.records_per_second for r in rows}
         measured = None
-        if len(costs) == 4:
-            own, other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
-            measured = own / other
+        if len(costs) == 2 * len(labels):
+            own, *other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
+            measured = own / other[0] if other else own
         yield growth.workload, _verdict(name, measured, measured is not None and measured <= growth.at_most, rows)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.data import numbers_truth, write_worker_memory
-from benchmarks.functions import wide_text
-from benchmarks.model import WORKER_MEMORY, Case, Result
+from benchmarks.engines.lakestate_functions import wide_text
+from benchmarks.model import WORKER_MEMORY, Case, Result, Tables
 from benchmarks.processes import Sample, worker_peaks_mb
+from benchmarks.rounds import Report
 from benchmarks.runner import EngineFailedError, result_of, run_case
-from benchmarks.running_count import PARALLELISM, Report
+from benchmarks.streams import PARALLELISM
 
 KEYS_PER_SUBTASK = 1_000_000
 PASSES = 2
@@ -77,13 +78,13 @@ def cases(folder: Path, keys: int, backends: Sequence[str], memory_mb: int) -> I
             yield _case(folder, "lakestate/rocksdb", wide, epochs, records, memory_mb)
 
 
-def truth_of(case: Case) -> pa.Table:
+def truth_of(case: Case) -> Tables:
     """Returns what the state has to be: the numbers of each key, and its text where it has one."""
     truth = numbers_truth(Path(case.inputs))
     if case.memory_mb is None:
-        return truth
+        return {"numbers": truth}
     keys: list[int] = truth["k"].to_numpy().tolist()
-    return truth.append_column("text", pa.array([wide_text(key) for key in keys], pa.binary()))
+    return {"numbers": truth.append_column("text", pa.array([wide_text(key) for key in keys], pa.binary()))}
 
 
 def _case(folder: Path, engine: str, keys: int, epochs: int, epoch_records: int, memory_mb: int | None) -> Case:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.data import same_rows
+from benchmarks.data import same_tables
 from benchmarks.model import CONTENDERS, STATE_BACKENDS, STORES, Case
 from benchmarks.state_backend_engine import run, truth
 from benchmarks.state_backends import EPOCHS, SHAPES, TOUCHED, cases
@@ -26,7 +26,7 @@ def test_every_shape_in_every_backend_ends_with_the_sums_that_numpy_makes(engine
     )
     outcome = run(case)
 
-    assert same_rows(outcome.final, truth(case))
+    assert same_tables(outcome.final, truth(case))
     assert steady_part(outcome.ends).epochs == 4
 
 

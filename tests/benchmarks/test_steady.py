@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.steady import epochs_for, steady_part, warm_up_epochs
+from benchmarks.steady import MIN_EPOCHS, epochs_for, steady_part, warm_up_epochs
 
 
 @pytest.mark.parametrize(("epochs", "dropped"), [(5, 1), (6, 2), (10, 2), (11, 3)])
@@ -10,10 +10,21 @@ def test_a_fifth_of_the_epochs_is_warm_up_rounded_up(epochs: int, dropped: int) 
 
 @pytest.mark.parametrize(
     ("records", "epoch_records", "epochs"),
-    [(2_000_000, 200_000, 10), (2_000_000, 1_000_000, 5), (2_100_000, 200_000, 11)],
+    [(2_000_000, 200_000, 20), (2_000_000, 1_000_000, 20), (4_100_000, 200_000, 21)],
 )
-def test_a_short_data_set_is_replayed_until_it_fills_five_epochs(records: int, epoch_records: int, epochs: int) -> None:
+def test_a_short_data_set_is_replayed_until_it_fills_twenty_epochs(
+    records: int, epoch_records: int, epochs: int
+) -> None:
     assert epochs_for(records, epoch_records) == epochs
+
+
+@pytest.mark.parametrize(("least", "epochs"), [(12, 12), (MIN_EPOCHS, 10), (1, 10)])
+def test_a_run_may_be_told_to_be_short(least: int, epochs: int) -> None:
+    assert epochs_for(2_000_000, 200_000, least) == epochs
+
+
+def test_no_run_is_shorter_than_a_steady_part_needs() -> None:
+    assert epochs_for(10, 10, least=1) == MIN_EPOCHS
 
 
 def test_the_steady_part_starts_when_the_last_warm_up_epoch_ends() -> None:

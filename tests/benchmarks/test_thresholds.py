@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.model import CONTENDERS, Result
 from benchmarks.thresholds import Growth, Limit, Memory, Ratio, Thresholds, Verdict, judge, load, passed, ratio_to
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.workload import Workload
 
 Rows = Callable[..., Result]
 TWENTY = Thresholds(
@@ -85,9 +87,28 @@ def test_a_ratio_is_taken_between_rows_of_one_case(row: Rows) -> None:
 def test_the_file_names_engines_that_exist() -> None:
     thresholds = load()
     named = {t.of for t in [*thresholds.ratio, *thresholds.limit, *thresholds.memory, *thresholds.growth]}
-    named |= {t.to for t in thresholds.ratio} | {t.beyond for t in [*thresholds.memory, *thresholds.growth]}
+    named |= {t.to for t in thresholds.ratio} | {t.beyond for t in [*thresholds.memory, *thresholds.growth] if t.beyond}
 
     assert named == {engine.label for engine in CONTENDERS.values()}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_every_contender_of_a_stream_has_a_threshold(workload: Workload) -> None:
+    ratios = [one for one in load().ratio if (one.workload, one.epoch_records) == (workload.name, 1_000_000)]
+    pairs = {(one.of, one.to) for one in ratios if "int" in one.key_types}
+
+    assert {label for pair in pairs for label in pair} == {CONTENDERS[name].label for name in workload.engines}
+    assert pairs >= {
+        ("lakestate/row", "flink/python"),
+        ("lakestate/row", "flink/java/rocksdb"),
+        ("lakestate/row/rocksdb", "flink/java/rocksdb"),
+    }
+
+
+def test_every_pair_has_one_threshold() -> None:
+    pairs = [(one.workload, tuple(one.key_types), one.keys, one.epoch_records, one.of, one.to) for one in load().ratio]
+
+    assert len(pairs) == len(set(pairs))
 
 
 def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:
@@ -95,7 +116,7 @@ def test_a_misspelt_threshold_is_refused(tmp_path: Path) -> None:
     path.write_text('[[limit]]\nworkload = "w"\nof = "e"\nfigure = "peak_rss_mb"\nat_least = 1.0\n')
 
     with pytest.raises(msgspec.ValidationError):
-        load(path)
+        load([path])
 
 
 def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) -> None:
@@ -115,6 +136,23 @@ def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) 
     assert not verdict(100, 38, 1000, 500).reached
     assert not verdict(100, 50, 1000, 500, equal=False).reached
     assert verdict(100, 50, 1000).measured is None
+
+
+def test_growth_alone_is_what_more_keys_cost(row: Rows) -> None:
+    growth = Growth(workload="w", of="lakestate/a", few=10, many=1000, at_most=1.5)
+
+    def verdict(few: float, many: float) -> Verdict:
+        rows = [
+            row(workload="w", engine="lakestate", form="a", keys=keys, records_per_second=speed)
+            for keys, speed in ((10, few), (1000, many))
+        ]
+        [found] = judge(Thresholds(growth=[growth]), rows)
+        return found
+
+    assert verdict(150, 100).measured == 1.5
+    assert verdict(150, 100).reached
+    assert not verdict(152, 100).reached
+    assert "than one of" not in verdict(150, 100).name
 
 
 def test_memory_beyond_a_bare_worker_is_held_against_what_rocksdb_may_use(row: Rows) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from benchmarks.functions import WIDTH, wide_text
+from benchmarks.engines.lakestate_functions import WIDTH, wide_text
 from benchmarks.model import CONTENDERS
 from benchmarks.worker_memory import BACKENDS, cases, truth_of
 
@@ -24,7 +24,7 @@ def test_a_bare_worker_does_the_same_work_over_the_keys_of_one_epoch(tmp_path: P
     for case in (heap, bare, rocksdb):
         records = ds.dataset(case.inputs, format="parquet").count_rows()
         assert records == case.epochs * case.epoch_records
-        truth = truth_of(case)
+        truth = truth_of(case)["numbers"]
         assert truth.num_rows == case.keys
         assert set(truth["n"].to_pylist()) == {records // case.keys}
         assert ("text" in truth.column_names) is (case is not heap)

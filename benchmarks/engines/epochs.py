@@ -1,9 +1,10 @@
-"""When each epoch ended: one instrument for every engine, since all of them are Spark streaming queries.
+"""When each epoch ended: one instrument for Lakestate and Spark's own operators, since all are streaming queries.
 
-It counts what Spark itself does around a batch (offsets, commit logs) for every engine alike.
+It counts what Spark itself does around a batch (offsets, commit logs) for all of them alike.
 """
 
 import threading
+from collections import Counter
 from datetime import datetime
 
 from pyspark.sql.streaming.listener import (
@@ -14,19 +15,16 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-PASSED = "passed"
-"""What a query calls the number of its rows, if it observes that."""
-
 
 class EpochEnds(StreamingQueryListener):
     """Collects the end of each batch that ran; register it before the query starts.
 
     Attributes:
-        passed: How many rows the query counted in all batches, if it observes that.
+        observed: What the query observed, by name, added up over all batches.
     """
 
     def __init__(self) -> None:
-        self.passed = 0
+        self.observed: Counter[str] = Counter()
         self._ends: dict[int, float] = {}
         self._terminated = threading.Event()
 
@@ -39,8 +37,8 @@ class EpochEnds(StreamingQueryListener):
         if "addBatch" in progress.durationMs:  # otherwise the trigger found nothing to do
             started = datetime.fromisoformat(progress.timestamp).timestamp()
             self._ends[progress.batchId] = started + progress.durationMs["triggerExecution"] / 1000
-            observed = progress.observedMetrics.get(PASSED)
-            self.passed += observed[PASSED] if observed is not None else 0
+            for row in progress.observedMetrics.values():
+                self.observed.update({name: int(value or 0) for name, value in row.asDict().items()})
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._terminated.set()

@@ -1,0 +1,153 @@
+"""Lakestate's side: runs its functions and reads their state back from the log."""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.engines.epochs import EpochEnds
+from benchmarks.engines.lakestate_functions import (
+    NOTED,
+    CountWithTtl,
+    MapAndList,
+    RunningCount,
+    RunningCountOfBatches,
+    Sessions,
+    ThreeNumbers,
+    WideNumbers,
+)
+from benchmarks.engines.lakestate_windows import EmittedRows, open_windows, windowed
+from benchmarks.engines.spark import DDL_TYPES, MEMORY, read_stream
+from benchmarks.model import (
+    CONTENDERS,
+    EMITTED,
+    MAP_AND_LIST,
+    RUNNING_COUNT,
+    SESSIONS,
+    TTL,
+    WINDOWS,
+    WORKER_MEMORY,
+    Case,
+    Outcome,
+    Tables,
+)
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.sessions import gap_ms
+from benchmarks.workloads.windows import OPEN, window_ms
+from benchmarks.workloads.workload import checks
+from state_engine.api import (
+    Aggregate,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    StateBackend,
+    WatermarkStrategy,
+)
+from state_engine.inspect import read_state
+from state_engine.spark import DiscardingSink, ForeachEpochSink, StreamJob, local_session
+from state_engine.spark.stream import DataStream
+
+JOB = "benchmark"
+UID = "operator"
+
+
+class Program(NamedTuple):
+    """What an author would write: a function, and the columns that it emits."""
+
+    function: KeyedProcessFunction | KeyedBatchProcessFunction
+    emits: str
+
+
+def run(case: Case) -> Outcome:
+    """Runs one case and reads the state back from the log."""
+    spark = local_session(
+        "benchmark-lakestate",
+        str(case.parallelism),
+        shuffle_partitions=case.parallelism,
+        memory=MEMORY,
+        extra={"spark.local.dir": str(Path(case.work) / "local")},
+    )
+    ends = EpochEnds()
+    spark.streams.addListener(ends)
+    root = str(Path(case.work) / "root")
+    job = StreamJob(
+        JOB,
+        root=root,
+        parallelism=case.parallelism,
+        max_parallelism=128,
+        state_backend=state_backend(case),
+        cache_bytes=8 << 30,  # workers rotate between subtasks: each holds the state of all
+    )
+    stream = job.from_stream(read_stream(spark, case))
+    if case.workload in (SESSIONS, WINDOWS):
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
+        stream = stream.assign_timestamps_and_watermarks(strategy)
+    emitted = EmittedRows()
+    sink = ForeachEpochSink(emitted) if case.workload == WINDOWS else DiscardingSink()
+    results(stream, case).sink_to(sink, uid="out")
+    client = job.start(spark, available_now=True)
+    client.await_termination()
+    outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted))
+    spark.stop()
+    return outcome
+
+
+def results(stream: DataStream, case: Case) -> DataStream:
+    """Returns what a case's function emits; `declared` needs none, and gives a row per key and epoch."""
+    form = CONTENDERS[case.engine].form
+    if case.workload == WINDOWS:
+        # The event time goes along with each record: it need not be a column.
+        return windowed(stream.select("k", "v").key_by("k"), form, window_ms(case.keys), UID)
+    keyed = stream.key_by("k")
+    if form == "declared":
+        return keyed.aggregate({"n": Aggregate.count()}, uid=UID)
+    function, emits = program(case)
+    return keyed.process(function, emits, uid=UID)
+
+
+def program(case: Case) -> Program:
+    """Returns the function of a workload, in the form that a case asks for."""
+    if case.workload == WORKER_MEMORY:
+        return Program(ThreeNumbers() if case.memory_mb is None else WideNumbers(), "k bigint")
+    if CONTENDERS[case.engine].form == "vectorised":
+        return Program(RunningCountOfBatches(), f"k {DDL_TYPES[case.key_type]}, n bigint")
+    return {
+        RUNNING_COUNT: Program(RunningCount(), f"k {DDL_TYPES[case.key_type]}, n bigint"),
+        MAP_AND_LIST: Program(MapAndList(), "k bigint, item int, n bigint, total bigint"),
+        TTL: Program(CountWithTtl(), "k bigint, n bigint"),
+        SESSIONS: Program(Sessions(gap_ms(case.keys)), "k bigint, n bigint"),
+    }[case.workload]
+
+
+def state_backend(case: Case) -> StateBackend:
+    """Returns the backend that a case asks for; databases lie in the case's folder."""
+    if CONTENDERS[case.engine].backend == "heap":
+        return HashMapStateBackend()
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(Path(case.work) / "databases"))
+    if case.memory_mb is not None:
+        backend.get_memory_configuration().set_fixed_memory_per_slot(case.memory_mb << 20)
+    return backend
+
+
+def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
+    """Returns the states of a job, and what its function or its sink noted of the rows that it emitted."""
+    if case.workload == WORKER_MEMORY:
+        return {"numbers": flat(read_state(root, JOB, UID, "numbers"))}
+    if case.workload == WINDOWS:
+        read = partial(read_state, root, JOB, UID)
+        return {OPEN: open_windows(read, CONTENDERS[case.engine].form), EMITTED: emitted.sums}
+    workload = WORKLOADS[case.workload]
+    states = {name: flat(read_state(root, JOB, UID, name)) for name in workload.states}
+    if not workload.sums_emitted:
+        return states
+    noted = read_state(root, JOB, UID, NOTED).select(["value"]).flatten()
+    return states | {EMITTED: checks(*(int(np.asarray(column).sum()) for column in noted.columns))}
+
+
+def flat(state: pa.Table) -> pa.Table:
+    """Returns key, user key and value of a state; a struct gives one column per field."""
+    return state.select([name for name in ("k", "user_key", "value") if name in state.column_names]).flatten()

@@ -1,0 +1,207 @@
+"""Lakestate's functions. Python workers import this module, so it imports nothing that they could do without."""
+
+from collections.abc import Iterable
+from hashlib import shake_128
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api import (
+    AggregateFunction,
+    CheckpointedFunction,
+    Duration,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    RuntimeContext,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+)
+from state_engine.api.windows import TimeWindow, WindowFunction
+
+WIDTH = 512
+ITEMS, EVERY = 10, 8
+NOTED = "noted"
+"""The operator state with what a `Noting` function emitted."""
+
+
+def wide_text(key: int) -> bytes:
+    """Returns the `WIDTH` bytes that belong to a key, of which no two are alike and none can be compressed."""
+    return shake_128(key.to_bytes(8, "big")).digest(WIDTH)
+
+
+class RunningCount(KeyedProcessFunction):
+    """Counts the records of a key and emits the count with each record."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        n = (self.count.value() or 0) + 1
+        self.count.update(n)
+        return [(value.k, n)]
+
+
+class CountWithTtl(RunningCount):
+    """As `RunningCount`, in a value with a time to live of an hour."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        hour = StateTtlConfig.new_builder(Duration.of_hours(1)).update_ttl_on_create_and_write().never_return_expired()
+        descriptor = ValueStateDescriptor("count", Types.LONG())
+        descriptor.enable_time_to_live(hour.build())
+        self.count = runtime_context.get_state(descriptor)
+
+
+class Noting(KeyedProcessFunction, CheckpointedFunction):
+    """Notes sums of what it emits, as its peers do: a row of operator state for each subtask and epoch."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        row = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+        self.noted = context.get_operator_state_store().get_list_state(ListStateDescriptor(NOTED, row))
+        self.rows = self.sum = self.weighted = 0
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.noted.add((self.rows, self.sum, self.weighted))
+        self.rows = self.sum = self.weighted = 0
+
+    def note(self, key: int, number: int) -> None:
+        """Adds an emitted row, for which a number stands."""
+        self.rows += 1
+        self.sum += number
+        self.weighted += number * number * key
+
+
+class MapAndList(Noting):
+    """Counts a key's items in a map, keeps its values in a list; every eighth of an item emits the list's sum."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.INT(), Types.LONG()))
+        self.values = runtime_context.get_list_state(ListStateDescriptor("values", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        item = value.item
+        n = (self.counts.get(item) or 0) + 1
+        self.counts.put(item, n)
+        self.values.add(value.v)
+        if n % EVERY:
+            return []
+        total = sum(self.values.get())
+        self.values.clear()
+        self.note(value.k, (total + n) * ITEMS + item)
+        return [(value.k, item, n, total)]
+
+
+class Sessions(Noting):
+    """Counts the records of a key until none comes for a while, in event time."""
+
+    def __init__(self, gap_ms: int) -> None:
+        self.gap = gap_ms
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        session = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self.session = runtime_context.get_state(ValueStateDescriptor("session", session))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        timers, closed = ctx.timer_service(), []
+        count, last = self.session.value() or (0, None)
+        if last is not None:
+            timers.delete_event_time_timer(last + self.gap)
+            if last + self.gap < value.t:
+                closed = [self.close_session(value.k, count)]
+                count = 0
+        self.session.update((count + 1, value.t))
+        timers.register_event_time_timer(value.t + self.gap)
+        return closed
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> list[tuple[Any, ...]]:
+        count, last = self.session.value() or (0, None)
+        if last is None or last + self.gap != timestamp:
+            return []
+        self.session.clear()
+        return [self.close_session(ctx.get_current_key(), count)]
+
+    def close_session(self, key: int, count: int) -> tuple[int, int]:
+        """Returns the row of a session."""
+        self.note(key, count)
+        return key, count
+
+
+class CountAndSum(AggregateFunction):
+    """Counts the records of a window and adds up their values."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + 1, accumulator[1] + value.v
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+class RowOfWindow(WindowFunction[tuple[int, int], tuple[Any, ...], int, TimeWindow]):
+    """Puts key and start of a window to its count and sum."""
+
+    def apply(self, key: int, window: TimeWindow, inputs: Iterable[tuple[int, int]]) -> list[tuple[Any, ...]]:
+        return [(key, window.start, n, total) for n, total in inputs]
+
+
+class RunningCountOfBatches(KeyedBatchProcessFunction):
+    """As `RunningCount`, for all records of an epoch at once."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
+        each = keys.distinct
+        found: Any = self.count.get_many(each)
+        before = np.asarray(pc.fill_null(found, 0))
+        self.count.put_many(each, before + keys.counts())
+        n = pa.array(before[keys.codes] + keys.running_counts())
+        return pa.RecordBatch.from_arrays([batch.column("k"), n], names=["k", "n"])
+
+
+class ThreeNumbers(KeyedProcessFunction):
+    """Keeps three numbers of a key: how many values it had, their sum and the largest."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        numbers = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+        self.numbers = runtime_context.get_state(ValueStateDescriptor("numbers", numbers))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        n, total, largest = self.numbers.value() or (0, 0, value.v)
+        self.numbers.update((n + 1, total + value.v, max(largest, value.v)))
+        return []
+
+
+class WideNumbers(KeyedProcessFunction):
+    """Keeps the three numbers of a key beside a text that is far larger than they are."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        numbers = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.PRIMITIVE_ARRAY(Types.BYTE())])
+        self.numbers = runtime_context.get_state(ValueStateDescriptor("numbers", numbers))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        n, total, largest, text = self.numbers.value() or (0, 0, value.v, wide_text(value.k))
+        self.numbers.update((n + 1, total + value.v, max(largest, value.v), text))
+        return []
+
+
+class KeepBytes(KeyedProcessFunction):
+    """Keeps the last value of a key, some bytes."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.kept = runtime_context.get_state(ValueStateDescriptor("kept", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
+        self.kept.update(value.v)
+        return []

@@ -1,0 +1,117 @@
+"""Workloads that are streams: each engine reads the same files, epoch by epoch or as one long stream."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.data import first_epochs, read_inputs, records_truth
+from benchmarks.engines.flink_environment import FLINK_PYTHON
+from benchmarks.model import EMITTED, ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result, Tables
+from benchmarks.rounds import Report, run_rounds
+from benchmarks.runner import Run, result_of
+from benchmarks.steady import LEAST_EPOCHS, epochs_for
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.inputs import write_stream
+from benchmarks.workloads.workload import Workload
+
+PARALLELISM = 2
+
+
+class Plan(NamedTuple):
+    """What is run.
+
+    Attributes:
+        workload: A name in `WORKLOADS`.
+        engines: Names in `ENGINES`.
+        records: Size of the data set; replayed when that gives too few epochs.
+        keys: Number of keys it is drawn from.
+        epochs: Sizes of epochs, in records.
+        key_types: `int`, `string`.
+        least_epochs: How many epochs there are at least.
+        slow_epochs: How many epochs a slow engine reads; the others read all.
+        rounds: How often each case is run; the report has the median.
+    """
+
+    workload: str = RUNNING_COUNT
+    engines: Sequence[str] = ("lakestate",)
+    records: int = 2_000_000
+    keys: int = 100_000
+    epochs: Sequence[int] = (200_000, 1_000_000)
+    key_types: Sequence[str] = ("int",)
+    least_epochs: int = LEAST_EPOCHS
+    slow_epochs: int = 5
+    rounds: int = 1
+
+
+def at_hand(workload: Workload) -> list[str]:
+    """Returns the engines that can run a workload here; `make flink` gets the others."""
+    return [name for name in workload.engines if ENGINES[name].engine != "flink" or FLINK_PYTHON.exists()]
+
+
+def measure(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Report:
+    """Runs every case of a plan, the engines in turn, and returns one row per case."""
+    return run_rounds(
+        plan.rounds,
+        lambda round_number: cases(plan, folder, round_number),
+        judged,
+        tell,
+        lambda case: f"{case.engine}, {case.key_type} keys, epochs of {case.epoch_records:,}",
+    )
+
+
+def judged(run: Run) -> Result:
+    """Returns the row of a run, its results compared with the truth."""
+    settled = WORKLOADS[run.case.workload].settled
+    return result_of(run._replace(final=settled(run.final, run.case)), truth(run.case))
+
+
+def truth(case: Case) -> Tables:
+    """Returns what an engine has to arrive at, or what its rows have to come to."""
+    inputs = Path(case.inputs)
+    if case.engine == PASS_THROUGH:
+        return {PASS_THROUGH: records_truth(inputs)}
+    compared = (EMITTED,) if ENGINES[case.engine].engine == "flink" else WORKLOADS[case.workload].compared
+    right = _truth(case.workload, inputs, case.keys)
+    return {name: right[name] for name in compared}
+
+
+@lru_cache(maxsize=2)  # of all epochs, and of those that slow engines read
+def _truth(workload: str, inputs: Path, keys: int) -> Tables:
+    return WORKLOADS[workload].truth(read_inputs(inputs), keys)
+
+
+def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
+    """Yields the cases of one round with their input files written; engines take turns."""
+    for key_type in plan.key_types:
+        for epoch_records in plan.epochs:
+            epochs = epochs_for(plan.records, epoch_records, plan.least_epochs)
+            inputs = folder / "inputs" / f"{key_type}-{epoch_records}"
+            if not inputs.exists():
+                write_stream(
+                    inputs,
+                    WORKLOADS[plan.workload],
+                    records=plan.records,
+                    keys=plan.keys,
+                    key_type=key_type,
+                    epochs=epochs,
+                    epoch_records=epoch_records,
+                    files_per_epoch=PARALLELISM,
+                )
+            for engine in (one for one in plan.engines if key_type in ENGINES[one].key_types):
+                count = min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
+                part = inputs if count == epochs else inputs.with_name(f"{inputs.name}-first-{count}")
+                yield Case(
+                    workload=plan.workload,
+                    engine=engine,
+                    key_type=key_type,
+                    keys=plan.keys,
+                    epochs=count,
+                    epoch_records=epoch_records,
+                    files_per_epoch=PARALLELISM,
+                    parallelism=PARALLELISM,
+                    inputs=str(first_epochs(inputs, part, count * PARALLELISM)),
+                    work=str(
+                        folder / f"round-{round_number}" / f"{key_type}-{epoch_records}-{engine.replace('/', '-')}"
+                    ),
+                )

@@ -1,0 +1,43 @@
+"""Workloads `running_count` and `ttl`: emit, with each record, how many records its key has had so far.
+
+`ttl` keeps the count with a time to live of an hour, of which nothing expires: what is measured is its bookkeeping.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.model import EMITTED, ENGINES, ROW_ENGINES, RUNNING_COUNT, TTL, Tables
+from benchmarks.workloads.workload import Workload, checks
+
+COUNT = "count"
+
+
+def truth(records: pa.Table, keys: int) -> Tables:
+    """Returns how often each key occurs, and with 64-bit keys what all counts emitted on the way come to."""
+    counts = records.group_by("k").aggregate([((), "count_all")]).rename_columns(["k", "n"])
+    if not pa.types.is_int64(counts.schema.field("k").type):
+        return {COUNT: counts}
+    number, n = (np.asarray(counts.column(name)) for name in ("k", "n"))
+    squares = n * (n + 1) * (2 * n + 1) // 6
+    emitted = checks(int(n.sum()), int((n * (n + 1) // 2).sum()), int((squares * number).sum()))
+    return {COUNT: counts, EMITTED: emitted}
+
+
+RUNNING_COUNT_WORKLOAD = Workload(
+    RUNNING_COUNT,
+    "The running count of each key, by every engine, at every size of epoch.",
+    engines=tuple(ENGINES),
+    columns={},
+    draw=lambda records: {},
+    truth=truth,
+    states=(COUNT,),
+    compared=(COUNT,),
+    number="n",
+    key_types=("int", "string"),
+)
+TTL_WORKLOAD = RUNNING_COUNT_WORKLOAD._replace(
+    name=TTL,
+    about="The running count in a value with a time to live of an hour, by engines that run a function row by row.",
+    engines=ROW_ENGINES,
+    key_types=("int",),
+)

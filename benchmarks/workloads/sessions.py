@@ -1,0 +1,54 @@
+"""Workload `sessions`: count the records of a key until none comes for a while, in event time, with timers.
+
+A record that comes later than the gap closes the session before it itself, so no result depends on how far a watermark
+is.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.model import EMITTED, ROW_ENGINES, SESSIONS, Case, Tables
+from benchmarks.workloads import event_time
+from benchmarks.workloads.workload import Workload, longs
+
+GAP = 1.4
+"""Of the mean time between two records of a key: with random keys a session then has about four."""
+SESSION = "session"
+
+
+def gap_ms(keys: int) -> int:
+    """Returns the gap, in ms. There is a record in each, so a key has one in as many as there are keys, on average."""
+    return int(GAP * keys)
+
+
+def truth(records: pa.Table, keys: int) -> Tables:
+    """Returns what all sessions come to, and that none is overdue."""
+    k, t = longs(records, "k"), longs(records, "t")
+    order = np.lexsort((t, k))
+    k, t = k[order], t[order]
+    begins = np.flatnonzero(np.append(True, (k[1:] != k[:-1]) | (t[1:] - t[:-1] > gap_ms(keys))))
+    return event_time.right(k[begins], np.diff(np.append(begins, len(k))))
+
+
+def settled(final: Tables, case: Case) -> Tables:
+    """Returns what an engine's sessions come to, emitted and open, and how many of these should have been emitted."""
+    if SESSION not in final:
+        return final
+    k, count, last = (np.asarray(column) for column in final[SESSION].columns)
+    return event_time.settled(final[EMITTED], k, count, last + gap_ms(case.keys), case)
+
+
+SESSIONS_WORKLOAD = Workload(
+    SESSIONS,
+    "Sessions of each key in event time, with timers, by engines that run a function row by row.",
+    engines=ROW_ENGINES,
+    columns={"t": "bigint"},
+    draw=lambda records: {},
+    truth=truth,
+    states=(SESSION,),
+    compared=(EMITTED, event_time.OVERDUE),
+    number="n",
+    timed=True,
+    length_ms=gap_ms,
+    settled=settled,
+)

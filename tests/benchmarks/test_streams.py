@@ -1,0 +1,74 @@
+"""Small real runs of all streams: every engine that is here arrives at what is right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.__main__ import app
+from benchmarks.engines.flink_environment import FLINK_PYTHON
+from benchmarks.model import ENGINES
+from benchmarks.workloads import WORKLOADS
+
+
+def run(workload: str, engines: list[str], epoch: str, folder: Path) -> list[dict[str, Any]]:
+    """Runs a workload as the command line does, on integer keys, and returns its rows; nothing is left behind."""
+    out, work = folder / "out.json", folder / "work"
+    sizes = ["--records", "50k", "--keys", "500", "--epochs", epoch, "--least-epochs", "5", "--key-types", "int"]
+    where = ["--engines", ",".join(engines), "--json", str(out), "--work", str(work)]
+
+    result = CliRunner().invoke(app, [workload, *sizes, *where])
+
+    assert result.exit_code == 0, result.output
+    assert list(work.iterdir()) == []
+    rows: list[dict[str, Any]] = json.loads(out.read_text())
+    return rows
+
+
+def engines_of(workload: str, *products: str) -> list[str]:
+    return [name for name in WORKLOADS[workload].engines if ENGINES[name].engine in products]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_lakestate_and_spark_arrive_at_what_is_right(workload: str, tmp_path: Path) -> None:
+    engines = engines_of(workload, "lakestate", "spark")
+
+    rows = run(workload, engines, "10k", tmp_path)
+
+    assert [f"{row['engine']}/{row['form']}" for row in rows] == [ENGINES[engine].label for engine in engines]
+    assert {row["workload"] for row in rows} == {workload}
+    assert {row["records"] for row in rows} == {50_000}
+    assert [row["results_equal"] for row in rows] == [True] * len(engines)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not FLINK_PYTHON.exists(), reason="`make flink` makes it")
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_flink_arrives_at_what_is_right(workload: str, tmp_path: Path) -> None:
+    engines = engines_of(workload, "flink")
+
+    rows = run(workload, engines, "20k", tmp_path)
+
+    assert [f"{row['engine']}/{row['form']}" for row in rows] == [ENGINES[engine].label for engine in engines]
+    assert [row["results_equal"] for row in rows] == [True] * len(engines)
+    assert {row["checkpoints"] for row in rows} == {"1000 ms"}
+
+
+def test_the_row_form_runs_every_stream_in_every_engine() -> None:
+    row_forms = {"lakestate", "lakestate/rocksdb", "flink-java", "flink-java/rocksdb", "pyflink", "pyflink/rocksdb"}
+
+    for workload in WORKLOADS.values():
+        assert row_forms <= set(workload.engines)
+        assert ("transformWithState" in workload.engines) == (workload.name != "windows"), "it has none of its own"
+    assert set(WORKLOADS) == {"running_count", "map_and_list", "ttl", "sessions", "windows"}
+
+
+def test_windows_are_declared_and_in_sql_too() -> None:
+    assert {"declared", "groupBy", "flink-sql"} <= set(WORKLOADS["windows"].engines)
