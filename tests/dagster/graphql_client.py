@@ -9,6 +9,8 @@ from typing import Any
 LOCATION = "live"
 REPOSITORY = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__"}
 FAILED = ("FAILURE", "CANCELED")
+SETTLED = 10
+"""So many looks, half a second apart, find the same newest tick of a sensor that is off."""
 
 ENTRIES = """fragment Entries on MetadataEntry { __typename label
   ... on IntMetadataEntry { intValue } ... on FloatMetadataEntry { floatValue } ... on BoolMetadataEntry { boolValue }
@@ -260,10 +262,17 @@ class GraphQLClient:
         assert answer["__typename"] == "Sensor", answer
 
     def stop_sensor(self, name: str) -> None:
-        """Switches a sensor off."""
+        """Switches a sensor off, and waits for the tick that the daemon had begun by then, or was just to begin."""
         sensor = self.ask(SENSOR, sensor={**REPOSITORY, "sensorName": name})["sensorOrError"]
         answer = self.ask(STOP_SENSOR, id=sensor["sensorState"]["id"])["stopSensor"]
         assert answer["__typename"] == "StopSensorMutationResult", answer
+        newest: list[Any] = []
+
+        def has_settled() -> bool:
+            newest.extend((tick["timestamp"], tick["status"]) for tick in self.ticks(name)[:1])
+            return len(newest) >= SETTLED and len(set(newest[-SETTLED:])) == 1 and newest[-1][1] != "STARTED"
+
+        self.wait_for(has_settled, "the last tick of a sensor")
 
     def ticks(self, sensor: str) -> list[dict[str, Any]]:
         """Returns the newest ticks of a sensor: `status`, `timestamp`, `skipReason`, `cursor`, `runIds`, `error`."""
