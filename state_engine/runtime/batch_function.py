@@ -12,6 +12,8 @@ from state_engine.api.timers import BatchTimerService, TimeDomain
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
+from state_engine.runtime.declared.base import local_of
+from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN, OutputValueError
 from state_engine.runtime.spec import OperatorSpec
@@ -86,8 +88,9 @@ class BatchCall:
     """
 
     def __init__(self, spec: OperatorSpec, key_positions: list[int], codec: KeyCodec) -> None:
-        self._schema = schema_of(spec.input)
-        self._key_positions = key_positions
+        self._of_records = self._of_partials = schema_of(spec.input), key_positions
+        if (local := local_of(spec.function)) is not None:
+            self._of_partials = schema_of(local.columns), list(range(len(key_positions)))
         self._codec = codec
         outputs = {MAIN: spec.output, **spec.side_outputs}
         self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
@@ -108,12 +111,13 @@ class BatchCall:
         return _joined(waiting) if waiting else None
 
     def records(self, batch: pa.RecordBatch) -> tuple[Keys, pa.RecordBatch]:
-        """Returns the keys and the records of a batch of the exchange."""
-        count = len(self._schema)
-        own = [array.cast(field.type) for array, field in zip(batch.columns, self._schema, strict=False)]
+        """Returns the keys and the records, or partials of them, of a batch of the exchange."""
+        schema, positions = self._of_partials if is_partial(batch) else self._of_records
+        count = len(schema)
+        own = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=False)]
         times = batch.column(count) if batch.num_columns > count else None
-        keys = Keys([own[position] for position in self._key_positions], self._codec.read, times)
-        return keys, pa.RecordBatch.from_arrays(own, schema=self._schema)
+        keys = Keys([own[position] for position in positions], self._codec.read, times)
+        return keys, pa.RecordBatch.from_arrays(own, schema=schema)
 
     def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that somebody reads, of what the function gave.

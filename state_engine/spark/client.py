@@ -61,7 +61,7 @@ class JobClient(JobRequests):
         started = self._started = start_up(job, self._options)
         head = started.head
         self._listens = any(is_listener(node.function) for node in job.operators)
-        self._planner = EpochPlanner(job.planned(), job.sources)
+        self._planner = EpochPlanner(job.planned(), job.sources, job.agg_phase_strategy)
         positions = head.stored.manifest.sources if job.sources.replays else ()
         self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
         self._driver = EpochDriver(

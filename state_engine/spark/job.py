@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +26,7 @@ from state_engine.spark.dry import DryFrame
 from state_engine.spark.dry_restore import plan_restore
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
 from state_engine.spark.link import Packed
+from state_engine.spark.local_aggregation import AggPhaseStrategy
 from state_engine.spark.plan import PlannedChain
 from state_engine.spark.schemas import struct_of
 from state_engine.spark.sinks import DeltaSink, DiscardingSink
@@ -62,6 +63,9 @@ class StreamJob:
             `EmbeddedRocksDBStateBackend`. It may be another one with each start.
         operator_chaining: Whether operators between which nothing needs an exchange run in one task. State does not
             depend on it.
+        agg_phase_strategy: Whether declared aggregations (`aggregate`) have a first phase in Spark, in front of the
+            exchange, where the result is the same: `TWO_PHASE`, `ONE_PHASE`, or `AUTO`, as the epoch before suggests.
+            State does not depend on it.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
             `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
             newest.
@@ -86,6 +90,7 @@ class StreamJob:
         cache_bytes: int = 2 << 30,
         state_backend: StateBackend | str = "heap",
         operator_chaining: bool = True,
+        agg_phase_strategy: AggPhaseStrategy = "AUTO",
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
@@ -105,6 +110,12 @@ class StreamJob:
         self.cache_bytes = cache_bytes
         self.state_backend = state_backend_of(state_backend)
         self.operator_chaining = operator_chaining
+        if agg_phase_strategy not in get_args(AggPhaseStrategy):
+            raise JobDefinitionError(
+                f"There is no agg_phase_strategy {agg_phase_strategy!r}.",
+                action=f"Use one of {', '.join(get_args(AggPhaseStrategy))}.",
+            )
+        self.agg_phase_strategy: AggPhaseStrategy = agg_phase_strategy
         own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []

@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.tables import StateValueError
@@ -16,6 +17,8 @@ from state_engine.errors import LakestateError
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, EarliestTimers, Failure, HighestTime, OutputFile, StateHandle
+from state_engine.runtime.declared.base import local_of
+from state_engine.runtime.declared.local import RECORDS, is_partial
 from state_engine.runtime.emitted import EVENT_TIME, Rows
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.operator import Operator
@@ -79,6 +82,8 @@ class Link:
         self._own: OperatorPlan = next(o for o in attempt.plan.operators if o.uid == self.uid)
         self._stages = Stages(spec.stages, self.uid, attempt.subtask, attempt.plan)
         self._names = schema_of(spec.operator.input).names
+        local = local_of(spec.operator.function)
+        self._partial_names = list(local.columns.names) if local is not None else self._names
         self._records_in = 0
         self._records_out = 0
         self._held: Cached | None = None
@@ -148,8 +153,13 @@ class Link:
 
     def take_records(self, records: pa.RecordBatch) -> Given | None:
         """E4 for records, as `run`."""
-        self._records_in += records.num_rows
-        names = [*self._names, EVENT_TIME] if EVENT_TIME in records.schema.names else self._names
+        if is_partial(records):
+            own = self._partial_names
+            self._records_in += pc.sum(records.column(RECORDS)).as_py()
+        else:
+            own = self._names
+            self._records_in += records.num_rows
+        names = [*own, EVENT_TIME] if EVENT_TIME in records.schema.names else own
         batch = pa.RecordBatch.from_arrays([records.column(name) for name in names], names=names)
         return self.run(lambda operator: operator.process(batch))
 

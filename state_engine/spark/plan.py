@@ -12,7 +12,7 @@ Operators between which nothing needs an exchange are one task (a chain): what s
 several.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -21,9 +21,11 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.types import StructType, Types
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.log.records import Barrier
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.computed import computing, extended
 from state_engine.spark.graph import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
+from state_engine.spark.local_aggregation import AggPhaseStrategy, Phases
 from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.names import quote_always
 from state_engine.spark.prepared import Prepared
@@ -58,12 +60,14 @@ class EpochPlanner:
     Args:
         chains: All operators, task by task, upstream first.
         sources: What the batches are made of.
+        strategy: Whether Spark aggregates records first where that may be.
     """
 
-    def __init__(self, chains: Sequence[PlannedChain], sources: Sources) -> None:
+    def __init__(self, chains: Sequence[PlannedChain], sources: Sources, strategy: AggPhaseStrategy = "AUTO") -> None:
         self._chains = tuple(chains)
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
+        self._phases = Phases(strategy)
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
         """Returns one row per subtask of each operator that no other reads, with one binary column.
@@ -82,12 +86,19 @@ class EpochPlanner:
                 _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, timed=one.emits_event_time)
                 for one, n in node.upstream
             ]
-            stream = prepared.route(batch, arriving)
+            two_phases = prepared.may_have_two_phases and self._phases.two(plans[node.uid])
+            if two_phases:  # the first one has as many tasks as the second
+                batch.sparkSession.conf.set("spark.sql.shuffle.partitions", plans[node.uid].parallelism)
+            stream = prepared.route(batch, arriving, two_phases=two_phases)
             made = prepared.outputs(stream)
             outputs |= {(planned.tail.uid, output): frame for output, frame in made.items()}
             if not made:
                 ends.append(stream)
         return reduce(DataFrame.union, ends)
+
+    def learn(self, plan: EpochPlan, barriers: Iterable[Barrier]) -> None:
+        """Takes what an epoch has done, for the plan of the next one."""
+        self._phases.learn(plan.operators, [ack for barrier in barriers for ack in barrier.acks])
 
     def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
         """A query's batches share one session; idle epochs have one of their own."""

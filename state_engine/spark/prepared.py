@@ -19,6 +19,7 @@ from state_engine.key_groups import range_of
 from state_engine.runtime.two_inputs import INPUT
 from state_engine.spark.fan_out import FanOut
 from state_engine.spark.graph import OperatorNode
+from state_engine.spark.local_aggregation import LocalPhase, local_aggregation
 from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction, timing_names
 from state_engine.spark.names import quote_always
 from state_engine.spark.sources import Sources
@@ -71,13 +72,22 @@ class Prepared:
         self._sources = sources
         self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         self._ours = [*timing_names(node), CONTROL]
+        local = local_aggregation(node)
+        self._local = LocalPhase(session, node, local) if local is not None else None
         handover = tail.handover
         self._fan_out = FanOut(session, handover, own.parallelism) if handover.shared else None
         self._outputs = handover.outputs
         columns = [*node.input.names, *([GROUP] if node.carries_group else []), *self._ours]
         self._map = ArrowMap(session, function, handover.ddl, columns)
+        if self._local is not None:
+            self._map_of_partials = ArrowMap(session, function, handover.ddl, [*self._local.columns.names, *self._ours])
 
-    def route(self, batch: DataFrame, outputs: Sequence[DataFrame]) -> DataFrame:
+    @property
+    def may_have_two_phases(self) -> bool:
+        """Whether Spark may aggregate the records of the sources first."""
+        return self._local is not None
+
+    def route(self, batch: DataFrame, outputs: Sequence[DataFrame], *, two_phases: bool = False) -> DataFrame:
         """Exchanges and sorts the records and marks, and runs the operator over them.
 
         Where no barrier comes from upstream, a control row per subtask goes with the records.
@@ -85,11 +95,14 @@ class Prepared:
         Args:
             batch: The records of the sources.
             outputs: What the operators in front hand on, in the order of the node's edges.
+            two_phases: Spark aggregates the records first, which it may.
         """
+        if two_phases:
+            return self._route_partials(batch)
         frames = [] if not self._node.sources else [self._restricted(batch._jdf).selectExpr(self._records)]
         frames += [self._made_of(n, output._jdf) for n, output in enumerate(outputs)]
         if not outputs:
-            frames.append(self._control_rows._jdf)
+            frames.append(self._control_rows)
         jdf = reduce(lambda one, other: one.union(other), frames)
         if self._node.carries_group:
             jdf = jdf.selectExpr(self._with_group)
@@ -97,6 +110,13 @@ class Prepared:
         if self._order is not None:
             jdf = jdf.sortWithinPartitions(self._order)
         return self._map.apply(DataFrame(jdf, batch.sparkSession))
+
+    def _route_partials(self, batch: DataFrame) -> DataFrame:
+        """The order of partials does not matter, and no operator is in front."""
+        assert self._local is not None
+        partials = self._local.apply(self._restricted(batch._jdf).selectExpr(self._records))
+        jdf = partials.union(self._control_rows_of_partials).repartitionById(self._own.parallelism, self._subtask)
+        return self._map_of_partials.apply(DataFrame(jdf, batch.sparkSession))
 
     def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
         """Returns what `route` gave output by output; empty if no operator reads one."""
@@ -131,18 +151,26 @@ class Prepared:
         return [quote_always(name) for name in self._node.input.names]
 
     @cached_property
-    def _control_rows(self) -> DataFrame:
+    def _control_rows(self) -> Any:
+        return self._control_rows_beside(self._node.input)
+
+    @cached_property
+    def _control_rows_of_partials(self) -> Any:
+        assert self._local is not None
+        return self._control_rows_beside(self._local.columns)
+
+    def _control_rows_beside(self, struct: StructType) -> Any:
         """One row per subtask, in its first key group: without them an empty batch runs no subtask at all."""
         p, m = self._own.parallelism, self._own.max_parallelism
-        struct: StructType = self._node.input
         nulls = [
             f"cast(null as {t.ddl()}) as {quote_always(n)}" for n, t in zip(struct.names, struct.types, strict=True)
         ]
-        return self._session.range(0, p, 1, 1).selectExpr(
+        rows = self._session.range(0, p, 1, 1).selectExpr(
             *nulls,
             *(f"null as {name}" for name in self._ours[:-1]),
             f"{control_row(f'(id * {m} + {p - 1}) div {p}')} as {CONTROL}",
         )
+        return rows._jdf
 
     @cached_property
     def _subtask(self) -> Any:
@@ -152,7 +180,8 @@ class Prepared:
 
     @cached_property
     def _order(self) -> Any:
-        columns: list[Any] = [F.expr(one) for one in order_of(self._node)]
+        # What can be aggregated group by group does not depend on an order.
+        columns: list[Any] = [] if self._local is not None else [F.expr(one) for one in order_of(self._node)]
         return self._sequence([c._jc for c in columns]) if columns else None
 
     def _sequence(self, items: list[Any]) -> Any:

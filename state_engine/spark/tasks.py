@@ -60,7 +60,9 @@ class SparkTasks:
                 f"Spark gave up on epoch {plan.epoch} of job {plan.job!r}: {_first_lines(error)}",
                 action="Look at the executors' logs; the epoch was not sealed and is run again.",
             ) from error
-        return [decode_barrier(bytes(row[0])) for row in rows]
+        barriers = [decode_barrier(bytes(row[0])) for row in rows]
+        self._planner.learn(plan, barriers)
+        return barriers
 
 
 def _first_lines(error: Exception) -> str:

@@ -5,6 +5,7 @@ group the two. So the result does not depend on where batches are cut, but for t
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 
 from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from state_engine.api.keys import Keys, indices
-from state_engine.api.types import AtomicType, ListType, TypeInformation
+from state_engine.api.types import KEY_ATOMS, AtomicType, DecimalType, ListType, TypeInformation
+from state_engine.runtime.declared.local import Partial
 
 LONG = AtomicType("bigint")
 
@@ -52,6 +54,20 @@ class Accumulator(ABC):
             OverflowError: A sum outgrew its type.
         """
 
+    def partials(self, column: str | None) -> list[Partial] | None:
+        """Returns what Spark may make of a group of records, for `merge`; None if that is not the same as `add`."""
+        return None
+
+    def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any]:
+        """Adds partials as `add` adds values.
+
+        Args:
+            keys: Of the partials.
+            states: One per part.
+            partials: The columns of `partials`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no partials")
+
     def given(self, parts: list[Any]) -> Any:
         """Returns the result of each distinct key."""
         return parts[0]
@@ -64,11 +80,10 @@ class Folded(Accumulator):
         return ValueStateDescriptor(name, self.parts[part])
 
     def add(self, keys: Keys, states: list[Any], values: Any) -> list[Any]:
-        each = keys.distinct
-        parts = self.folded(keys, [state.get_many(each) for state in states], values)
-        for state, part in zip(states, parts, strict=True):
-            state.put_many(each, part)
-        return parts
+        return _updated(keys.distinct, states, lambda stored: self.folded(keys, stored, values))
+
+    def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any]:
+        return _updated(keys.distinct, states, lambda stored: self.merged(keys, stored, partials))
 
     @abstractmethod
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
@@ -83,6 +98,10 @@ class Folded(Accumulator):
             OverflowError: A sum outgrew its type.
         """
 
+    def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
+        """As `folded`, of partials; by default these are values like others."""
+        return self.folded(keys, stored, partials[0])
+
 
 class Count(Folded):
     """How many values there were."""
@@ -94,6 +113,12 @@ class Count(Folded):
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         return [pa.array(longs(stored[0]) + _counts(keys, values))]
+
+    def partials(self, column: str | None) -> list[Partial]:
+        return [Partial(LONG, "count(1)" if column is None else "count({})", column)]
+
+    def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
+        return [pa.array(longs(stored[0]) + keys.sums(partials[0]))]
 
     def given(self, parts: list[Any]) -> Any:
         return pc.fill_null(parts[0], 0)  # a key may have other aggregates from before this one was declared
@@ -115,6 +140,10 @@ class Extreme(Folded):
             nan[codes[np.asarray(pc.fill_null(pc.is_nan(column), False))]] = True
             found = pc.if_else(pa.array(nan), pa.scalar(float("nan"), column.type), found)
         return [found]
+
+    def partials(self, column: str | None) -> list[Partial] | None:
+        has_one_order = isinstance(self.result, DecimalType) or self.result.ddl() in KEY_ATOMS  # doubles have -0.0
+        return [Partial(self.result, f"{self._kind}({{}})", column)] if has_one_order else None
 
 
 class Edge(Folded):
@@ -150,6 +179,13 @@ class Collected(Accumulator):
         if values.null_count < len(values):
             there = np.flatnonzero(np.asarray(pc.is_valid(values)))
             state.add_many(keys.take(there) if values.null_count else keys, values.drop_null())
+
+
+def _updated(each: Keys, states: list[Any], update: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    parts = update([state.get_many(each) for state in states])
+    for state, part in zip(states, parts, strict=True):
+        state.put_many(each, part)
+    return parts
 
 
 def behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:

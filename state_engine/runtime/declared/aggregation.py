@@ -11,6 +11,7 @@ from state_engine.api.keys import Keys
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import StructType
 from state_engine.runtime.declared.base import Declared, types_of
+from state_engine.runtime.declared.local import LocalAggregation
 from state_engine.runtime.declared.named import NamedAggregates
 
 
@@ -42,8 +43,10 @@ class Aggregation(Declared):
         super().__init__(ttl)
         self._key = tuple(key)
         self._aggregates = NamedAggregates(aggregates, columns, dict.fromkeys(key, "a key column"))
-        types = self._aggregates.types
-        self.output = StructType((*key, *types), (*types_of(key, columns), *types.values()))
+        types, key_types = self._aggregates.types, types_of(key, columns)
+        self.output = StructType((*key, *types), (*key_types, *types.values()))
+        if self._aggregates.partials is not None:
+            self.local = LocalAggregation(self._key, key_types, self._aggregates.partials)
 
     @property
     def argument(self) -> str:

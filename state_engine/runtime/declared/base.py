@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from state_engine.api.descriptors import StateDescriptor
-from state_engine.api.functions import KeyedBatchProcessFunction
+from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.keys import Keys
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.local import LocalAggregation
 
 DescriptorT = TypeVar("DescriptorT", bound=StateDescriptor)
 
@@ -23,9 +24,13 @@ class Declared(KeyedBatchProcessFunction):
     Raises:
         JobDefinitionError: It counts in event time, which would pass within a batch, or lets states be read that have
             expired.
+
+    Attributes:
+        local: What Spark may do of it in front of the exchange, with the same result; None if that cannot be.
     """
 
     verb: str  # what the author called
+    local: LocalAggregation | None = None
 
     def __init__(self, ttl: StateTtlConfig | None) -> None:
         if ttl is not None and ttl.get_ttl_time_characteristic() == StateTtlConfig.TtlTimeCharacteristic.EventTime:
@@ -72,6 +77,11 @@ class FiresTogether(Declared):
         """
 
 
+def local_of(function: Function) -> LocalAggregation | None:
+    """Returns what Spark may do of a function in front of the exchange."""
+    return function.local if isinstance(function, Declared) else None
+
+
 def types_of(names: Sequence[str], columns: StructType) -> tuple[TypeInformation, ...]:
     """Returns the types of some columns."""
     return tuple(columns.types[columns.names.index(name)] for name in names)
@@ -109,4 +119,4 @@ def stored_rows(columns: StructType) -> StructType:
     return StructType(columns.names, columns.types, carrier=tuple)
 
 
-__all__ = ["Declared", "FiresTogether", "ordered_column", "renaming", "stored_rows", "types_of"]
+__all__ = ["Declared", "FiresTogether", "local_of", "ordered_column", "renaming", "stored_rows", "types_of"]

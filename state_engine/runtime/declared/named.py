@@ -14,6 +14,7 @@ from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.accumulators import Accumulator, Collected, Count, Edge, Extreme
 from state_engine.runtime.declared.base import Declared
+from state_engine.runtime.declared.local import Partial, is_partial, named
 from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
 
 _NAME_LIMIT = 128  # of a state
@@ -33,6 +34,8 @@ class NamedAggregates:
     Attributes:
         types: Of the results, by name.
         inputs: The columns that are aggregated.
+        partials: What Spark may make of a group of records in place of them, by column; None if any aggregate wants
+            the records themselves.
 
     Raises:
         JobDefinitionError: An aggregate cannot be made of these columns, or has the name of a column beside it.
@@ -46,6 +49,11 @@ class NamedAggregates:
         self._check_states()
         self.types: dict[str, TypeInformation] = {name: one.result for name, one in made.items()}
         self.inputs = sorted({one.column for one in aggregates.values() if one.column is not None})
+        wanted = {one: accumulator.partials(one.column) for one, accumulator in self._accumulators.items()}
+        self._partials = {one: partials for one, partials in wanted.items() if partials is not None}
+        self.partials: dict[str, Partial] | None = None
+        if len(self._partials) == len(wanted):
+            self.partials = named([partial for partials in self._partials.values() for partial in partials])
 
     def __str__(self) -> str:
         return ", ".join(f"{one.kind}({one.column or ''}) as {name}" for name, one in self._results.items())
@@ -58,7 +66,7 @@ class NamedAggregates:
         }
 
     def add(self, keys: Keys, batch: pa.RecordBatch) -> None:
-        """Folds records into what is kept of their keys.
+        """Folds records, or partials of them, into what is kept of their keys.
 
         Raises:
             OverflowError: A sum outgrew its type.
@@ -78,15 +86,20 @@ class NamedAggregates:
         return given
 
     def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Aggregate, list[Any] | None]":
-        """Folds records; returns the parts of each distinct key, of the aggregates that have them at hand."""
-        added = {}
+        """Folds a batch; returns the parts of each distinct key, of the aggregates that have them at hand."""
+        added: dict[Aggregate, list[Any] | None] = {}
+        names = {partial: name for name, partial in (self.partials or {}).items()} if is_partial(batch) else None
         for one, made in self._accumulators.items():
-            values = None if one.column is None else batch.column(one.column)
+            states = self._states[one]
             try:
-                added[one] = made.add(keys, self._states[one], values)
+                if names is not None:
+                    columns = [batch.column(names[partial]) for partial in self._partials[one]]
+                    added[one] = made.merge(keys, states, columns)
+                else:
+                    added[one] = made.add(keys, states, None if one.column is None else batch.column(one.column))
             except OverflowError as error:
-                names = " and ".join(repr(name) for name, other in self._results.items() if other == one)
-                raise OverflowError(f"{names}, the {one.kind} of {one.column!r}: {error}") from None
+                results = " and ".join(repr(name) for name, other in self._results.items() if other == one)
+                raise OverflowError(f"{results}, the {one.kind} of {one.column!r}: {error}") from None
         return added
 
     def _given(self, each: Keys, parts: "Mapping[Aggregate, list[Any] | None]") -> dict[str, Any]:

@@ -9,24 +9,50 @@ import pyarrow.compute as pc
 from state_engine.api.keys import Keys
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, TypeInformation
 from state_engine.runtime.declared.accumulators import LONG, Count, Folded, behind, grouped, longs
+from state_engine.runtime.declared.local import Partial
 from state_engine.serialization.types import to_arrow
 
 DOUBLE = AtomicType("double")
 _OR_NULL = pc.ScalarAggregateOptions(min_count=1)
 _EXACT_DIGITS = 76  # decimal256's; a column holds fewer than 10^19 values of 38 digits
+_SUM_DIGITS = 38
+_MORE_DIGITS = 10  # that Spark's sum of decimals has
+_HALF = 32  # bits: sums of halves of 64-bit integers do not overflow where those of the integers would
 
 
 class Sum(Folded):
     """The sum of numbers."""
 
     def __init__(self, column: TypeInformation) -> None:
+        self._column = column
         self.result = _sum_type(column)
         self.parts = {"sum": self.result}
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
+        return self._sums(keys, stored[0], values.cast(to_arrow(self.result)))
+
+    def partials(self, column: str | None) -> list[Partial] | None:
+        own = self._column
+        if isinstance(own, DecimalType):
+            digits = own.precision + _MORE_DIGITS
+            return [Partial(DecimalType(digits, own.scale), "sum({})", column)] if digits <= _SUM_DIGITS else None
+        if self.result == DOUBLE:
+            return None  # their order would count
+        if own != LONG:
+            return [Partial(LONG, "sum({})", column)]
+        high, low = f"shiftright({{}}, {_HALF})", f"({{}} & {(1 << _HALF) - 1})"
+        return [Partial(LONG, f"sum({half})", column) for half in (high, low)]
+
+    def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
+        if len(partials) == 1:
+            return self.folded(keys, stored, partials[0])
+        values = _joined(*partials)
+        return self._sums(keys, stored[0].cast(values.type), values)
+
+    def _sums(self, keys: Keys, stored: Any, values: Any) -> list[Any]:
         wanted = to_arrow(self.result)
-        codes, column = behind(keys, stored[0], values.cast(wanted))
-        if self.result == DOUBLE or (self.result == LONG and _is_small(column)):
+        codes, column = behind(keys, stored, values)
+        if self.result == DOUBLE or (pa.types.is_integer(column.type) and _is_small(column)):
             return [grouped(codes, column, "sum", _OR_NULL)]
         sums = grouped(codes, column.cast(pa.decimal256(_EXACT_DIGITS, _scale(self.result))), "sum", _OR_NULL)
         try:
@@ -48,6 +74,15 @@ class Mean(Folded):
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         total, count = stored
         return [*self._sum.folded(keys, [total], values), *self._count.folded(keys, [count], values)]
+
+    def partials(self, column: str | None) -> list[Partial] | None:
+        of_sum = self._sum.partials(column)
+        return None if of_sum is None else [*of_sum, *self._count.partials(column)]
+
+    def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
+        total, count = stored
+        *of_sum, of_count = partials
+        return [*self._sum.merged(keys, [total], of_sum), *self._count.merged(keys, [count], [of_count])]
 
     def given(self, parts: list[Any]) -> Any:
         total, n = _doubles(_as_doubles(parts[0])), longs(parts[1])
@@ -84,12 +119,24 @@ class Deviation(Folded):
 
 def _sum_type(column: TypeInformation) -> TypeInformation:
     if isinstance(column, DecimalType):
-        return DecimalType(38, column.scale)
+        return DecimalType(_SUM_DIGITS, column.scale)
     return LONG if isinstance(column, AtomicType) and column.name in INTEGERS else DOUBLE
 
 
 def _scale(sum_type: TypeInformation) -> int:
     return sum_type.scale if isinstance(sum_type, DecimalType) else 0
+
+
+def _joined(high: Any, low: Any) -> Any:
+    """Returns the sums of integers of which the halves were summed: decimals if one has no room in 64 bits."""
+    absent, low = np.asarray(high.is_null()), longs(low)
+    high, low = longs(high) + (low >> _HALF), low & ((1 << _HALF) - 1)
+    if not len(high) or (high.min() >= -(1 << _HALF - 1) and high.max() < 1 << _HALF - 1):
+        return pa.array((high << _HALF) | low, mask=absent)
+    exact = [
+        None if a else (h << _HALF) + b for a, h, b in zip(*(x.tolist() for x in (absent, high, low)), strict=True)
+    ]
+    return pa.array(exact, pa.decimal128(_SUM_DIGITS, 0))
 
 
 def _is_small(column: Any) -> bool:

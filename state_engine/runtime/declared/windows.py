@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from state_engine.backends.keys import Namespaced
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
 from state_engine.runtime.declared.comparison import Flags
+from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane, is_partial
 from state_engine.runtime.declared.named import NamedAggregates
 from state_engine.serialization.convert import writer
 from state_engine.serialization.types import to_arrow
@@ -73,6 +75,9 @@ class WindowAggregation(FiresTogether):
         beside = dict.fromkeys(key, "a key column") | dict.fromkeys((START, END), "a column of the window's bounds")
         self._aggregates = NamedAggregates(aggregates, columns, beside)
         self._late_data = late_data
+        if late_data is None and self._aggregates.partials is not None:
+            pane = Pane(gcd(self._size, self._slide), self._offset)
+            self.local = LocalAggregation(self._key, self._key_types, self._aggregates.partials, pane)
         types = self._aggregates.types
         self.output = StructType((*key, START, END, *types), (*self._key_types, _BOUND, _BOUND, *types.values()))
 
@@ -143,7 +148,8 @@ class WindowAggregation(FiresTogether):
 
     def _taken(self, batch: pa.RecordBatch, records: Numbers) -> pa.RecordBatch:
         """Returns what is aggregated of records, each as often as it is in a window."""
-        needed = batch.select(self._aggregates.inputs)
+        partials = self._aggregates.partials
+        needed = batch.select([RECORDS, *partials] if partials and is_partial(batch) else self._aggregates.inputs)
         all_once = self._size <= self._slide and len(records) == batch.num_rows
         return needed if all_once or not needed.num_columns else needed.take(indices(records))
 
