@@ -1,0 +1,244 @@
+"""Aggregations in two phases give what they give in one: rows, states, counts of records, failures."""
+
+import os
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import run_all
+
+from state_engine.api import Aggregate, Duration, OutputTag, Time, WatermarkStrategy
+from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.errors import EventTimeError, JobDefinitionError, UserFunctionError
+from state_engine.inspect import open_job, read_state
+from state_engine.spark import DiscardingSink, MemorySink, StreamJob
+from state_engine.spark.local_aggregation import LocalPhase, local_aggregation
+
+pytestmark = pytest.mark.spark
+COLUMNS = "k string, i int, `big one` bigint, d decimal(12,2), s string, f double, at bigint"
+SCHEMA = pa.schema(
+    [
+        ("k", pa.string()), ("i", pa.int32()), ("big one", pa.int64()), ("d", pa.decimal128(12, 2)),
+        ("s", pa.string()), ("f", pa.float64()), ("at", pa.int64()),
+    ]
+)  # fmt: skip
+AGGREGATES = {
+    "n": Aggregate.count(),
+    "there": Aggregate.count("i"),
+    "total": Aggregate.sum("i"),
+    "exact": Aggregate.sum("big one"),
+    "paid": Aggregate.sum("d"),
+    "mean": Aggregate.avg("big one"),
+    "mean_paid": Aggregate.avg("d"),
+    "least": Aggregate.min("s"),
+    "largest": Aggregate.max("d"),
+    "newest": Aggregate.max("at"),
+}
+SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(50), Time.milliseconds(20), Time.milliseconds(7))
+TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(30), Time.milliseconds(-4))
+BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(15)).with_timestamp_column("at")
+
+
+class Epochs:
+    """A folder of two files per epoch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.written = 0
+        folder.mkdir()
+
+    def add(self, *rows: dict[str, Any]) -> "Epochs":
+        for part in range(2):
+            path = self.folder / f"epoch-{self.written:03d}-{part}.parquet"
+            hidden = path.with_name(f".{path.name}")
+            pq.write_table(pa.Table.from_pylist(list(rows[part::2]), SCHEMA), hidden)
+            os.utime(hidden, (1_600_000_000 + 10 * self.written,) * 2)
+            hidden.rename(path)
+        self.written += 1
+        return self
+
+    def add_random(self, count: int, keys: int = 7) -> "Epochs":
+        rng, first = random.Random(self.written), self.written * 60
+        far = 2**54
+        return self.add(*(
+            {
+                "k": rng.choice([None, "", *(f"k{n}" for n in range(keys))]),
+                "i": rng.choice([None, -(2**31), 2**31 - 1, rng.randrange(100)]),
+                "big one": rng.choice([None, far, -far, -far, far, -1, rng.randrange(-(2**40), 2**40)]),
+                "d": rng.choice([None, Decimal("9999999999.99"), Decimal(rng.randrange(-999, 999)) / 100]),
+                "s": rng.choice([None, "", "ä", "z", f"s{rng.randrange(9)}"]),
+                "at": first + rng.randrange(-40, 60),
+            }
+            for _ in range(count)
+        ))  # fmt: skip
+
+    def stream(self, spark: Any) -> Any:
+        return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 2).parquet(str(self.folder))
+
+
+def shown(sink: str) -> list[str]:
+    return sorted(repr(tuple(row.values())) for row in MemorySink(sink).rows())
+
+
+def per_key(stream: Any) -> Any:
+    return stream.key_by("k").aggregate(AGGREGATES, uid="op")
+
+
+def per_window(assigner: Any) -> Callable[[Any], Any]:
+    def build(stream: Any) -> Any:
+        return stream.assign_timestamps_and_watermarks(BOUNDED).key_by("k").window(assigner).aggregate(
+            {name: one for name, one in AGGREGATES.items() if name != "exact"}, uid="op"
+        )  # fmt: skip
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "build", [per_key, per_window(SLIDING), per_window(TUMBLING)], ids=["key", "sliding", "tumbling"]
+)
+def test_two_phases_give_what_one_gives(spark: Any, tmp_path: Path, build: Callable[[Any], Any]) -> None:
+    source, root, name = Epochs(tmp_path / "in"), str(tmp_path / "root"), tmp_path.name
+
+    def run(job_name: str, strategy: Any, parallelism: int, backend: str, **options: Any) -> None:
+        job = StreamJob(job_name, root=root, agg_phase_strategy=strategy, state_backend=backend)
+        build(job.from_stream(source.stream(spark), bounded="restore" in options)).sink_to(
+            MemorySink(f"{name}-{job_name}"), uid="out"
+        )
+        run_all(job, parallelism=parallelism, **options)
+
+    def run_both(first: str, second: str, *more: Any, **options: Any) -> None:
+        run("one", first, *more, **options)
+        run("two", second, *more, **options)
+
+    source.add_random(80).add_random(90)
+    run_both("ONE_PHASE", "TWO_PHASE", 2, "heap")
+    source.add_random(70).add_random(3)
+    run_both("ONE_PHASE", "ONE_PHASE", 3, "rocksdb")
+    source.add_random(100).add_random(1)
+    run_both("ONE_PHASE", "TWO_PHASE", 1, "rocksdb")
+    manifest = open_job(root, "one").newest().manifest
+    for state in (schema.name for schema in manifest.schemas if schema.shape == "value"):
+        one, two = (
+            {(row["k"], row["namespace"]): row["value"] for row in read_state(root, job, "op", state).to_pylist()}
+            for job in ("one", "two")
+        )
+        common = one.keys() & two.keys()  # an idle epoch may have come behind one of them, in which windows fired
+        assert {at: one[at] for at in common} == {at: two[at] for at in common}, state
+        assert common or build is not per_key
+    run_both("ONE_PHASE", "TWO_PHASE", 2, "heap", restore="epoch:1/3")
+    assert shown(f"{name}-one") == shown(f"{name}-two")
+    assert len(shown(f"{name}-one")) > 30
+
+
+def job_of(source: Epochs, root: Path, spark: Any, build: Callable[[Any], Any], **options: Any) -> StreamJob:
+    options.setdefault("agg_phase_strategy", "TWO_PHASE")
+    job = StreamJob("job", root=str(root), parallelism=2, **options)
+    build(job.from_stream(source.stream(spark))).sink_to(DiscardingSink(), uid="out")
+    return job
+
+
+def test_records_are_counted_and_not_partials(spark: Any, tmp_path: Path) -> None:
+    source = Epochs(tmp_path / "in").add_random(75, keys=2)
+    run_all(job_of(source, tmp_path / "root", spark, per_key))
+    acks = open_job(str(tmp_path / "root"), "job").newest().manifest.operators["op"].acks
+    assert sum(ack.records_in for ack in acks) == 75
+    assert sum(ack.records_out for ack in acks) <= 4
+
+
+def test_a_sum_without_room_stops_the_job_and_one_that_comes_back_does_not(spark: Any, tmp_path: Path) -> None:
+    source, root, most = Epochs(tmp_path / "in"), tmp_path / "root", 2**63 - 1
+
+    def build(stream: Any) -> Any:
+        return stream.key_by("k").aggregate({"total": Aggregate.sum("big one")}, uid="op")
+
+    source.add({"k": "a", "big one": most}).add(*({"k": "a", "big one": one} for one in (most, most, -most, -most)))
+    run_all(job_of(source, root, spark, build))
+    source.add({"k": "a", "big one": -most}, {"k": "a", "big one": -most})  # 2^64 less, on top of what is there
+    run_all(job_of(source, root, spark, build))
+    assert [row["value"] for row in read_state(str(root), "job", "op", "sum_big_one").to_pylist()] == [-most]
+    source.add({"k": "a", "big one": -2})
+    with pytest.raises(UserFunctionError, match="'total', the sum of 'big one': a sum outgrew bigint"):
+        run_all(job_of(source, root, spark, build))
+    assert [row["value"] for row in read_state(str(root), "job", "op", "sum_big_one").to_pylist()] == [-most]
+
+
+@pytest.mark.parametrize(
+    "build", [per_window(TUMBLING), lambda s: per_key(s.assign_timestamps_and_watermarks(BOUNDED))]
+)
+def test_a_record_without_event_time_is_not_lost_in_its_group(spark: Any, tmp_path: Path, build: Any) -> None:
+    source = Epochs(tmp_path / "in").add({"k": "a", "at": 1}).add({"k": "a", "at": 2}, {"k": "a"}, {"k": "a", "at": 3})
+    with pytest.raises(EventTimeError, match="no event time"):
+        run_all(job_of(source, tmp_path / "root", spark, build))
+    [row] = read_state(str(tmp_path / "root"), "job", "op", "count").to_pylist()
+    assert row["value"] == 1
+
+
+def test_an_event_time_that_no_window_can_have_is_named(spark: Any, tmp_path: Path) -> None:
+    source = Epochs(tmp_path / "in").add({"k": "a", "at": -(2**63) + 1})
+    with pytest.raises(UserFunctionError, match="its windows have no bounds"):
+        run_all(job_of(source, tmp_path / "root", spark, per_window(TUMBLING)))
+
+
+def test_the_epoch_before_decides(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: list[int] = []
+
+    class Counted(LocalPhase):
+        def apply(self, records: Any) -> Any:
+            applied.append(1)
+            return super().apply(records)
+
+    monkeypatch.setattr("state_engine.spark.local_aggregation.ENOUGH_RECORDS", 50)
+    monkeypatch.setattr("state_engine.spark.prepared.LocalPhase", Counted)
+    source = Epochs(tmp_path / "in")
+    for count, keys in ((60, 2), (60, 2), (10, 2), (60, 2), (60, 50), (60, 2)):
+        source.add_random(count, keys)
+
+    def build(stream: Any) -> Any:
+        return stream.key_by("k").aggregate({"n": Aggregate.count()}, uid="op")
+
+    job = job_of(source, tmp_path / "root", spark, build, agg_phase_strategy="AUTO")
+    client = job.start(available_now=True)
+    client.await_termination()
+    assert len(applied) == 3, "behind the epochs of 60 records with 2 keys that are not the last"
+    assert [s.records for s in client.epochs if s.records] == [60, 60, 10, 60, 60, 60]
+
+
+def test_what_wants_records_has_one_phase(spark: Any, tmp_path: Path) -> None:
+    job = StreamJob("plan", root=str(tmp_path), agg_phase_strategy="TWO_PHASE")
+    stream = job.from_stream(Epochs(tmp_path / "in").stream(spark)).assign_timestamps_and_watermarks(BOUNDED)
+    told = stream.key_by("k").aggregate({"n": Aggregate.count()}, uid="counted")
+    told.key_by("k").aggregate({"n": Aggregate.count("n")}, uid="behind-another")
+    assert [local_aggregation(node) is not None for node in job.operators] == [True, False]
+
+    def has_two(aggregate: Aggregate) -> bool:
+        alone = StreamJob("alone", root=str(tmp_path))
+        source = alone.from_stream(Epochs(tmp_path / str(len(os.listdir(tmp_path)))).stream(spark))
+        source.key_by("k").aggregate({"n": Aggregate.count(), "r": aggregate}, uid="op")
+        return local_aggregation(alone.operators[0]) is not None
+
+    of = Aggregate
+    assert all(map(has_two, [of.sum("i"), of.sum("d"), of.avg("i"), of.min("s"), of.max("at"), of.count("f")]))
+    by_order = [of.sum("f"), of.avg("f"), of.min("f"), of.first("i"), of.last("i"), of.collect("i"), of.stddev("i")]
+    assert not any(map(has_two, by_order))
+
+
+def test_late_records_that_somebody_reads_want_one_phase(spark: Any, tmp_path: Path) -> None:
+    late = OutputTag("late", COLUMNS)
+    for tag, expected in ((None, True), (late, False)):
+        job = StreamJob("late", root=str(tmp_path))
+        source = Epochs(tmp_path / f"in-{expected}").stream(spark)
+        windows = job.from_stream(source).assign_timestamps_and_watermarks(BOUNDED).key_by("k").window(SLIDING)
+        if tag is not None:
+            windows = windows.side_output_late_data(tag)
+        windows.aggregate({"n": Aggregate.count()}, uid="op")
+        assert (local_aggregation(job.operators[0]) is not None) is expected
+
+
+def test_a_strategy_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(JobDefinitionError, match="AUTO, ONE_PHASE, TWO_PHASE"):
+        StreamJob("x", root=str(tmp_path), agg_phase_strategy="THREE_PHASE")  # type: ignore[arg-type]
