@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.workloads.workload import wrapped
 from state_engine.api import (
     AggregateFunction,
     CheckpointedFunction,
@@ -67,7 +68,7 @@ class Noting(KeyedProcessFunction, CheckpointedFunction):
         self.rows = self.sum = self.weighted = 0
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self.noted.add((self.rows, self.sum, self.weighted))
+        self.noted.add((self.rows, wrapped(self.sum), wrapped(self.weighted)))
         self.rows = self.sum = self.weighted = 0
 
     def note(self, key: int, number: int) -> None:

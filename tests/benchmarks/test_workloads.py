@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.data import draw_keys, read_inputs, same_tables
+from benchmarks.engines.lakestate_functions import MapAndList
 from benchmarks.model import EMITTED, Case
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.event_time import START_MS
@@ -203,6 +205,27 @@ def test_sums_overflow_as_64_bits_do() -> None:
     assert [wrapped(number) for number in (5, 2**63, -(2**63) - 1)] == [5, -(2**63), 2**63 - 1]
     big = added(checks(1, 2**62, 0), checks(2, 2**62, 5))
     assert big.to_pylist() == [dict(zip(CHECKS, (3, -(2**63), 5), strict=True))]
+
+
+def test_what_a_function_notes_of_many_rows_fits_into_its_state() -> None:
+    function, noted = MapAndList(), []
+
+    class Store:
+        def get_list_state(self, descriptor: Any) -> Any:
+            return self
+
+        def get_operator_state_store(self) -> Any:
+            return self
+
+        def add(self, row: Any) -> None:
+            noted.append(row)
+
+    function.initialize_state(Store())
+    for _ in range(2):
+        function.note(3, 2**40)
+    function.snapshot_state(None)
+    assert noted == [(2, 2**41, wrapped(6 * 2**80))]
+    assert -(2**63) <= noted[0][2] < 2**63
 
 
 def test_sums_tell_number_key_and_count() -> None:
