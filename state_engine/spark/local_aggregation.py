@@ -26,13 +26,14 @@ AggPhaseStrategy = Literal["AUTO", "ONE_PHASE", "TWO_PHASE"]
 ENOUGH_RECORDS = 20_000
 """An epoch of fewer is over before another exchange could pay."""
 ENOUGH_PER_GROUP = 2
-"""A group has so many records, on average, for each task that reads some of them: at most so many as subtasks."""
+"""A group has so many records, on average, for each of as many tasks that read as there are subtasks."""
 
 
 def local_aggregation(node: OperatorNode) -> LocalAggregation | None:
     """Returns what Spark may do of an operator in front of its exchange; None where it gets more than plain records."""
-    alone = node.key and node.sources and not node.upstream and not node.tells_partitions
-    return local_of(node.function) if alone else None
+    alone = node.sources and not node.upstream and not node.tells_partitions
+    local = local_of(node.function) if alone else None
+    return local if local is not None and local.key == node.key else None  # the key of `window_all` is no column
 
 
 class Phases:
@@ -51,9 +52,12 @@ class Phases:
         return self._strategy == "TWO_PHASE" or (self._strategy == "AUTO" and own.uid in self._pays)
 
     def learn(self, plans: Iterable[OperatorPlan], acks: Iterable[Ack]) -> None:
-        """Takes what an epoch has done: the states that have changed say into how many groups its records fell."""
+        """Takes what an epoch has done: the states that have changed say into how many groups its records fell.
+
+        An epoch without records, or in which an operator failed, says nothing of the next one.
+        """
         records, changed = Counter[str](), dict[str, Counter[str]]()
-        for ack in acks:
+        for ack in {(ack.uid, ack.subtask): ack for ack in acks}.values():  # one may have come by several ways
             records[ack.uid] += ack.records_in
             rows = changed.setdefault(ack.uid, Counter())
             for section in ack.changes.sections if ack.changes is not None else ():
@@ -61,7 +65,8 @@ class Phases:
         for own in plans:
             groups = max(changed.get(own.uid, Counter()).values(), default=0)
             enough = max(ENOUGH_RECORDS, ENOUGH_PER_GROUP * own.parallelism * groups)
-            (self._pays.add if groups and records[own.uid] >= enough else self._pays.discard)(own.uid)
+            if groups and records[own.uid]:
+                (self._pays.add if records[own.uid] >= enough else self._pays.discard)(own.uid)
 
 
 class LocalPhase:

@@ -87,7 +87,7 @@ class EpochPlanner:
                 for one, n in node.upstream
             ]
             two_phases = prepared.may_have_two_phases and self._phases.two(plans[node.uid])
-            if two_phases:  # the first one has as many tasks as the second
+            if two_phases:  # the first one has as many tasks as the second; of several such operators, as the last one
                 batch.sparkSession.conf.set("spark.sql.shuffle.partitions", plans[node.uid].parallelism)
             stream = prepared.route(batch, arriving, two_phases=two_phases)
             made = prepared.outputs(stream)

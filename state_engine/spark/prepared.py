@@ -5,7 +5,7 @@ given to each epoch's DataFrame (16 calls into the JVM an epoch instead of 76, w
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -77,10 +77,8 @@ class Prepared:
         handover = tail.handover
         self._fan_out = FanOut(session, handover, own.parallelism) if handover.shared else None
         self._outputs = handover.outputs
-        columns = [*node.input.names, *([GROUP] if node.carries_group else []), *self._ours]
-        self._map = ArrowMap(session, function, handover.ddl, columns)
-        if self._local is not None:
-            self._map_of_partials = ArrowMap(session, function, handover.ddl, [*self._local.columns.names, *self._ours])
+        self._make_map = partial(ArrowMap, session, function, handover.ddl)
+        self._map = self._make_map([*node.input.names, *([GROUP] if node.carries_group else []), *self._ours])
 
     @property
     def may_have_two_phases(self) -> bool:
@@ -151,6 +149,11 @@ class Prepared:
         return [quote_always(name) for name in self._node.input.names]
 
     @cached_property
+    def _map_of_partials(self) -> ArrowMap:
+        assert self._local is not None
+        return self._make_map([*self._local.columns.names, *self._ours])
+
+    @cached_property
     def _control_rows(self) -> Any:
         return self._control_rows_beside(self._node.input)
 
@@ -180,8 +183,10 @@ class Prepared:
 
     @cached_property
     def _order(self) -> Any:
-        # What can be aggregated group by group does not depend on an order.
-        columns: list[Any] = [] if self._local is not None else [F.expr(one) for one in order_of(self._node)]
+        # What can be aggregated group by group does not depend on an order. Where event times go on, rows of a key that
+        # it gets in several parts shall have ascending ones.
+        free = self._local is not None and not self._node.emits_event_time
+        columns: list[Any] = [] if free else [F.expr(one) for one in order_of(self._node)]
         return self._sequence([c._jc for c in columns]) if columns else None
 
     def _sequence(self, items: list[Any]) -> Any:

@@ -14,10 +14,13 @@ from support import run_all
 
 from state_engine.api import Aggregate, Duration, OutputTag, Time, WatermarkStrategy
 from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.epoch.ports import OperatorPlan
 from state_engine.errors import EventTimeError, JobDefinitionError, UserFunctionError
 from state_engine.inspect import open_job, read_state
+from state_engine.log.records import Ack, Section, StateHandle
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
-from state_engine.spark.local_aggregation import LocalPhase, local_aggregation
+from state_engine.spark.local_aggregation import LocalPhase, Phases, local_aggregation
+from state_engine.spark.prepared import Prepared
 
 pytestmark = pytest.mark.spark
 COLUMNS = "k string, i int, `big one` bigint, d decimal(12,2), s string, f double, at bigint"
@@ -35,11 +38,11 @@ AGGREGATES = {
     "paid": Aggregate.sum("d"),
     "mean": Aggregate.avg("big one"),
     "mean_paid": Aggregate.avg("d"),
-    "least": Aggregate.min("s"),
+    "least": Aggregate.min("i"),
     "largest": Aggregate.max("d"),
     "newest": Aggregate.max("at"),
 }
-SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(50), Time.milliseconds(20), Time.milliseconds(7))
+SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(60), Time.milliseconds(20), Time.milliseconds(7))
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(30), Time.milliseconds(-4))
 BOUNDED = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(15)).with_timestamp_column("at")
 
@@ -222,8 +225,17 @@ def test_what_wants_records_has_one_phase(spark: Any, tmp_path: Path) -> None:
         return local_aggregation(alone.operators[0]) is not None
 
     of = Aggregate
-    assert all(map(has_two, [of.sum("i"), of.sum("d"), of.avg("i"), of.min("s"), of.max("at"), of.count("f")]))
-    by_order = [of.sum("f"), of.avg("f"), of.min("f"), of.first("i"), of.last("i"), of.collect("i"), of.stddev("i")]
+    assert all(map(has_two, [of.sum("i"), of.sum("d"), of.avg("i"), of.min("d"), of.max("at"), of.count("f")]))
+    by_order = [
+        of.sum("f"),
+        of.avg("f"),
+        of.min("f"),
+        of.min("s"),
+        of.first("i"),
+        of.last("i"),
+        of.collect("i"),
+        of.stddev("i"),
+    ]
     assert not any(map(has_two, by_order))
 
 
@@ -242,3 +254,69 @@ def test_late_records_that_somebody_reads_want_one_phase(spark: Any, tmp_path: P
 def test_a_strategy_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobDefinitionError, match="AUTO, ONE_PHASE, TWO_PHASE"):
         StreamJob("x", root=str(tmp_path), agg_phase_strategy="THREE_PHASE")  # type: ignore[arg-type]
+
+
+def test_windows_of_all_records_have_one_phase(spark: Any, tmp_path: Path) -> None:
+    """Their key is a column of ours, which partials do not have."""
+    source = Epochs(tmp_path / "in").add_random(120)
+    job = StreamJob("all", root=str(tmp_path / "root"), agg_phase_strategy="TWO_PHASE")
+    stream = job.from_stream(source.stream(spark), bounded=True).assign_timestamps_and_watermarks(BOUNDED)
+    rows = stream.window_all(TUMBLING).aggregate({"n": Aggregate.count()}, uid="op")
+    rows.sink_to(MemorySink("all"), uid="out")
+    run_all(job)
+    assert sum(row["n"] for row in MemorySink("all").rows()) == 120
+
+
+@pytest.mark.parametrize(("size", "slide", "expected"), [(60, 20, True), (20, 60, True), (50, 20, False)])
+def test_windows_of_many_pieces_have_one_phase(
+    spark: Any, tmp_path: Path, size: int, slide: int, expected: bool
+) -> None:
+    job = StreamJob("pieces", root=str(tmp_path))
+    stream = job.from_stream(Epochs(tmp_path / "in").stream(spark)).assign_timestamps_and_watermarks(BOUNDED)
+    windows = stream.key_by("k").window(SlidingEventTimeWindows.of(Time.milliseconds(size), Time.milliseconds(slide)))
+    windows.aggregate({"n": Aggregate.count()}, uid="op")
+    assert (local_aggregation(job.operators[0]) is not None) is expected
+
+
+def test_rows_of_a_key_whose_event_times_are_read_stay_in_order(spark: Any, tmp_path: Path) -> None:
+    job = StreamJob("order", root=str(tmp_path))
+    stream = job.from_stream(Epochs(tmp_path / "in").stream(spark)).assign_timestamps_and_watermarks(BOUNDED)
+    counts = stream.key_by("k").aggregate({"n": Aggregate.count()}, uid="op")
+
+    def is_sorted() -> bool:
+        [chain, *_] = job.planned()
+        own = OperatorPlan(uid="op", parallelism=2, max_parallelism=128)
+        prepared = Prepared(spark, chain.head, chain.tail, chain.function, own, job.sources)
+        return prepared._order is not None
+
+    assert not is_sorted()
+    counts.key_by("k").latest(uid="newest")
+    assert is_sorted()
+
+
+def test_epochs_without_records_say_nothing() -> None:
+    def ack(subtask: int, records: int, keys: int) -> Ack:
+        section = Section(
+            schema_id="s", name="count", first=0, last=1, offset=0, length=1, rows=keys, checksum="xxh3:0"
+        )
+        changes = StateHandle(path="p", length=1, checksum="xxh3:0", rows=keys, codec="none", sections=(section,))
+        return Ack(uid="op", subtask=subtask, attempt="a", records_in=records, records_out=0, changes=changes)
+
+    own = OperatorPlan(uid="op", parallelism=2, max_parallelism=128)
+    phases = Phases("AUTO")
+    assert not phases.two(own)
+    many = [ack(0, 30_000, 3_000), ack(1, 30_000, 3_000)]
+    phases.learn([own], many)
+    assert phases.two(own)
+    phases.learn([own], [])
+    phases.learn([own], [Ack(uid="op", subtask=0, attempt="a", records_in=0, records_out=0)])
+    phases.learn([own], [ack(0, 0, 5)])
+    assert phases.two(own)
+    phases.learn([own], [ack(0, 30_000, 7_600), ack(1, 30_000, 7_500)])
+    assert not phases.two(own), "fewer than two for each key and subtask"
+    phases.learn([own], [ack(0, 10_001, 1), ack(0, 10_001, 1)])
+    assert not phases.two(own), "an ack that came twice"
+    phases.learn([own], many)
+    phases.learn([own], [ack(0, 100, 1)])
+    assert not phases.two(own), "too few for another exchange"
+    assert Phases("TWO_PHASE").two(own)

@@ -75,8 +75,10 @@ class WindowAggregation(FiresTogether):
         beside = dict.fromkeys(key, "a key column") | dict.fromkeys((START, END), "a column of the window's bounds")
         self._aggregates = NamedAggregates(aggregates, columns, beside)
         self._late_data = late_data
-        if late_data is None and self._aggregates.partials is not None:
-            pane = Pane(gcd(self._size, self._slide), self._offset)
+        length = gcd(self._size, self._slide)
+        has_few_panes = length in (self._size, self._slide)
+        if late_data is None and has_few_panes and self._aggregates.partials is not None:
+            pane = Pane(length, self._offset)
             self.local = LocalAggregation(self._key, self._key_types, self._aggregates.partials, pane)
         types = self._aggregates.types
         self.output = StructType((*key, START, END, *types), (*self._key_types, _BOUND, _BOUND, *types.values()))

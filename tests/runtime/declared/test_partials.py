@@ -23,7 +23,7 @@ AGGREGATES = {
     "total": Aggregate.sum("v"),
     "paid": Aggregate.sum("d"),
     "mean": Aggregate.avg("v"),
-    "least": Aggregate.min("s"),
+    "least": Aggregate.min("d"),
     "largest": Aggregate.max("v"),
 }
 MASK = (1 << 32) - 1
