@@ -25,7 +25,7 @@ AggPhaseStrategy = Literal["AUTO", "ONE_PHASE", "TWO_PHASE"]
 
 ENOUGH_RECORDS = 20_000
 """An epoch of fewer is over before another exchange could pay."""
-ENOUGH_PER_GROUP = 2
+ENOUGH_PER_GROUP = 3
 """A group has so many records, on average, for each of as many tasks that read as there are subtasks."""
 
 
