@@ -58,15 +58,15 @@ class Accumulator(ABC):
         """Returns what Spark may make of a group of records, for `merge`; None if that is not the same as `add`."""
         return None
 
-    def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any]:
-        """Adds partials as `add` adds values.
+    def merge(self, keys: Keys, states: list[Any], partials: list[Any]) -> list[Any] | None:
+        """Adds partials as `add` adds values; by default they are values like others.
 
         Args:
             keys: Of the partials.
             states: One per part.
             partials: The columns of `partials`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no partials")
+        return self.add(keys, states, partials[0])
 
     def given(self, parts: list[Any]) -> Any:
         """Returns the result of each distinct key."""
