@@ -72,7 +72,7 @@ def state_size(manifest: Manifest) -> tuple[int, int]:
     keys = rows = 0
     for operator in manifest.operators.values():
         for ack in operator.acks:
-            keys += max((one.keys for one in ack.statistics), default=0)
+            keys += ack.keys
             rows += sum(one.rows for one in ack.statistics)
     return keys, rows
 

@@ -232,7 +232,7 @@ class HeapKeyedStateBackend:
 
     def statistics(self) -> tuple[StateStatistics, ...]:
         """Sizes of the states as of the token."""
-        return tuple(StateStatistics(name=n, rows=t.rows, keys=len(t.base)) for n, t in self._tables.items())
+        return tuple(StateStatistics(name=n, rows=t.rows, keys=t.keys) for n, t in self._tables.items())
 
     @property
     def rows(self) -> int:

@@ -17,7 +17,7 @@ from state_engine.serialization.column import Column
 from state_engine.serialization.convert import reader, writer
 
 
-class Namespaced(msgspec.Struct, frozen=True, gc=False):
+class Namespaced(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A key in a namespace other than the void one; never equal to a key alone."""
 
     key: Any

@@ -83,6 +83,11 @@ class HeapTable(ABC):
         self._read = reader(value)
         self._write = writer(value)
 
+    @property
+    def keys(self) -> int:
+        """Entries of the base."""
+        return len(self.base)
+
     def forget(self) -> None:
         """Drops the overlay and whatever is pending."""
         self.overlay = {}

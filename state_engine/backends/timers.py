@@ -1,116 +1,191 @@
-"""Timers of one clock: a map state of times per key and namespace, and a queue over it in order of time.
+"""Timers of one clock: entries (key and namespace) by the time at which they fire, with the earliest time at hand.
 
-The map is what the log holds, so that timers are published, restored and rescaled as any other state. The queue is made
-from it and never stored. Timers of one time fire in the order of their keys' spelling: an order that does not tell
-whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
+What an epoch adds and removes is what the log gets, as changes of a map state of times per entry, so that timers are
+published, restored and rescaled as any other state. Timers of one time fire in the order of their keys' spelling: an
+order that does not tell whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import heappop, heappush
+from operator import eq
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from state_engine.api.types import Types
-from state_engine.backends.tables import DELETED, MISSING, LogRows, MapDelta, MapTable
+from state_engine.backends.tables import MISSING, HeapTable, LogRows
+from state_engine.log.ops import Op
+from state_engine.serialization.convert import reader, writer
+
+_TIME = Types.LONG()
 
 
-class _Tie(set[Any]):
-    """Several entries with a timer at one time; nearly all times have one, which then stands there itself."""
+class _Tie(dict[Any, None]):
+    """Several entries with a timer at one time, as they came; nearly all times have one, which then stands there."""
 
     __slots__ = ()
 
 
-class TimerQueue:
-    """Entries by the time of their timers, with the earliest one at hand.
+_Times = dict[int, Any]
+"""Times, and what stands there: an entry or a `_Tie`."""
+
+
+def _put(times: _Times, time: int, entry: Any) -> bool:
+    """Adds an entry; False if it is there."""
+    there = times.get(time, MISSING)
+    if there is MISSING:
+        times[time] = entry
+        return True
+    if type(there) is _Tie:
+        if entry in there:
+            return False
+        there[entry] = None
+        return True
+    if there == entry:
+        return False
+    times[time] = _Tie.fromkeys((there, entry))
+    return True
+
+
+def _take(times: _Times, time: int, entry: Any) -> bool:
+    """Removes an entry; False if it is not there."""
+    there = times.get(time, MISSING)
+    if type(there) is _Tie:
+        if entry not in there:
+            return False
+        if len(there) > 1:
+            del there[entry]
+            return True
+    elif there is MISSING or there != entry:
+        return False
+    del times[time]
+    return True
+
+
+def _put_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
+    """Adds entries, each given once; returns those that were not there."""
+    there = times.get(time, MISSING)
+    if there is MISSING and len(entries) > 1:
+        times[time] = _Tie.fromkeys(entries)
+        return entries
+    if type(there) is _Tie:
+        new = [entry for entry in entries if entry not in there]
+        there.update(dict.fromkeys(new))
+        return new
+    return [entry for entry in entries if _put(times, time, entry)]
+
+
+def _take_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
+    """Removes entries; returns those that were not there."""
+    return [entry for entry in entries if not _take(times, time, entry)] if time in times else entries
+
+
+def _listed(there: Any) -> list[Any]:
+    """Returns the entries of what stands at a time."""
+    return list(there) if type(there) is _Tie else [there]
+
+
+def pairs(times: _Times) -> tuple[list[Any], list[int]]:
+    """Returns all entries, and the time of each."""
+    if _Tie not in set(map(type, times.values())):
+        return list(times.values()), list(times)
+    entries: list[Any] = []
+    of_each: list[int] = []
+    for time, there in times.items():
+        listed = _listed(there)
+        entries.extend(listed)
+        of_each.extend([time] * len(listed))
+    return entries, of_each
+
+
+class _Changes:
+    """What an epoch did: a timer that came and went, or went and came, is in neither."""
+
+    __slots__ = ("came", "rows", "went")
+
+    def __init__(self) -> None:
+        self.came: _Times = {}
+        self.went: _Times = {}
+        self.rows = 0  # so many more there are, once it is frozen
+
+
+class TimerTable(HeapTable):
+    """The timers of one clock as a table of the backend, which is asked by time alone.
 
     Attributes:
         first: No timer is earlier; asked for every record of an ordered input.
     """
 
-    __slots__ = ("_at", "_times", "first")
-
     def __init__(self) -> None:
-        self._at: dict[int, Any] = {}
-        self._times: list[int] = []  # a heap; a time may stand there without entries, or twice
+        super().__init__(Types.BOOLEAN())
+        self._read_time = reader(_TIME)
+        self._write_time = writer(_TIME)
+        self.empty()
+
+    def empty(self) -> None:
+        """Begins anew, without any timer."""
+        self.rows = 0
         self.first: float = math.inf
+        self._there: _Times = {}  # with all changes
+        self._heap: list[int] = []  # of times; one may stand there without entries, or twice
+        self._new: list[int] = []  # times that are not in the heap yet: few of them will stay until somebody asks
+        self._changes, self._pending = _Changes(), _Changes()
 
-    def add(self, entry: Any, time: int) -> bool:
-        """Adds a timer; False if it is there."""
-        there = self._at.get(time, MISSING)
-        if there is MISSING:
-            self._at[time] = entry
-            heappush(self._times, time)
-            if time < self.first:
-                self.first = time
-            return True
-        if type(there) is _Tie:
-            if entry in there:
-                return False
-            there.add(entry)
-            return True
-        if there == entry:
-            return False
-        self._at[time] = _Tie((there, entry))
-        return True
-
-    def remove(self, entry: Any, time: int) -> bool:
-        """Removes a timer; False if it is not there."""
-        there = self._at.get(time, MISSING)
-        if type(there) is _Tie:
-            if entry not in there:
-                return False
-            if len(there) > 1:
-                there.remove(entry)
-                return True
-        elif there is MISSING or there != entry:
-            return False
-        del self._at[time]
-        return True
-
-    def earliest(self) -> int | None:
-        """Returns the earliest time that has a timer."""
-        times = self._times
-        while times and times[0] not in self._at:
-            heappop(times)
-        if not times:
-            self.first = math.inf
-            return None
-        self.first = first = times[0]
-        return first
-
-    def entries(self, time: int) -> list[Any]:
-        """Returns the entries with a timer at a time, in the order in which they fire."""
-        there = self._at[time]
-        return sorted(there, key=repr) if type(there) is _Tie else [there]
-
-
-class TimerTable(MapTable):
-    """The timers of one clock as a table of the backend: entry to its times."""
-
-    def __init__(self) -> None:
-        super().__init__(Types.LONG(), Types.BOOLEAN())
-        self._queue = TimerQueue()
-        self._applying = False
+    @property
+    def keys(self) -> int:
+        return self.rows
 
     def register(self, entry: Any, time: int) -> None:
         """Adds a timer, unless it is there."""
-        if self._queue.add(entry, time):
-            self._note(entry, time, True)
+        if time not in self._there:
+            self._there[time] = entry
+            self._expect(time)
+        elif not _put(self._there, time, entry):
+            return
+        came, went = self._changes.came, self._changes.went
+        if time in went and _take(went, time, entry):
+            return
+        if time in came:
+            _put(came, time, entry)
+        else:
+            came[time] = entry
+
+    def register_all(self, entries: list[Any], time: int) -> None:
+        """Adds timers of one time, each given once, unless they are there."""
+        new = _put_all(self._there, time, entries)
+        self._expect(time)
+        _put_all(self._changes.came, time, _take_all(self._changes.went, time, new))
 
     def delete(self, entry: Any, time: int) -> None:
         """Removes a timer, if it is there."""
-        if self._queue.remove(entry, time):
-            self._note(entry, time, DELETED)
+        there, came = self._there, self._changes.came
+        if there.get(time, MISSING) == entry:  # called for many records: what `_take` does, without a call
+            del there[time]
+        elif not _take(there, time, entry):
+            return
+        if came.get(time, MISSING) == entry:
+            del came[time]
+        elif not _take(came, time, entry):
+            _put(self._changes.went, time, entry)
 
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
-        return self._queue.earliest()
+        heap, there = self._heap, self._there
+        for time in self._new:
+            if time in there:
+                heappush(heap, time)
+        self._new = []
+        while heap and heap[0] not in there:
+            heappop(heap)
+        self.first = heap[0] if heap else math.inf
+        return heap[0] if heap else None
 
     def may_be_due(self, limit: int) -> bool:
         """Says whether there may be a timer up to a time inclusive; False is certain."""
-        return self._queue.first <= limit
+        return self.first <= limit
 
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
         """Takes timer after timer, up to a time inclusive, in order of time.
@@ -118,57 +193,86 @@ class TimerTable(MapTable):
         Each is gone before it is given out. What is done with it may register and delete others: those count, if their
         turn has not passed.
         """
-        queue = self._queue
-        while (time := queue.earliest()) is not None and time <= limit:
-            for entry in queue.entries(time):
-                if queue.remove(entry, time):
-                    self._note(entry, time, DELETED)
+        while (time := self.earliest()) is not None and time <= limit:
+            for entry in _in_turn(self._there[time]):
+                if _take(self._there, time, entry):
+                    if not _take(self._changes.came, time, entry):
+                        _put(self._changes.went, time, entry)
                     yield time, entry
 
-    def _note(self, entry: Any, time: int, what: Any) -> None:
-        """Notes a change in the overlay, where a timer that comes and goes, or goes and comes, leaves nothing.
+    def all_due(self, limit: int) -> Iterator[tuple[int, list[Any]]]:
+        """As `due`, but takes all timers of a time together; entries come in the same order."""
+        while (time := self.earliest()) is not None and time <= limit:
+            entries = _in_turn(self._there.pop(time))
+            _put_all(self._changes.went, time, _take_all(self._changes.came, time, entries))
+            yield time, entries
 
-        What is noted of a time is always the other way round than what comes: the queue has been asked.
-        """
-        delta = self.overlay.get(entry)
-        if delta is None:
-            delta = self.overlay[entry] = MapDelta()
-        if delta.entries.pop(time, None) is None:
-            delta.entries[time] = what
+    def _expect(self, time: int) -> None:
+        self._new.append(time)
+        if time < self.first:
+            self.first = time
+
+    # Epochs -----------------------------------------------------------------------------------------------------------
 
     def freeze(self) -> LogRows | None:
-        self.overlay = {entry: delta for entry, delta in self.overlay.items() if delta.entries}
-        return super().freeze()
+        changes = self._changes
+        came, at = pairs(changes.came)
+        went, until = pairs(changes.went)
+        if not came and not went:
+            return None
+        times = self._written(self._write_time, at + until, came + went)
+        self._changes, self._pending = _Changes(), changes
+        changes.rows = len(came) - len(went)
+        ops = np.repeat(np.array([Op.PUT, Op.DELETE], np.int8), [len(came), len(went)])
+        there = pa.array(ops == Op.PUT, mask=ops == Op.DELETE)
+        return LogRows(came + went, ops, there, times)
+
+    def settle(self) -> None:
+        self.rows += self._pending.rows
+        self._pending = _Changes()
 
     def forget(self) -> None:
-        touched = bool(self.overlay) or self._pending is not None
-        super().forget()
-        if touched:
-            self._queue = TimerQueue()
-            for entry, times in self.base.items():
-                for time in times:
-                    self._queue.add(entry, time)
+        for changes in self._changes, self._pending:
+            for time, there in changes.came.items():
+                _take_all(self._there, time, _listed(there))
+            for time, there in changes.went.items():
+                _put_all(self._there, time, _listed(there))
+                self._expect(time)
+        self._changes = _Changes()
+        self._drop_pending()
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
-        self._applying = True
-        super().apply(entries, ops, values, user_keys)
-        self._applying = False
+        for entry, op, time in zip(entries, ops.tolist(), self._read_time(user_keys), strict=True):
+            if op == Op.PUT:
+                self._load(entry, time)
+            elif op == Op.DELETE:
+                self._unload(entry, time)
+            else:
+                self.drop_entries(partial(eq, entry))
 
     def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
-        self._applying = True
-        super().drop_entries(belongs)
-        self._applying = False
+        for entry, time in zip(*pairs(self._there), strict=True):
+            if belongs(entry):
+                self._unload(entry, time)
 
-    def _put(self, entry: Any, user_key: Any, value: Any) -> None:
-        if self._applying:
-            (self._queue.remove if value is DELETED else self._queue.add)(entry, user_key)
-        super()._put(entry, user_key, value)
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        """Does nothing: timers have none."""
 
-    def _remove(self, entry: Any) -> None:
-        if self._applying:
-            for time in self.base.get(entry, ()):
-                self._queue.remove(entry, time)
-        super()._remove(entry)
+    def _load(self, entry: Any, time: int) -> None:
+        if _put(self._there, time, entry):
+            self.rows += 1
+            self._expect(time)
+
+    def _unload(self, entry: Any, time: int) -> None:
+        self.rows -= _take(self._there, time, entry)
+
+    def _drop_pending(self) -> None:
+        self._pending = _Changes()
 
 
-__all__ = ["TimerQueue", "TimerTable"]
+def _in_turn(there: Any) -> list[Any]:
+    """Returns the entries of what stands at a time, in the order in which they fire."""
+    return sorted(there, key=repr) if type(there) is _Tie else [there]
+
+
+__all__ = ["TimerTable", "pairs"]

@@ -152,7 +152,10 @@ class Failure(Record, frozen=True, kw_only=True):
 
 
 class StateStatistics(Record, frozen=True, kw_only=True):
-    """Size of one state in one subtask, as of the epoch's predecessor."""
+    """Size of one state in one subtask, as of the epoch's predecessor.
+
+    `keys` are places: keys in their namespaces. Of timers they are the timers themselves.
+    """
 
     name: str
     rows: int
@@ -203,6 +206,13 @@ class Ack(Record, frozen=True, kw_only=True):
     broadcast: dict[str, str] = msgspec.field(default_factory=dict)
     failure: Failure | None = None
     timings_ms: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def keys(self) -> int:
+        """How many keys the subtask held: as many as the state that has most; timers only where nothing else is."""
+        timers = {schema.name for schema in self.schemas if schema.kind == "timer"}
+        kept = [one.keys for one in self.statistics if one.name not in timers]
+        return max(kept or [one.keys for one in self.statistics], default=0)
 
 
 class Seen(Record, frozen=True, kw_only=True):

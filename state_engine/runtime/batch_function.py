@@ -1,17 +1,19 @@
 """What an operator does with a function that takes whole batches."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.functions import KeyedBatchProcessFunction
-from state_engine.api.keys import Keys, indices
+from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import BatchTimerService, TimeDomain
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.timers import TimerTable
 from state_engine.runtime.declared.base import local_of
 from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
@@ -42,25 +44,40 @@ class BatchTimers(BatchTimerService):
         return self._time.watermark
 
     def register_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._each(TimeDomain.PROCESSING_TIME, keys, timestamps, TimerTable.register)
+        self._register(TimeDomain.PROCESSING_TIME, keys, timestamps)
 
     def register_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._each(TimeDomain.EVENT_TIME, keys, timestamps, TimerTable.register)
+        self._register(TimeDomain.EVENT_TIME, keys, timestamps)
 
     def delete_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._each(TimeDomain.PROCESSING_TIME, keys, timestamps, TimerTable.delete)
+        self._delete(TimeDomain.PROCESSING_TIME, keys, timestamps)
 
     def delete_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._each(TimeDomain.EVENT_TIME, keys, timestamps, TimerTable.delete)
+        self._delete(TimeDomain.EVENT_TIME, keys, timestamps)
 
-    def _each(self, domain: TimeDomain, keys: Keys, timestamps: Any, do: Any) -> None:
-        array = _milliseconds("timers", timestamps, len(keys))
+    def _register(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
+        codes, times = _timers(keys, timestamps)
         table, entries = self._tables(domain), keys.entries
-        timers = Keys([indices(keys.codes), array], lambda _: []).distinct  # each once
-        codes, times = (cast(Any, column) for column in timers.columns)
-        for code, at in zip(codes.to_pylist(), times.to_pylist(), strict=True):
-            if at is not None:
-                do(table, entries[code], at)
+        order = np.argsort(times, kind="stable")
+        codes, times = codes[order], times[order]
+        starts = np.append(np.flatnonzero(np.diff(times, prepend=times[:1] - 1)), len(times))
+        for start, end in pairwise(starts.tolist()):
+            of_time, time = codes[start:end], int(times[start])
+            table.register_all([entries[code] for code in of_time.tolist()], time)
+
+    def _delete(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
+        codes, times = _timers(keys, timestamps)
+        table, entries = self._tables(domain), keys.entries
+        for code, at in zip(codes.tolist(), times.tolist(), strict=True):
+            table.delete(entries[code], at)
+
+
+def _timers(keys: Keys, timestamps: Any) -> tuple[Numbers, Numbers]:
+    """Returns the numbers of keys, and times, each pair once; without those that have no time."""
+    array = _milliseconds("timers", timestamps, len(keys))
+    there = np.flatnonzero(np.asarray(pc.is_valid(array)))
+    codes, times = (cast(Any, c) for c in Keys([indices(keys.codes), array], lambda _: []).take(there).distinct.columns)
+    return np.asarray(codes), np.asarray(times)
 
 
 class BatchContext(KeyedBatchProcessFunction.Context):

@@ -224,18 +224,20 @@ class Operator:
             # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
             for _ in backend.timers(_PROCESSING).due(self.time.processing_time):
                 pass
-        due = list(backend.timers(_EVENT).due(self.time.watermark)) if backend and backend.has_timers(_EVENT) else []
-        if not due:
+        timers, times, entries = self._timers(_EVENT), [], []
+        for time, of_time in timers.all_due(self.time.watermark) if timers is not None else ():
+            times += [time] * len(of_time)
+            entries += of_time
+        if not entries:
             return {}
-        times, entries = zip(*due, strict=True)
-        keys = Keys([indices(np.arange(len(due)))], lambda _: list(entries), pa.array(times))
+        keys = Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
         self.context.entry = NO_KEY
         try:
             return call.outputs(function.fire(keys, self._batch), keys)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
         except Exception as error:
-            raise self._failed(error, f"{len(due)} timers up to {times[-1]} raised") from error
+            raise self._failed(error, f"{len(times)} timers up to {times[-1]} raised") from error
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""

@@ -17,7 +17,6 @@ from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.timers import TimerQueue
 from state_engine.key_groups import KeyGroupRange
 from state_engine.serialization.types import parse_columns
 
@@ -60,6 +59,18 @@ class TimersMachine(RuleBasedStateMachine):
     @rule(limit=TIMES)
     def fire(self, limit: int) -> None:
         fired = list(self.warm.timers(DOMAIN).due(limit))
+        due = [(time, entry) for entry, time in self.now if time <= limit]
+        assert fired == sorted(due, key=lambda timer: (timer[0], repr(timer[1])))
+        self.now -= {(entry, time) for time, entry in due}
+
+    @rule(entries=st.lists(KEYS, unique=True), time=TIMES)
+    def register_together(self, entries: list[Any], time: int) -> None:
+        self.warm.timers(DOMAIN).register_all(entries, time)
+        self.now |= {(entry, time) for entry in entries}
+
+    @rule(limit=TIMES)
+    def fire_together(self, limit: int) -> None:
+        fired = [(time, entry) for time, of_time in self.warm.timers(DOMAIN).all_due(limit) for entry in of_time]
         due = [(time, entry) for entry, time in self.now if time <= limit]
         assert fired == sorted(due, key=lambda timer: (timer[0], repr(timer[1])))
         self.now -= {(entry, time) for time, entry in due}
@@ -137,18 +148,6 @@ class RocksDBTimersMachine(TimersMachine):
 TestTimers = TimersMachine.TestCase
 TestRocksDBTimers = RocksDBTimersMachine.TestCase
 TestRocksDBTimers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-
-
-def test_a_queue_tells_whether_it_changed() -> None:
-    queue = TimerQueue()
-    assert [queue.add("a", 3), queue.add("a", 3), queue.add("b", 3), queue.add("b", 3)] == [True, False, True, False]
-    assert [queue.remove("c", 3), queue.remove("a", 3), queue.remove("a", 3), queue.remove("b", 3)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
-    assert queue.earliest() is None
 
 
 def test_a_timer_that_comes_and_goes_within_an_epoch_is_not_logged() -> None:

@@ -51,7 +51,7 @@ class OperatorCounts:
             records_in=sum(ack.records_in for ack in epoch.acks),
             records_out=sum(ack.records_out for ack in epoch.acks),
             state_rows=sum(one.rows for ack in epoch.acks for one in ack.statistics),
-            keys=sum(max((one.keys for one in ack.statistics), default=0) for ack in epoch.acks),
+            keys=sum(ack.keys for ack in epoch.acks),
             watermark_ms=watermark if known else None,
         )
 

@@ -205,7 +205,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         return name in self._lacking
 
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
-        single = not isinstance(table, (ListTable, MapTable))
+        single = not isinstance(table, (ListTable, MapTable, TimerTable))
         number, found = _base(table).cells.number, self._found.get(schema.name)
         unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
         types = self._types(schema.name) if found is None else found.types

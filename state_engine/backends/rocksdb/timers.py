@@ -8,8 +8,7 @@ from state_engine.backends.rocksdb.bases import Opened
 from state_engine.backends.rocksdb.cells import Cells, group_of, inner_prefix
 from state_engine.backends.rocksdb.ordered import ordered_codec
 from state_engine.backends.rocksdb.store import Changes
-from state_engine.backends.tables import DELETED
-from state_engine.backends.timers import TimerQueue, TimerTable
+from state_engine.backends.timers import TimerTable, pairs
 
 _TIME = ordered_codec(Types.LONG())
 
@@ -71,35 +70,31 @@ class RocksTimerTable(TimerTable):
         """Begins anew with what the database has."""
         self.clear()
         for entry, time in self.timer_copy.read():
-            self.base.setdefault(entry, {})[time] = True
-            self.rows += 1
-            self._queue.add(entry, time)
+            super()._load(entry, time)
 
     def clear(self) -> None:
         """Empties the table, and what is staged for the database."""
         self.timer_copy.abandon()
-        self.base, self.overlay, self._queue, self.rows = {}, {}, TimerQueue(), 0
-        self._drop_pending()
+        self.empty()
 
     def drop_group(self, group: int, belongs: Callable[[Any], bool]) -> None:
         """Removes all timers of a key group."""
         self.drop_entries(belongs)
         self.timer_copy.drop_group(group)
 
-    def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
+    def settle(self) -> None:
         staged = self.timer_copy.staged
-        for time, what in entries.items():
-            staged[entry, time] = what is not DELETED
-        super()._merge(entry, entries)
+        for changed, there in ((self._pending.came, True), (self._pending.went, False)):
+            staged.update(dict.fromkeys(zip(*pairs(changed), strict=True), there))
+        super().settle()
 
-    def _put(self, entry: Any, user_key: Any, value: Any) -> None:
-        self.timer_copy.staged[entry, user_key] = value is not DELETED
-        super()._put(entry, user_key, value)
+    def _load(self, entry: Any, time: int) -> None:
+        self.timer_copy.staged[entry, time] = True
+        super()._load(entry, time)
 
-    def _remove(self, entry: Any) -> None:
-        for time in self.base.get(entry, ()):
-            self.timer_copy.staged[entry, time] = False
-        super()._remove(entry)
+    def _unload(self, entry: Any, time: int) -> None:
+        self.timer_copy.staged[entry, time] = False
+        super()._unload(entry, time)
 
 
 __all__ = ["RocksTimerTable", "TimerCopy"]

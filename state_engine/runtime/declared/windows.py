@@ -177,7 +177,7 @@ class WindowAggregation(FiresTogether):
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
         entries = keys.entries
-        starts = np.array([_window(entry).start for entry in entries])
+        starts = _starts(entries)
         ends = np.asarray(keys.times) + 1
         rows = dict(zip(self._key, self._key_columns([entry.key for entry in entries]), strict=True))
         rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in ((START, starts), (END, ends))}
@@ -188,19 +188,21 @@ class WindowAggregation(FiresTogether):
         return [write(part) for write, part in zip(self._write_key, parts, strict=True)]
 
 
-def _window(entry: Any) -> TimeWindow:
-    """Returns the window whose timer an entry has.
+def _starts(entries: list[Any]) -> Numbers:
+    """Returns the start of the window of each entry, which a timer was there for.
 
     Raises:
         JobDefinitionError: It is the timer of another function.
     """
     try:
-        return _SERIALIZER.deserialize(entry.namespace)
+        texts = [entry.namespace for entry in entries]
+        starts = {text: _SERIALIZER.deserialize(text).start for text in set(texts)}
     except (AttributeError, ValueError):
         raise JobDefinitionError(
             "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
             action="Give the operator another uid.",
         ) from None
+    return np.array([starts[text] for text in texts])
 
 
 def _check(key: Sequence[str], assigner: Any) -> None:

@@ -128,7 +128,7 @@ def test_timers_of_another_function_are_named():
 @pytest.mark.parametrize("entry", ["a", Namespaced("a", "global"), Namespaced("a", "5")])
 def test_timers_of_what_is_no_window_of_time_are_named(entry):
     with pytest.raises(JobDefinitionError, match="is of no window of time"):
-        declared._window(entry)
+        declared._starts([entry])
 
 
 def test_processing_time_timers_of_another_function_do_not_stay():
