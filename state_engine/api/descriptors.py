@@ -145,7 +145,12 @@ class ValueStateDescriptor(StateDescriptor):
         value_type_info: Type of the value.
         default_value: What `value()` returns for a key without a value, as in Flink's Java API (PyFlink has none).
             It is not stored.
+
+    Attributes:
+        by_namespace: Set by the engine where it asks for many keys of few namespaces, by columns.
     """
+
+    by_namespace = False
 
     def __init__(self, name: str, value_type_info: Any, default_value: Any = None) -> None:
         super().__init__(name, value_type_info)

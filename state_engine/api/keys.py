@@ -4,8 +4,9 @@ Nothing here makes a Python object per record. Keys are numbered once per batch,
 distinct keys, and what they give is spread over the records by number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -206,9 +207,18 @@ def _filled(array: Any, value: int) -> NDArray[Any]:
     return np.asarray(pc.fill_null(array, value))
 
 
+def by_number(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
+    """Yields each number that is there, in order, with the positions that it has."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    for start, end in pairwise([*starts.tolist(), len(numbers)]):
+        yield int(ordered[start]), order[start:end]
+
+
 def indices(numbers: Numbers) -> Any:
     """Returns numbers as what `take` of an Arrow array takes."""
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "indices"]
+__all__ = ["Keys", "Numbers", "by_number", "indices"]

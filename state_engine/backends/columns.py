@@ -439,10 +439,13 @@ def state_columns(
     context: KeyContext,
     time: OperatorTime,
     prefetch: Callable[[list[Any]], None],
+    columns: type[StateColumns] | None = None,
 ) -> StateColumns:
-    """Returns the column methods of a state."""
+    """Returns the column methods of a state: those of its kind, or those given."""
     column = Column(descriptor.name, descriptor.type_info)
     shared = state, column, context, time, prefetch, _in_event_time(descriptor)
+    if columns is not None:
+        return columns(*shared)
     match descriptor:
         case ListStateDescriptor():
             return ListColumns(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))

@@ -23,8 +23,14 @@ from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.columns import state_columns
 from state_engine.backends.keyed import StateRows
-from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
+from state_engine.backends.namespaced import (
+    NamespacedValueColumns,
+    NamespacedValueState,
+    NamespacedValueTable,
+    lies_by_namespace,
+)
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
 from state_engine.backends.stamps import join_stamps
 from state_engine.backends.states import (
@@ -145,7 +151,8 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
-        made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch)
+        columns = NamespacedValueColumns if isinstance(table, NamespacedValueTable) else None
+        made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch, columns)
         return made
 
     def timers(self, domain: TimeDomain) -> TimerTable:
@@ -212,6 +219,8 @@ class HeapKeyedStateBackend:
 
     def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
+        if isinstance(table, NamespacedValueTable):
+            return NamespacedValueState(table, context)
         match descriptor:
             case ListStateDescriptor():
                 return HeapListState(table, context)
@@ -278,7 +287,7 @@ class HeapKeyedStateBackend:
         return changes
 
     def _log_table(self, schema: StateSchema, rows: LogRows, processing_time: int, seq: int) -> pa.Table:
-        keys, namespaces = split_entries(rows.entries)
+        keys, namespaces = split_entries(rows.entries) if rows.namespaces is None else (rows.entries, rows.namespaces)
         key_arrays = self.codec.write(keys)
         groups = self._key_groups(keys, key_arrays)
         order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
@@ -286,9 +295,7 @@ class HeapKeyedStateBackend:
         columns: list[Any] = [pa.array(groups[order])]
         indices: Any = pa.array(order)
         columns.extend(array.take(indices) for array in key_arrays)
-        columns.append(
-            pa.nulls(count, pa.string()) if namespaces is None else pa.array(namespaces, pa.string()).take(indices)
-        )
+        columns.append(pa.nulls(count, pa.string()) if namespaces is None else _strings(namespaces).take(indices))
         if rows.user_keys is not None:
             columns.append(rows.user_keys.take(indices))
         columns.append(rows.values.take(indices))
@@ -350,12 +357,11 @@ class HeapKeyedStateBackend:
                 continue
             keys = self.codec.read([piece.column(c.name) for c in self.codec.columns])
             namespaces = piece.column(log.NAMESPACE)
-            entries = keys if namespaces.null_count == len(namespaces) else join_entries(keys, namespaces.to_pylist())
             user_keys = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
             values: Any = piece.column(log.VALUE)
             if table.stamped:
                 values = join_stamps(values, piece.column(log.LAST_ACCESS))
-            table.apply(entries, piece.column(log.OP).to_numpy(), values, user_keys)
+            table.apply_rows(keys, namespaces, piece.column(log.OP).to_numpy(), values, user_keys)
 
     def _drop_group(self, table: HeapTable, key_group: int) -> None:
         table.drop_entries(partial(self._lies_in, key_group))
@@ -381,8 +387,14 @@ def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
         yield rows.slice(start)
 
 
+def _strings(values: Any) -> Any:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+
+
 def _table(descriptor: StateDescriptor) -> HeapTable:
     stamped = descriptor.ttl_config is not None
+    if lies_by_namespace(descriptor):
+        return NamespacedValueTable(descriptor.type_info)
     if isinstance(descriptor, ListStateDescriptor):
         return ListTable(descriptor.type_info, stamped)
     if isinstance(descriptor, MapStateDescriptor):

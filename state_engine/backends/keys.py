@@ -1,6 +1,7 @@
 """Entry keys: how the key of a record, alone or with a namespace, stands in a backend's tables."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from state_engine.api.keys import Keys, Numbers, by_number
 from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import INTEGERS
 from state_engine.errors import JobDefinitionError
@@ -22,6 +24,40 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     key: Any
     namespace: str
+
+
+class NamespacedKeys(Keys):
+    """Keys of a batch that are asked for in namespaces.
+
+    Args:
+        columns: Of each record the position of its key, and that of its namespace.
+        keys: The keys.
+        namespaces: The namespaces.
+        times: As of `Keys`.
+    """
+
+    def __init__(
+        self, columns: "Sequence[pa.Array[Any]]", keys: list[Any], namespaces: list[str], times: Any = None
+    ) -> None:
+        super().__init__(columns, self._joined, times)
+        self._keys = keys
+        self._namespaces = namespaces
+
+    def take(self, positions: Numbers) -> "NamespacedKeys":
+        taken = super().take(positions)
+        return NamespacedKeys(taken.columns, self._keys, self._namespaces, taken.times)
+
+    @cached_property
+    def parts(self) -> list[tuple[str, Numbers, list[Any]]]:
+        """Each namespace with the positions that it has among the distinct keys, and these."""
+        keys = np.fromiter(self._keys, object, len(self._keys))
+        codes, spaces = (np.asarray(column) for column in self.distinct.columns)
+        return [(self._namespaces[space], at, keys[codes[at]].tolist()) for space, at in by_number(spaces)]
+
+    def _joined(self, columns: Sequence[Any]) -> list[Any]:
+        keys, namespaces = self._keys, self._namespaces
+        codes, spaces = (column.to_pylist() for column in columns)
+        return [Namespaced(keys[code], namespaces[space]) for code, space in zip(codes, spaces, strict=True)]
 
 
 class _NoKey:
@@ -145,6 +181,11 @@ def _column_hasher(ddl: str) -> Callable[[Sequence[Any], "pa.Array[Any]", Hashes
     return hash_column
 
 
+def split_entry(entry: Any) -> tuple[Any, str | None]:
+    """Returns the key of an entry, and its namespace, None if that is the void one."""
+    return (entry.key, entry.namespace) if type(entry) is Namespaced else (entry, None)
+
+
 def split_entries(entries: Iterable[Any]) -> tuple[list[Any], list[str | None] | None]:
     """Returns the keys of entries, and their namespaces, or None where all are void."""
     listed = list(entries)
@@ -161,4 +202,13 @@ def join_entries(keys: list[Any], namespaces: Sequence[str | None] | None) -> li
     return [k if n is None else Namespaced(k, n) for k, n in zip(keys, namespaces, strict=True)]
 
 
-__all__ = ["NO_KEY", "KeyCodec", "KeyContext", "Namespaced", "join_entries", "split_entries"]
+__all__ = [
+    "NO_KEY",
+    "KeyCodec",
+    "KeyContext",
+    "Namespaced",
+    "NamespacedKeys",
+    "join_entries",
+    "split_entries",
+    "split_entry",
+]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from state_engine.api.types import TypeInformation
+from state_engine.backends.keys import join_entries
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
@@ -39,17 +40,27 @@ class StateValueError(Exception):
 class LogRows:
     """Rows of one state's log, before they are sorted: entries, ops and (for maps) user keys and values.
 
-    `times` are the last accesses of stamped values; None where every row has the epoch's time.
+    `times` are the last accesses of stamped values; None where every row has the epoch's time. `namespaces` is a
+    column; without it they are in the entries.
     """
 
-    __slots__ = ("entries", "ops", "times", "user_keys", "values")
+    __slots__ = ("entries", "namespaces", "ops", "times", "user_keys", "values")
 
-    def __init__(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None, times: Any = None) -> None:
+    def __init__(
+        self,
+        entries: list[Any],
+        ops: Any,
+        values: Any,
+        user_keys: Any = None,
+        times: Any = None,
+        namespaces: Any = None,
+    ) -> None:
         self.entries = entries
         self.ops = ops
         self.values = values
         self.user_keys = user_keys
         self.times = times
+        self.namespaces = namespaces
 
 
 _NONE = type(None)
@@ -104,6 +115,11 @@ class HeapTable(ABC):
     @abstractmethod
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
         """Applies log rows, in order, to the base. Entries of `RESET_GROUP` rows were handled by the caller."""
+
+    def apply_rows(self, keys: list[Any], namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
+        """As `apply`, with the namespaces apart, as the log has them."""
+        there = namespaces.null_count < len(namespaces)
+        self.apply(join_entries(keys, namespaces.to_pylist() if there else None), ops, values, user_keys)
 
     @abstractmethod
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from state_engine.api.keys import by_number
 from state_engine.api.types import Types
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import reader, writer
 
 _TIME = Types.LONG()
+_SHARED = 8
+"""Rows of one time are taken together where on average so many share one: fewer are faster one by one."""
 
 
 class _Tie(dict[Any, None]):
@@ -79,8 +82,18 @@ def _put_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
 
 
 def _take_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
-    """Removes entries; returns those that were not there."""
-    return [entry for entry in entries if not _take(times, time, entry)] if time in times else entries
+    """Removes entries, each given once; returns those that were not there."""
+    there = times.get(time, MISSING)
+    if there is MISSING:
+        return entries
+    if type(there) is not _Tie:
+        return [entry for entry in entries if not _take(times, time, entry)]
+    strange = [entry for entry in entries if entry not in there]
+    for entry in entries:
+        there.pop(entry, None)
+    if not there:
+        del times[time]
+    return strange
 
 
 def _listed(there: Any) -> list[Any]:
@@ -242,32 +255,42 @@ class TimerTable(HeapTable):
         self._drop_pending()
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
-        for entry, op, time in zip(entries, ops.tolist(), self._read_time(user_keys), strict=True):
+        for op, time, own in _runs(entries, ops, self._read_time(user_keys)):
             if op == Op.PUT:
-                self._load(entry, time)
+                self._load(own, time)
             elif op == Op.DELETE:
-                self._unload(entry, time)
+                self._unload(own, time)
             else:
-                self.drop_entries(partial(eq, entry))
+                self.drop_entries(partial(eq, own[0]))
 
     def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
         for entry, time in zip(*pairs(self._there), strict=True):
             if belongs(entry):
-                self._unload(entry, time)
+                self._unload([entry], time)
 
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         """Does nothing: timers have none."""
 
-    def _load(self, entry: Any, time: int) -> None:
-        if _put(self._there, time, entry):
-            self.rows += 1
-            self._expect(time)
+    def _load(self, entries: list[Any], time: int) -> None:
+        self.rows += len(_put_all(self._there, time, entries))
+        self._expect(time)
 
-    def _unload(self, entry: Any, time: int) -> None:
-        self.rows -= _take(self._there, time, entry)
+    def _unload(self, entries: list[Any], time: int) -> None:
+        self.rows -= len(entries) - len(_take_all(self._there, time, entries))
 
     def _drop_pending(self) -> None:
         self._pending = _Changes()
+
+
+def _runs(entries: list[Any], ops: "np.ndarray[Any, Any]", times: list[int]) -> Iterator[tuple[int, int, list[Any]]]:
+    """Yields rows of one op and one time together, if many share a time; the rows of a time stay in their order."""
+    if len(set(times)) * _SHARED > len(times) or Op.CLEAR in ops:
+        yield from zip(ops.tolist(), times, ([entry] for entry in entries), strict=True)
+        return
+    every = np.fromiter(entries, object, len(entries))
+    for time, of_time in by_number(np.array(times)):
+        for run in np.split(of_time, np.flatnonzero(np.diff(ops[of_time])) + 1):
+            yield int(ops[run[0]]), time, list(dict.fromkeys(every[run].tolist()))
 
 
 def _in_turn(there: Any) -> list[Any]:

@@ -1,7 +1,6 @@
 """What an operator does with a function that takes whole batches."""
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.functions import KeyedBatchProcessFunction
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import BatchTimerService, TimeDomain
 from state_engine.backends.keys import KeyCodec
@@ -58,12 +57,8 @@ class BatchTimers(BatchTimerService):
     def _register(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
         codes, times = _timers(keys, timestamps)
         table, entries = self._tables(domain), keys.entries
-        order = np.argsort(times, kind="stable")
-        codes, times = codes[order], times[order]
-        starts = np.append(np.flatnonzero(np.diff(times, prepend=times[:1] - 1)), len(times))
-        for start, end in pairwise(starts.tolist()):
-            of_time, time = codes[start:end], int(times[start])
-            table.register_all([entries[code] for code in of_time.tolist()], time)
+        for time, at in by_number(times):
+            table.register_all([entries[code] for code in codes[at].tolist()], time)
 
     def _delete(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
         codes, times = _timers(keys, timestamps)

@@ -1,6 +1,7 @@
 """Backends to try, each behind a function that makes an empty one."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -11,6 +12,8 @@ import pytest
 
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 class WrittenEachEpoch(RocksDBKeyedStateBackend):
@@ -31,7 +34,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=["heap", "rocksdb", "rocksdb-written", "rocksdb-forgetful"])
+@pytest.fixture(params=["heap", "heap-by-namespace", "rocksdb", "rocksdb-written", "rocksdb-forgetful"])
 def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes backends; the last one drops what it read at every opportunity, as one with large values does."""
     numbers, opened = count(), []
@@ -41,6 +44,10 @@ def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest
     def make(*args: Any) -> Any:
         if request.param == "heap":
             return HeapKeyedStateBackend(*args)
+        if request.param == "heap-by-namespace":
+            from values_by_namespace import ByNamespace
+
+            return ByNamespace(*args)
         while len(opened) > 3:
             opened.pop(0).close()
         opened.append(LocalDatabase(disk / str(next(numbers)), Tuning()))

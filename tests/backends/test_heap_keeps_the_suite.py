@@ -1,4 +1,6 @@
-"""The conformance suite, for the heap backend."""
+"""The conformance suite, for the heap backend, and for one that keeps values by namespace."""
+
+from values_by_namespace import ByNamespace
 
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
@@ -12,3 +14,10 @@ class TestHeapBackend(StateSuite):
         self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
     ) -> HeapKeyedStateBackend:
         return HeapKeyedStateBackend(uid, codec, key_groups, context, time)
+
+
+class TestHeapBackendByNamespace(StateSuite):
+    def make_backend(
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
+    ) -> HeapKeyedStateBackend:
+        return ByNamespace(uid, codec, key_groups, context, time)

@@ -1,6 +1,7 @@
 """Timers over a database: the table and its queue stay in memory, and the database has a copy to begin from."""
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from state_engine.api.types import Types
@@ -70,7 +71,7 @@ class RocksTimerTable(TimerTable):
         """Begins anew with what the database has."""
         self.clear()
         for entry, time in self.timer_copy.read():
-            super()._load(entry, time)
+            super()._load([entry], time)
 
     def clear(self) -> None:
         """Empties the table, and what is staged for the database."""
@@ -88,13 +89,16 @@ class RocksTimerTable(TimerTable):
             staged.update(dict.fromkeys(zip(*pairs(changed), strict=True), there))
         super().settle()
 
-    def _load(self, entry: Any, time: int) -> None:
-        self.timer_copy.staged[entry, time] = True
-        super()._load(entry, time)
+    def _load(self, entries: list[Any], time: int) -> None:
+        self._stage(entries, time, True)
+        super()._load(entries, time)
 
-    def _unload(self, entry: Any, time: int) -> None:
-        self.timer_copy.staged[entry, time] = False
-        super()._unload(entry, time)
+    def _unload(self, entries: list[Any], time: int) -> None:
+        self._stage(entries, time, False)
+        super()._unload(entries, time)
+
+    def _stage(self, entries: list[Any], time: int, there: bool) -> None:
+        self.timer_copy.staged.update(dict.fromkeys(zip(entries, repeat(time)), there))
 
 
 __all__ = ["RocksTimerTable", "TimerCopy"]

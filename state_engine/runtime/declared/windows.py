@@ -9,15 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.aggregates import Aggregate
+from state_engine.api.descriptors import ValueStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 from state_engine.api.windows.windows import TimeWindowSerializer, event_time
-from state_engine.backends.keys import Namespaced
+from state_engine.backends.keys import NamespacedKeys
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
+from state_engine.runtime.declared.base import DescriptorT, FiresTogether, renaming, types_of
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane, is_partial
 from state_engine.runtime.declared.named import NamedAggregates
@@ -86,6 +87,11 @@ class WindowAggregation(FiresTogether):
     @property
     def argument(self) -> str:
         return f"{self._aggregates}, windows={self._assigner!r}"
+
+    def kept(self, descriptor: DescriptorT) -> DescriptorT:
+        if isinstance(descriptor, ValueStateDescriptor):
+            descriptor.by_namespace = True
+        return super().kept(descriptor)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._aggregates.open(runtime_context, self)
@@ -157,14 +163,9 @@ class WindowAggregation(FiresTogether):
 
     def _windows(self, keys: Keys, records: Numbers, starts: Numbers) -> Keys:
         """Returns keys with windows as their namespaces, for the methods of states and timers."""
-        entries = keys.entries
-
-        def read(columns: Sequence[Any]) -> list[Any]:
-            codes, begins = (column.to_pylist() for column in columns)
-            texts = {start: _SERIALIZER.serialize(TimeWindow(start, start + self._size)) for start in set(begins)}
-            return [Namespaced(entries[code], texts[start]) for code, start in zip(codes, begins, strict=True)]
-
-        return Keys([indices(keys.codes[records]), indices(starts)], read)
+        distinct, windows = np.unique(starts, return_inverse=True)
+        texts = [_SERIALIZER.serialize(TimeWindow(start, start + self._size)) for start in distinct.tolist()]
+        return NamespacedKeys([indices(keys.codes[records]), indices(windows)], keys.entries, texts)
 
     def _late(self, batch: pa.RecordBatch, times: Numbers, late: Flags, ctx: Any) -> Any:
         """Returns the records that no window took because all of theirs are over."""
@@ -178,31 +179,34 @@ class WindowAggregation(FiresTogether):
     def fire(self, keys: Keys, ctx: Any) -> Any:
         entries = keys.entries
         starts = _starts(entries)
-        ends = np.asarray(keys.times) + 1
-        rows = dict(zip(self._key, self._key_columns([entry.key for entry in entries]), strict=True))
-        rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in ((START, starts), (END, ends))}
-        return ctx.timed(pa.table(rows | self._aggregates.take(keys)), keys.times)
+        numbers = {text: number for number, text in enumerate(starts)}
+        windows = np.array([numbers[entry.namespace] for entry in entries])
+        own = [entry.key for entry in entries]
+        rows = dict(zip(self._key, self._key_columns(own), strict=True))
+        bounds = {START: np.array(list(starts.values()))[windows], END: np.asarray(keys.times) + 1}
+        rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in bounds.items()}
+        of_windows = NamespacedKeys([indices(np.arange(len(own))), indices(windows)], own, list(starts))
+        return ctx.timed(pa.table(rows | self._aggregates.take(of_windows)), keys.times)
 
     def _key_columns(self, entries: list[Any]) -> list[Any]:
         parts = [entries] if len(self._key) == 1 else [[key[i] for key in entries] for i in range(len(self._key))]
         return [write(part) for write, part in zip(self._write_key, parts, strict=True)]
 
 
-def _starts(entries: list[Any]) -> Numbers:
-    """Returns the start of the window of each entry, which a timer was there for.
+def _starts(entries: list[Any]) -> dict[str, int]:
+    """Returns the windows that entries are in, which timers were there for, by their texts, and the start of each.
 
     Raises:
         JobDefinitionError: It is the timer of another function.
     """
     try:
-        texts = [entry.namespace for entry in entries]
-        starts = {text: _SERIALIZER.deserialize(text).start for text in set(texts)}
+        texts = dict.fromkeys(entry.namespace for entry in entries)
+        return {text: _SERIALIZER.deserialize(text).start for text in texts}
     except (AttributeError, ValueError):
         raise JobDefinitionError(
             "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
             action="Give the operator another uid.",
         ) from None
-    return np.array([starts[text] for text in texts])
 
 
 def _check(key: Sequence[str], assigner: Any) -> None:

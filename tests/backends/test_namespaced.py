@@ -1,0 +1,127 @@
+"""Values that lie by namespace: asked for by columns, they are those of a table of entries, and so are its rows."""
+
+import random
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from values_by_namespace import ByNamespace
+
+from state_engine.api import TimeDomain, Types, ValueStateDescriptor
+from state_engine.api.keys import indices
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import Namespaced, NamespacedKeys
+from state_engine.backends.namespaced import NamespacedValueTable
+from state_engine.testing.state_harness import StateHarness
+
+KEYS, SPACES = list(range(40)), ["0/10", "10/20", "20/30"]
+TYPES = {"a": Types.LONG(), "b": "array<string>"}
+VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, ["x"], ["x", "y"], []]}
+
+
+def asked(drawn: random.Random, count: int) -> NamespacedKeys:
+    codes = np.array([drawn.randrange(len(KEYS)) for _ in range(count)])
+    spaces = np.array([drawn.randrange(len(SPACES)) for _ in range(count)])
+    return NamespacedKeys([indices(codes), indices(spaces)], KEYS, SPACES)
+
+
+class Compared:
+    """A table by namespace and one of entries, to which the same is done."""
+
+    def __init__(self) -> None:
+        self.harnesses = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+
+    def states(self, name: str) -> list[Any]:
+        return [one.backend.state(ValueStateDescriptor(name, TYPES[name])) for one in self.harnesses]
+
+    def same(self, results: list[Any]) -> None:
+        assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_and_log_are_those_of_entries(seed: int) -> None:
+    drawn, both = random.Random(seed), Compared()
+    for epoch in range(6):
+        for _ in range(4):
+            name, keys = drawn.choice("ab"), asked(drawn, drawn.choice([1, 30, 200]))
+            values = [drawn.choice(VALUES[name]) for _ in range(len(keys))]
+            first, second = both.states(name)
+            assert first.columns.get_many(keys).equals(second.columns.get_many(keys))
+            if drawn.random() < 0.3:
+                first.columns.remove_many(keys)
+                second.columns.remove_many(keys)
+            else:
+                first.columns.put_many(keys, values)
+                second.columns.put_many(keys, values)
+            assert first.columns.contains_many(keys).equals(second.columns.contains_many(keys))
+        if epoch == 3:
+            for one in both.harnesses:
+                one.backend.freeze(0)
+                one.backend.forget()
+        else:
+            both.same([rows(one.seal(epoch)) for one in both.harnesses])
+        both.same([statistics(one) for one in both.harnesses])
+    both.same([contents(one) for one in both.harnesses])
+    both.same([contents(one.reopened()) for one in both.harnesses])
+
+
+def rows(epoch: dict[str, list[dict[str, Any]]]) -> Any:
+    """Returns what an epoch brought; rows of different entries have no order."""
+    shown = {name: [{**row, "seq": None} for row in of_state] for name, of_state in epoch.items()}
+    return {name: sorted(of_state, key=repr) for name, of_state in shown.items()}
+
+
+def statistics(harness: StateHarness) -> dict[str, tuple[int, int]]:
+    return {one.name: (one.rows, one.keys) for one in harness.backend.statistics()}
+
+
+def contents(harness: StateHarness) -> dict[Any, Any]:
+    places = product(TYPES, KEYS, SPACES)
+    return {
+        (name, key, space): harness.state(ValueStateDescriptor(name, TYPES[name]), key, space).value()
+        for name, key, space in places
+    }
+
+
+def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
+    """Windows come and go for ever."""
+    harness = StateHarness(ByNamespace, "k bigint")
+    state = harness.backend.state(ValueStateDescriptor("a", Types.LONG()))
+    keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], KEYS, SPACES)
+    state.columns.put_many(keys, [1, 2])
+    harness.seal()
+    table: NamespacedValueTable = state.table
+    assert list(table.base) == ["0/10"]
+    state.columns.remove_many(keys)
+    harness.seal()
+    assert table.base == {}
+
+
+@pytest.mark.parametrize("make", [ByNamespace, HeapKeyedStateBackend])
+def test_many_timers_of_one_time_are_caught_up_as_they_were(make: Any) -> None:
+    harness, other = StateHarness(make, "k bigint"), StateHarness(make, "k bigint")
+    timers, caught_up = (one.backend.timers(TimeDomain.EVENT_TIME) for one in (harness, other))
+    entries = [Namespaced(key, space) for key in KEYS for space in SPACES]
+    for entry in entries[:60]:
+        timers.register(entry, 10)
+    timers.register_all(entries, 10)
+    timers.register_all(entries[:50], 20)
+    timers.delete(entries[0], 10)
+    assert apply(harness, other) == len(entries) - 1 + 50
+    assert list(timers.all_due(10)) == [(10, sorted(entries[1:], key=repr))]
+    timers.register_all(entries[:3], 10)
+    timers.register_all(entries[40:], 20)
+    apply(harness, other)
+    assert caught_up.rows == timers.rows == 3 + len(entries)
+    assert list(caught_up.due(20)) == list(timers.due(20))
+
+
+def apply(harness: StateHarness, other: StateHarness) -> int:
+    """Seals an epoch of one and lets the other one catch up; returns how many rows it had."""
+    changes = harness.backend.freeze(0)
+    harness.backend.settle()
+    for schema, table in changes:
+        other.backend.apply(schema.name, table)
+    return sum(table.num_rows for _, table in changes)
