@@ -187,10 +187,11 @@ class TimerTable(HeapTable):
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
         heap, there = self._heap, self._there
-        for time in self._new:
-            if time in there:
-                heappush(heap, time)
-        self._new = []
+        if self._new:
+            for time in self._new:
+                if time in there:
+                    heappush(heap, time)
+            self._new = []
         while heap and heap[0] not in there:
             heappop(heap)
         self.first = heap[0] if heap else math.inf

@@ -403,8 +403,7 @@ class Operator:
     def _fire(self, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
         """Fires the timers up to a time, in order of time."""
         timers = self._timers(domain)
-        first = timers.earliest() if timers is not None else None
-        if timers is None or first is None or first > limit:
+        if timers is None or not timers.may_be_due(limit):
             return
         context, time, timer = self.context, self.time, self._timer
         timer.domain = domain
