@@ -1,7 +1,7 @@
 """Entry keys: how the key of a record, alone or with a namespace, stands in a backend's tables."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
@@ -39,7 +39,8 @@ class NamespacedKeys(Keys):
     def __init__(
         self, columns: "Sequence[pa.Array[Any]]", keys: list[Any], namespaces: list[str], times: Any = None
     ) -> None:
-        super().__init__(columns, self._joined, times)
+        # No method of this object: in a cycle, all that a batch had would wait for a collection.
+        super().__init__(columns, partial(_joined, keys, namespaces), times)
         self._keys = keys
         self._namespaces = namespaces
 
@@ -54,10 +55,10 @@ class NamespacedKeys(Keys):
         codes, spaces = (np.asarray(column) for column in self.distinct.columns)
         return [(self._namespaces[space], at, keys[codes[at]].tolist()) for space, at in by_number(spaces)]
 
-    def _joined(self, columns: Sequence[Any]) -> list[Any]:
-        keys, namespaces = self._keys, self._namespaces
-        codes, spaces = (column.to_pylist() for column in columns)
-        return [Namespaced(keys[code], namespaces[space]) for code, space in zip(codes, spaces, strict=True)]
+
+def _joined(keys: list[Any], namespaces: list[str], columns: Sequence[Any]) -> list[Any]:
+    codes, spaces = (column.to_pylist() for column in columns)
+    return [Namespaced(keys[code], namespaces[space]) for code, space in zip(codes, spaces, strict=True)]
 
 
 class _NoKey:
@@ -66,7 +67,11 @@ class _NoKey:
     __slots__ = ()
 
     def __hash__(self) -> int:
-        raise JobDefinitionError(
+        raise self.refused()
+
+    def refused(self) -> JobDefinitionError:
+        """Returns what to raise where it was used."""
+        return JobDefinitionError(
             "Keyed state, or a timer, was used where there is no current key.",
             action="Use it in process_element and on_timer; what belongs to the subtask as a whole is operator state.",
         )

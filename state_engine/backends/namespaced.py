@@ -85,7 +85,7 @@ class NamespacedValueTable(HeapTable):
             del self.base[namespace]
 
     def apply_rows(self, keys: list[Any], namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
-        encoded = pa.chunked_array(namespaces.chunks, pa.string()).combine_chunks().dictionary_encode("encode")
+        encoded = namespaces.cast(pa.string()).combine_chunks().dictionary_encode("encode")
         texts = encoded.dictionary.to_pylist()
         every, read = np.fromiter(keys, object, len(keys)), np.fromiter(self._read(values), object, len(keys))
         read[ops != Op.PUT] = None

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import by_number
 from state_engine.api.types import Types
+from state_engine.backends.keys import NO_KEY
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import reader, writer
@@ -153,6 +154,8 @@ class TimerTable(HeapTable):
 
     def register(self, entry: Any, time: int) -> None:
         """Adds a timer, unless it is there."""
+        if entry is NO_KEY:
+            raise entry.refused()
         if time not in self._there:
             self._there[time] = entry
             self._expect(time)
@@ -168,8 +171,7 @@ class TimerTable(HeapTable):
 
     def register_all(self, entries: list[Any], time: int) -> None:
         """Adds timers of one time, each given once, unless they are there."""
-        new = _put_all(self._there, time, entries)
-        self._expect(time)
+        new = self._add(entries, time)
         _put_all(self._changes.came, time, _take_all(self._changes.went, time, new))
 
     def delete(self, entry: Any, time: int) -> None:
@@ -221,6 +223,11 @@ class TimerTable(HeapTable):
             _put_all(self._changes.went, time, _take_all(self._changes.came, time, entries))
             yield time, entries
 
+    def _add(self, entries: list[Any], time: int) -> list[Any]:
+        if time not in self._there:
+            self._expect(time)
+        return _put_all(self._there, time, entries)
+
     def _expect(self, time: int) -> None:
         self._new.append(time)
         if time < self.first:
@@ -250,8 +257,7 @@ class TimerTable(HeapTable):
             for time, there in changes.came.items():
                 _take_all(self._there, time, _listed(there))
             for time, there in changes.went.items():
-                _put_all(self._there, time, _listed(there))
-                self._expect(time)
+                self._add(_listed(there), time)
         self._changes = _Changes()
         self._drop_pending()
 
@@ -273,11 +279,18 @@ class TimerTable(HeapTable):
         """Does nothing: timers have none."""
 
     def _load(self, entries: list[Any], time: int) -> None:
-        self.rows += len(_put_all(self._there, time, entries))
-        self._expect(time)
+        self.rows += len(self._add(entries, time))
 
     def _unload(self, entries: list[Any], time: int) -> None:
         self.rows -= len(entries) - len(_take_all(self._there, time, entries))
+
+    def _expect_sealed(self, changes: _Changes) -> None:
+        """Does changes again that are pending."""
+        for time, there in changes.came.items():
+            self._add(_listed(there), time)
+        for time, there in changes.went.items():
+            _take_all(self._there, time, _listed(there))
+        self._pending = changes
 
     def _drop_pending(self) -> None:
         self._pending = _Changes()

@@ -209,10 +209,10 @@ class Ack(Record, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> int:
-        """How many keys the subtask held: as many as the state that has most; timers only where nothing else is."""
+        """How many keys the subtask held: as many as the state that has most; timers only where nothing else has."""
         timers = {schema.name for schema in self.schemas if schema.kind == "timer"}
         kept = [one.keys for one in self.statistics if one.name not in timers]
-        return max(kept or [one.keys for one in self.statistics], default=0)
+        return max(kept, default=0) or max((one.keys for one in self.statistics), default=0)
 
 
 class Seen(Record, frozen=True, kw_only=True):

@@ -1,6 +1,8 @@
 """Values that lie by namespace: asked for by columns, they are those of a table of entries, and so are its rows."""
 
+import gc
 import random
+import weakref
 from itertools import product
 from typing import Any
 
@@ -97,6 +99,20 @@ def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
     state.columns.remove_many(keys)
     harness.seal()
     assert table.base == {}
+
+
+def test_keys_of_a_batch_are_freed_with_it() -> None:
+    """A collection would come behind the task: what the next slices of a batch need would be there besides."""
+    gc.disable()
+    try:
+        keys = asked(random.Random(1), 10)
+        assert len(keys.entries) == len(keys.distinct)
+        assert keys.parts
+        freed = weakref.ref(keys)
+        del keys
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("make", [ByNamespace, HeapKeyedStateBackend])

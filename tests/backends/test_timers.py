@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from state_engine.api import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced
+from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext, Namespaced
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.backends.time import OperatorTime
+from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.serialization.types import parse_columns
 
@@ -148,6 +150,41 @@ class RocksDBTimersMachine(TimersMachine):
 TestTimers = TimersMachine.TestCase
 TestRocksDBTimers = RocksDBTimersMachine.TestCase
 TestRocksDBTimers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_what_is_there_is_not_added_and_what_is_not_there_not_removed() -> None:
+    timers = make_backend().timers(DOMAIN)
+    for entry in ("a", "a", "b", "b"):
+        timers.register(entry, 3)
+    assert timers.freeze().entries == ["a", "b"]  # type: ignore[union-attr]
+    timers.settle()
+    timers.delete("c", 3)
+    timers.register_all(["a", "b"], 3)
+    assert timers.freeze() is None
+    for entry in ("a", "a", "b"):
+        timers.delete(entry, 3)
+    assert timers.freeze().entries == ["a", "b"]  # type: ignore[union-attr]
+    assert timers.earliest() is None
+
+
+def test_a_timer_without_a_current_key_is_refused() -> None:
+    timers = make_backend().timers(DOMAIN)
+    with pytest.raises(JobDefinitionError, match="no current key"):
+        timers.register(NO_KEY, 3)
+    assert timers.earliest() is None
+
+
+def test_a_time_is_kept_once_however_often_timers_come_for_it() -> None:
+    """A window that stays open gets records in each epoch."""
+    backend = make_backend()
+    timers = backend.timers(DOMAIN)
+    for number in range(50):
+        timers.register_all(["a", "b", str(number)], 3)
+        timers.register_all(["a"], 4)
+        backend.freeze(1)
+        backend.settle()
+        assert timers.earliest() == 3
+    assert len(timers._heap) == 2
 
 
 def test_a_timer_that_comes_and_goes_within_an_epoch_is_not_logged() -> None:

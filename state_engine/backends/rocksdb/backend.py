@@ -209,7 +209,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         number, found = _base(table).cells.number, self._found.get(schema.name)
         unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
         types = self._types(schema.name) if found is None else found.types
-        rows, keys = table.rows, len(table.base)
+        rows, keys = table.rows, table.keys
         cursor = self._sweeps[schema.name].cursor if schema.name in self._sweeps else b""
         return StateMeta(schema.schema_id, number, rows, keys, single, schema.ttl, unknown_until, types, cursor)
 

@@ -1,4 +1,4 @@
-"""Timers over a database: the table and its queue stay in memory, and the database has a copy to begin from."""
+"""Timers over a database: the table stays in memory, and the database has a copy to begin from."""
 
 from collections.abc import Callable
 from itertools import repeat
@@ -68,10 +68,12 @@ class RocksTimerTable(TimerTable):
         self.timer_copy = copy
 
     def read_copy(self) -> None:
-        """Begins anew with what the database has."""
+        """Begins anew with what the database has, and what waits to be sealed."""
+        pending = self._pending
         self.clear()
         for entry, time in self.timer_copy.read():
             super()._load([entry], time)
+        self._expect_sealed(pending)
 
     def clear(self) -> None:
         """Empties the table, and what is staged for the database."""
