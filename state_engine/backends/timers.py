@@ -284,14 +284,6 @@ class TimerTable(HeapTable):
     def _unload(self, entries: list[Any], time: int) -> None:
         self.rows -= len(entries) - len(_take_all(self._there, time, entries))
 
-    def _expect_sealed(self, changes: _Changes) -> None:
-        """Does changes again that are pending."""
-        for time, there in changes.came.items():
-            self._add(_listed(there), time)
-        for time, there in changes.went.items():
-            _take_all(self._there, time, _listed(there))
-        self._pending = changes
-
     def _drop_pending(self) -> None:
         self._pending = _Changes()
 
