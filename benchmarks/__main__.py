@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import (
     dagster_ticks,
+    everything,
     operation_report,
     operations,
     small_epochs,
@@ -213,6 +214,31 @@ def run_dagster_ticks(
         console = Console(width=WIDTH)
         dagster_ticks.show(report.results, console)
         judged(console, report.results, report.failures, json, check)
+
+
+@app.command("all")
+def run_all(
+    out: Annotated[Path, typer.Option(help="Folder of report.md, report.json and pictures.")] = Path(
+        "build/benchmarks"
+    ),
+    small: Annotated[bool, typer.Option("--small", help="Sizes that show whether it works, in minutes.")] = False,
+    parts: Annotated[str, typer.Option(help="Which workloads; all by default.")] = "",
+    check: Check = False,
+    work: Work = None,
+) -> None:
+    """Every workload beside every peer that is here, with tables, JSON and pictures; takes hours."""
+    known = everything.parts(small=small)
+    chosen = {name: known[name] for name in names(parts or ",".join(known), tuple(known))}
+    with folder_at(work) as folder:
+        measured = everything.measure(chosen, folder, out, tell)
+    console = Console(width=WIDTH)
+    verdicts = thresholds.judge(thresholds.load(), measured.rows) if check else []
+    if check:
+        everything.add_verdicts(verdicts, out)
+    show_verdicts(verdicts, console)
+    console.print(f"The report is {out / 'report.md'}.", highlight=False, soft_wrap=True)
+    if measured.failures or (check and not thresholds.passed(verdicts)):
+        raise typer.Exit(1)
 
 
 def finish(report: Report, json: Path | None, check: bool) -> None:

@@ -20,6 +20,7 @@ from benchmarks.runner import EngineFailedError, result_of, run_case
 from benchmarks.streams import PARALLELISM
 
 KEYS_PER_SUBTASK = 1_000_000
+KEYS = KEYS_PER_SUBTASK * PARALLELISM
 PASSES = 2
 """Each key comes once per pass: the first makes the state, the second changes all of it."""
 BACKENDS = ("heap", "rocksdb")
@@ -34,7 +35,7 @@ MEMORY_MB = 32
 def measure(
     folder: Path,
     tell: Callable[[str], None],
-    keys: int = KEYS_PER_SUBTASK * PARALLELISM,
+    keys: int = KEYS,
     backends: Sequence[str] = BACKENDS,
     memory_mb: int = MEMORY_MB,
 ) -> Report:

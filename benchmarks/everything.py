@@ -1,0 +1,167 @@
+"""`all`: every workload in turn, into one folder: a report in Markdown, its rows as JSON, and pictures.
+
+The files are written anew behind each workload, so that a run that is stopped leaves what it had.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pyspark
+from rich.console import Console
+
+from benchmarks import (
+    dagster_ticks,
+    operation_report,
+    operations,
+    plots,
+    report,
+    small_epochs,
+    state_backends,
+    streams,
+    worker_memory,
+)
+from benchmarks.model import SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Verdict
+from benchmarks.operation_model import OPERATIONS, PARTS
+from benchmarks.plots import Row
+from benchmarks.streams import Plan
+from benchmarks.tick_model import DAGSTER_TICKS
+from benchmarks.workloads import WORKLOADS
+
+Tell = Callable[[str], None]
+WIDTH = 320
+"""Columns that a table takes: a Markdown line must not be cut."""
+
+
+class Measured(Protocol):
+    """What a workload reports."""
+
+    @property
+    def results(self) -> Sequence[Any]:
+        """Its rows."""
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """What failed."""
+
+
+class Part(NamedTuple):
+    """A workload.
+
+    Attributes:
+        about: What it does, in a line.
+        measure: Runs it in a folder.
+        show: Prints its rows as a Markdown table.
+    """
+
+    about: str
+    measure: Callable[[Path, Tell], Measured]
+    show: Callable[[Any, Console], None] = report.show
+
+
+def parts(*, small: bool) -> dict[str, Part]:
+    """Returns all workloads by name.
+
+    Args:
+        small: In sizes that only show whether they work; else in those that the thresholds ask for.
+    """
+    keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000]
+    sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
+    return {name: _stream(name, small=small) for name in WORKLOADS} | {
+        SMALL_EPOCHS: Part(
+            "Epochs of 1,000 records over states of many sizes.",
+            lambda folder, tell: small_epochs.measure(folder, tell, keys, small_epochs.ENGINES),
+        ),
+        STATE_BACKENDS: Part(
+            "Epochs that touch 20,000 of many keys, without Spark around them.",
+            lambda folder, tell: state_backends.measure(folder, tell, [40_000] if small else keys[1:]),
+        ),
+        WORKER_MEMORY: Part(
+            "The memory of a Python worker.",
+            lambda folder, tell: worker_memory.measure(folder, tell, 20_000 if small else worker_memory.KEYS),
+        ),
+        OPERATIONS: Part(
+            "Savepoints beside a stream; canonical savepoints, restores and what they read, next to plain PySpark.",
+            lambda folder, tell: operations.measure(folder, tell, sizes, PARTS, "heap"),
+            operation_report.show,
+        ),
+        DAGSTER_TICKS: Part(
+            "Ticks of Dagster's reporter over a long history, and the load of its code location.",
+            lambda folder, tell: dagster_ticks.measure(folder, tell, checkpoints, 6, 2_000, 300, 2 if small else 5),
+            dagster_ticks.show,
+        ),
+    }
+
+
+def _stream(name: str, *, small: bool) -> Part:
+    workload = WORKLOADS[name]
+    plan = Plan(workload=name, engines=streams.at_hand(workload), key_types=workload.key_types)
+    if small:
+        plan = plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
+    return Part(workload.about, lambda folder, tell: streams.measure(plan, folder, tell))
+
+
+class Everything(NamedTuple):
+    """What came of a run: the rows, and what failed, by workload."""
+
+    rows: list[Row]
+    failures: list[str]
+
+
+def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell) -> Everything:
+    """Runs workloads, and writes `report.md`, `report.json` and `<workload>.svg`.
+
+    Args:
+        chosen: The workloads, by name.
+        folder: For data and state.
+        out: For the report; it is made.
+        tell: Is told what goes on.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    everything, text = Everything([], []), [f"# Benchmarks\n\n{machine()}\n"]
+    for number, (name, part) in enumerate(chosen.items(), 1):
+        tell(f"{name}, {number} of {len(chosen)} workloads")
+        measured = part.measure(folder / name, tell)
+        drawn = plots.draw(measured.results, out / f"{name}.svg")
+        everything.rows.extend(measured.results)
+        everything.failures.extend(f"{name}: {failure}" for failure in measured.failures)
+        text.append(_section(name, part, measured, drawn=drawn))
+        (out / "report.md").write_text("\n".join(text))
+        report.write_json(everything.rows, out / "report.json")
+    return everything
+
+
+def add_verdicts(verdicts: Sequence[Verdict], out: Path) -> None:
+    """Puts what became of the thresholds behind the report."""
+    with (out / "report.md").open("a") as file:
+        file.write("\n## Thresholds\n\n")
+        for line in _printed(lambda console: report.show_verdicts(verdicts, console)).splitlines():
+            file.write(f"* {line}\n")
+
+
+def machine() -> str:
+    """Returns what ran, and on what."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    day = datetime.now(UTC).date().isoformat()
+    software = f"Python {platform.python_version()}, Spark {pyspark.__version__}"
+    return f"{day}, {os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GiB, {software}."
+
+
+def _section(name: str, part: Part, measured: Measured, *, drawn: bool) -> str:
+    picture = f"\n![{name}]({name}.svg)\n" if drawn else ""
+    failures = "".join(f"\n* failed: {failure}" for failure in measured.failures)
+    table = _printed(lambda console: part.show(measured.results, console)).strip("\n")
+    return f"## {name}\n\n{part.about}\n\n{table}\n{picture}{failures}"
+
+
+def _printed(show: Callable[[Console], None]) -> str:
+    console = Console(width=WIDTH, file=StringIO(), record=True)
+    show(console)
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+
+
+__all__ = ["Everything", "Part", "add_verdicts", "measure", "parts"]

@@ -1,0 +1,152 @@
+"""The report as pictures: SVG files, drawn by matplotlib without a display.
+
+Rows with wrong results are not drawn.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.model import SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
+from benchmarks.operation_model import Operation
+from benchmarks.tick_model import Tick
+
+Row = Result | Operation | Tick
+COLOURS = {"lakestate": "#1f6f8b", "spark": "#e07a1f", "flink": "#b8336a"}
+OTHER = "#777777"
+WIDTH_INCHES, BAR_INCHES, HEAD_INCHES = 9.0, 0.28, 1.0
+
+
+class Bar(NamedTuple):
+    """A row of a panel."""
+
+    label: str
+    value: float
+    colour: str
+
+
+class Point(NamedTuple):
+    """A row of a line."""
+
+    keys: int
+    value: float
+
+
+def draw(rows: Sequence[Row], path: Path) -> bool:
+    """Draws the rows of one workload.
+
+    Args:
+        rows: Of one workload.
+        path: Of the SVG file; its folder is there.
+
+    Returns:
+        Whether there was anything to draw.
+    """
+    right = [row for row in rows if row.results_equal]
+    results = [row for row in right if isinstance(row, Result)]
+    if results and results[0].workload in (SMALL_EPOCHS, STATE_BACKENDS):
+        _draw_lines(*_lines(results), path)
+    elif panels := _panels(right):
+        _draw_panels(panels, _unit(right[0]), path)
+    return bool(right)
+
+
+def _unit(row: Row) -> str:
+    if isinstance(row, Result):
+        return "MiB of the heaviest worker" if row.workload == WORKER_MEMORY else "records/s"
+    return "seconds, median"
+
+
+def _panels(rows: Sequence[Row]) -> Mapping[str, Sequence[Bar]]:
+    """Returns bars by the titles of their panels, in the order of the rows."""
+    panels: dict[str, list[Bar]] = {}
+    for row in rows:
+        bar = _bar(row)
+        if bar is not None:
+            panels.setdefault(_title(row), []).append(bar)
+    return panels
+
+
+def _title(row: Row) -> str:
+    match row:
+        case Result():
+            return f"{row.keys:,} {row.key_type} keys, epochs of {row.epoch_records:,}"
+        case Operation():
+            return f"{row.operation}, {row.keys:,} keys of {row.value_bytes:,} B"
+        case Tick():
+            return f"{row.checkpoints:,} checkpoints, {row.states} states"
+
+
+def _bar(row: Row) -> Bar | None:
+    if isinstance(row, Result):
+        value = row.peak_rss_mb if row.workload == WORKER_MEMORY else row.records_per_second
+        return Bar(f"{row.label} ({row.backend})", value, COLOURS.get(row.engine, OTHER))
+    if isinstance(row, Tick):
+        return Bar(row.form, row.median_seconds, COLOURS["lakestate"])
+    if row.median_seconds is None:
+        return None
+    return Bar(f"{row.label} ({row.backend}, p={row.parallelism})", row.median_seconds, COLOURS.get(row.engine, OTHER))
+
+
+def _lines(rows: Sequence[Result]) -> tuple[str, Mapping[str, Sequence[Point]]]:
+    """Returns what is counted, and by the names of the lines their points, in order of keys."""
+    of_epochs = rows[0].workload == SMALL_EPOCHS
+    lines: dict[str, list[Point]] = {}
+    for row in sorted(rows, key=lambda row: row.keys):
+        seconds = (row.epoch_records if of_epochs else 1) / row.records_per_second
+        lines.setdefault(row.label, []).append(Point(row.keys, seconds * (1e3 if of_epochs else 1e6)))
+    unit = f"ms per epoch of {rows[0].epoch_records:,} records" if of_epochs else "µs per record"
+    return unit, lines
+
+
+def _draw_panels(panels: Mapping[str, Sequence[Bar]], unit: str, path: Path) -> None:
+    heights = [HEAD_INCHES + BAR_INCHES * len(bars) for bars in panels.values()]
+    figure = Figure(figsize=(WIDTH_INCHES, sum(heights)), layout="constrained")
+    shown = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for axes, (title, bars) in zip(shown[:, 0], panels.items(), strict=True):
+        labels, values, colours = zip(*bars, strict=True)
+        made = axes.barh(range(len(bars)), values, color=colours)
+        axes.set_yticks(range(len(bars)), labels)
+        axes.bar_label(made, [_figure_of(value) for value in values], padding=3)
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        _finish(axes, title, unit)
+    _save(figure, path)
+
+
+def _draw_lines(unit: str, lines: Mapping[str, Iterable[Point]], path: Path) -> None:
+    figure = Figure(figsize=(WIDTH_INCHES, WIDTH_INCHES * 0.6), layout="constrained")
+    axes = figure.subplots()
+    for name, points in lines.items():
+        keys, values = zip(*points, strict=True)
+        axes.plot(keys, values, marker="o", label=name)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(unit)
+    axes.legend()
+    _finish(axes, "", "keys")
+    _save(figure, path)
+
+
+def _finish(axes: Axes, title: str, unit: str) -> None:
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.set_xlabel(unit)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _figure_of(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _save(figure: Figure, path: Path) -> None:
+    # The same rows make the same file, with text as text.
+    with mpl.rc_context({"svg.hashsalt": "lakestate", "svg.fonttype": "none"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+__all__ = ["draw"]

@@ -1,0 +1,114 @@
+"""All workloads into one folder: what is in the files, whatever was measured."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import everything, operation_report
+from benchmarks.__main__ import app
+from benchmarks.everything import Part, add_verdicts, measure, parts
+from benchmarks.model import Result, Verdict
+from benchmarks.operation_model import Operation
+from benchmarks.rounds import Report
+
+Rows = Callable[..., Result]
+
+
+def giving(*rows: Result, failures: tuple[str, ...] = ()) -> Part:
+    return Part("What it does.", lambda folder, tell: Report(list(rows), list(failures)))
+
+
+def texts(path: Path) -> list[str]:
+    """Returns the words of a picture."""
+    return [text.strip() for element in ElementTree.parse(path).iter() for text in [element.text or ""] if text.strip()]
+
+
+def test_each_workload_has_its_table_and_its_picture(row: Rows, tmp_path: Path) -> None:
+    peer = row(engine="spark", form="groupBy", backend="rocksdb", records_per_second=625_000.0)
+    growth = [row(workload="small_epochs", keys=keys, epoch_records=1_000) for keys in (10_000, 1_000_000)]
+    said: list[str] = []
+
+    chosen = {"running_count": giving(row(), peer), "small_epochs": giving(*growth, failures=("lakestate: no",))}
+    measured = measure(chosen, tmp_path / "work", tmp_path / "out", said.append)
+
+    assert measured.failures == ["small_epochs: lakestate: no"]
+    assert said == ["running_count, 1 of 2 workloads", "small_epochs, 2 of 2 workloads"]
+    report = (tmp_path / "out" / "report.md").read_text()
+    first, second = report.split("## small_epochs")
+    assert "| lakestate/row " in first
+    assert "| spark/groupBy " in first
+    assert "![running_count](running_count.svg)" in first
+    assert "* failed: lakestate: no" in second
+    assert len(json.loads((tmp_path / "out" / "report.json").read_text())) == 4
+    shown = texts(tmp_path / "out" / "running_count.svg")
+    assert {"lakestate/row (heap)", "spark/groupBy (rocksdb)", "625,000", "records/s"} <= set(shown)
+    assert "ms per epoch of 1,000 records" in texts(tmp_path / "out" / "small_epochs.svg")
+
+
+def test_rows_with_wrong_results_are_not_drawn(row: Rows, tmp_path: Path) -> None:
+    wrong = row(engine="spark", form="groupBy", results_equal=False)
+    measure({"running_count": giving(row(), wrong), "ttl": giving(wrong)}, tmp_path, tmp_path, lambda _: None)
+    assert not [text for text in texts(tmp_path / "running_count.svg") if "groupBy" in text]
+    assert not (tmp_path / "ttl.svg").exists()
+    assert (tmp_path / "report.md").read_text().count(".svg") == 1
+
+
+def test_a_run_that_is_stopped_leaves_what_it_had(row: Rows, tmp_path: Path) -> None:
+    def stopped(folder: Path, tell: Callable[[str], None]) -> Report:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure({"a": giving(row()), "b": Part("", stopped)}, tmp_path, tmp_path, lambda _: None)
+    assert "## a" in (tmp_path / "report.md").read_text()
+    assert len(json.loads((tmp_path / "report.json").read_text())) == 1
+
+
+def test_savepoints_are_drawn_by_their_seconds(tmp_path: Path) -> None:
+    shared = {"operation": "restore", "backend": "heap", "keys": 1000, "value_bytes": 8, "parallelism": 2, "runs": 3}
+    rows = [
+        Operation(engine="lakestate", form="cold", median_seconds=1.25, results_equal=True, **shared),
+        Operation(engine="lakestate", form="bytes", bytes_read=5, results_equal=True, **shared),
+    ]
+    part = Part("", lambda folder, tell: Report(rows, []), operation_report.show)
+    measure({"operations": part}, tmp_path, tmp_path, lambda _: None)
+    shown = texts(tmp_path / "operations.svg")
+    assert {"lakestate/cold (heap, p=2)", "1.25", "restore, 1,000 keys of 8 B"} <= set(shown)
+    assert not [text for text in shown if "bytes" in text]
+
+
+def test_the_same_rows_make_the_same_picture(row: Rows, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        measure({"ttl": giving(row())}, tmp_path, tmp_path / name, lambda _: None)
+    assert (tmp_path / "one" / "ttl.svg").read_bytes() == (tmp_path / "two" / "ttl.svg").read_bytes()
+
+
+def test_thresholds_stand_behind_the_workloads(row: Rows, tmp_path: Path) -> None:
+    measure({"ttl": giving(row())}, tmp_path, tmp_path, lambda _: None)
+    add_verdicts([Verdict("fast enough", 1.5, True), Verdict("small enough", 2.0, False)], tmp_path)
+    end = (tmp_path / "report.md").read_text().partition("## Thresholds")[2]
+    assert end.split("* ")[1:] == [
+        "reached: fast enough (measured 1.50)\n",
+        "NOT REACHED: small enough (measured 2.00)\n",
+    ]
+
+
+def test_every_command_is_among_them() -> None:
+    commands = {command.name for command in app.registered_commands}
+    assert set(parts(small=True)) == set(parts(small=False)) == commands - {"all"}
+
+
+def test_the_command_writes_and_fails_where_something_failed(
+    row: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"a": giving(row()), "b": giving(row(), failures=("no",))}
+    monkeypatch.setattr(everything, "parts", lambda *, small: known)
+    arguments = ["all", "--out", str(tmp_path / "out"), "--work", str(tmp_path)]
+    assert CliRunner().invoke(app, [*arguments, "--parts", "a"]).exit_code == 0
+    assert "## b" not in (tmp_path / "out" / "report.md").read_text()
+    assert CliRunner().invoke(app, arguments).exit_code == 1
+    assert "## b" in (tmp_path / "out" / "report.md").read_text()
+    assert CliRunner().invoke(app, [*arguments, "--parts", "c"]).exit_code == 2
