@@ -48,7 +48,8 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     """
     right = [row for row in rows if row.results_equal]
     results = [row for row in right if isinstance(row, Result)]
-    if results and results[0].workload in (SMALL_EPOCHS, STATE_BACKENDS):
+    grows = len({row.keys for row in results}) > 1
+    if grows and results[0].workload in (SMALL_EPOCHS, STATE_BACKENDS):
         _draw_lines(*_lines(results), path)
     elif panels := _panels(right):
         _draw_panels(panels, _unit(right[0]), path)
@@ -121,13 +122,14 @@ def _draw_panels(panels: Mapping[str, Sequence[Bar]], unit: str, path: Path) -> 
 def _draw_lines(unit: str, lines: Mapping[str, Iterable[Point]], path: Path) -> None:
     figure = Figure(figsize=(WIDTH_INCHES, WIDTH_INCHES * 0.6), layout="constrained")
     axes = figure.subplots()
+    axes.set_prop_cycle(color=mpl.color_sequences["tab20"])
     for name, points in lines.items():
         keys, values = zip(*points, strict=True)
-        axes.plot(keys, values, marker="o", label=name)
+        axes.plot(keys, values, "--" if name.endswith("rocksdb") else "-", marker="o", label=name)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_ylabel(unit)
-    axes.legend()
+    figure.legend(loc="outside right upper")
     _finish(axes, "", "keys")
     _save(figure, path)
 
@@ -135,7 +137,7 @@ def _draw_lines(unit: str, lines: Mapping[str, Iterable[Point]], path: Path) -> 
 def _finish(axes: Axes, title: str, unit: str) -> None:
     axes.set_title(title, loc="left", fontsize="medium")
     axes.set_xlabel(unit)
-    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
     axes.spines[["top", "right"]].set_visible(False)
 
 
