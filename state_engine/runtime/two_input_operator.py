@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
 from state_engine.runtime.broadcast_operator import BroadcastOperator
@@ -95,7 +96,7 @@ def operator_of(
 ) -> Operator:
     """Returns an instance of an operator, with one input, two, or a broadcast one beside the first."""
     two = spec.two_inputs
-    if two is None:
+    if two is None or isinstance(spec.function, KeyedBatchProcessFunction):  # the latter takes apart what it gets
         return Operator(spec, subtask, parallelism, make_backend)
     if spec.broadcast:
         return BroadcastOperator(spec, two, subtask, parallelism, make_backend)

@@ -14,6 +14,8 @@ from state_engine.api.output_tag import columns_type
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import Adapter, given
 from state_engine.runtime.co_adapters import CoAdapter, CoFlatMapAdapter, CoMapAdapter
+from state_engine.runtime.declared.base import Declared
+from state_engine.runtime.declared.joins import Join
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import KeyedInput, two_inputs
 from state_engine.spark.graph import OperatorNode
@@ -94,12 +96,33 @@ class ConnectedStreams:
         """Says whether a stream is keyed; the other one has to be keyed too."""
         return any(one.key for one in self._inputs)
 
+    def check_event_times(self, verb: str) -> None:
+        """Raises JobDefinitionError unless the records of both streams have event times."""
+        for stream in self._streams:
+            if not stream.has_event_time:
+                raise JobDefinitionError(
+                    f"{verb}() of a stream without event time.",
+                    action="Put assign_timestamps_and_watermarks(...) in front of key_by(), on both streams.",
+                )
+
+    @property
+    def inputs(self) -> "tuple[KeyedInput, KeyedInput]":
+        """Both streams, as they are keyed."""
+        first, second = self._inputs
+        return first, second
+
+    def add_join(self, join: Join, uid: str | None) -> "DataStream":
+        """Adds a join, which says itself what its rows are."""
+        return self.add_operator(join, join.output, uid)
+
     def add_operator(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
         """Adds an operator behind both streams; the methods above end here."""
-        first, second = self._inputs
+        first, second = self.inputs
         two = two_inputs(first, second)
         kind: OperatorKind = "keyed_co_process" if first.key else "co_process"
-        called = f"co_{function.verb}" if isinstance(function, (CoAdapter, Adapter)) else kind
+        called = function.verb if isinstance(function, Declared) else kind
+        if isinstance(function, (CoAdapter, Adapter)):
+            called = f"co_{function.verb}"
         one, other = self._streams
         edges = (*one.feeding(1), *other.feeding(2))
         return one.behind(

@@ -13,6 +13,7 @@ from state_engine.api.functions import (
     MapFunction,
     ReduceFunction,
 )
+from state_engine.api.output_tag import OutputTag
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
@@ -20,7 +21,9 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.deduplication import Deduplication
+from state_engine.runtime.declared.join_streams import IntervalJoinedStreams, checked_late_data
 from state_engine.runtime.declared.latest import Latest
+from state_engine.runtime.declared.temporal_join import TemporalJoin, TemporalJoinType
 from state_engine.runtime.declared.top_n import TopN
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
@@ -212,6 +215,44 @@ class KeyedStream:
         function = TopN(self.stream.columns, n, by, descending=descending, ttl=ttl)
         return self._apply(function, function.output, uid)
 
+    def interval_join(self, other: "KeyedStream") -> "IntervalJoinedStreams[DataStream]":
+        """Pairs records with those of another keyed stream that have the same key and are near in event time.
+
+        `between(lower, upper)` says how near, and `join(how, uid=...)` ends it. A row has the columns of this stream,
+        then those of the other one but for its key columns; its event time is the later one of the two. It is done by
+        columns, as `aggregate`. Null keys have no partner, as in SQL.
+
+        Args:
+            other: A stream of the same job with as many key columns, of the same types, and event times.
+        """
+        connected = self._meeting(other, "interval_join")
+        return IntervalJoinedStreams(*connected.inputs, connected.add_join)
+
+    def temporal_join(
+        self,
+        versions: "KeyedStream",
+        how: TemporalJoinType = "inner",
+        *,
+        late_data: OutputTag | None = None,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Gives each record with what another keyed stream said of its key at its event time; by columns.
+
+        A record of the other stream is valid from its event time on, until that of the next one of its key: Flink's
+        `FOR SYSTEM_TIME AS OF`. Rows have the columns of this stream, then those of the other one but for its key
+        columns. They come when the watermark passes the record's time, which is theirs.
+
+        Args:
+            versions: A stream of the same job with as many key columns, of the same types, and event times.
+            how: `left` also gives records without a version, with nulls.
+            late_data: Where records of this stream go that the watermark has passed; by default they are dropped.
+            uid: Stable name of the operator.
+        """
+        connected = self._meeting(versions, "temporal_join")
+        if late_data is not None:
+            checked_late_data("temporal_join", late_data, self.stream.columns)
+        return connected.add_join(TemporalJoin(*connected.inputs, how, late_data), uid)
+
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream[DataStream]":
         """Puts the records of each key into windows; `reduce`, `aggregate`, `apply` or `process` makes rows of them.
 
@@ -230,6 +271,17 @@ class KeyedStream:
             slide: Records from the start of one window to that of the next; 0 for windows one after the other.
         """
         return self.window(count_windows(size, slide))
+
+    def _meeting(self, other: "KeyedStream", verb: str) -> "ConnectedStreams":
+        from state_engine.spark.connected_streams import ConnectedStreams
+
+        if not isinstance(other, KeyedStream):
+            raise JobDefinitionError(
+                f"{verb}() got {type(other).__name__}.", action="Put key_by(...) in front of both."
+            )
+        connected = ConnectedStreams(self, other)
+        connected.check_event_times(verb)
+        return connected
 
     def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
         columns = self.stream.columns

@@ -1,6 +1,7 @@
 """Shipped test equipment: the harness for functions, conformance suites, the reference model, the simulator."""
 
 from state_engine.testing.broadcast_harness import KeyedBroadcastOperatorTestHarness
+from state_engine.testing.join_harness import interval_join_harness, temporal_join_harness
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 from state_engine.testing.operator_state import OperatorSubtaskState, repackage_state
 from state_engine.testing.restorable import check_restorable
@@ -13,6 +14,8 @@ __all__ = [
     "KeyedTwoInputStreamOperatorTestHarness",
     "OperatorSubtaskState",
     "check_restorable",
+    "interval_join_harness",
     "repackage_state",
+    "temporal_join_harness",
     "windowed_harness",
 ]

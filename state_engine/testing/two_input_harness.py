@@ -20,6 +20,7 @@ from state_engine.backends.time import NO_WATERMARK
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import check_parallelism
 from state_engine.runtime.co_adapters import CoFlatMapAdapter, CoMapAdapter
+from state_engine.runtime.declared.joins import Join
 from state_engine.runtime.outputs import side_output_columns
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.runtime.two_inputs import KeyedInput, TwoInputs, two_inputs
@@ -210,6 +211,8 @@ def _adapted(function: Function, *, keyed: bool) -> Function:
         return CoMapAdapter(function)
     if isinstance(function, CoFlatMapFunction):
         return CoFlatMapAdapter(function)
+    if isinstance(function, Join):
+        return function
     wanted = KeyedCoProcessFunction if keyed else CoProcessFunction
     if not isinstance(function, wanted):
         raise JobDefinitionError(

@@ -1,0 +1,152 @@
+"""`interval_join`: pairs of records of two streams with one key whose times are near each other."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.output_tag import OutputTag
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.base import FiresTogether
+from state_engine.runtime.declared.joins import FARTHEST, Join, Order, Records, Side, event_times, keys_of
+from state_engine.runtime.two_inputs import KeyedInput
+
+IntervalJoinType = Literal["inner", "left", "right"]
+_JOIN_TYPES: dict[str, int] = {"inner": 0, "left": 1, "right": 2}
+
+
+class IntervalJoin(Join, FiresTogether):
+    """Gives each pair of an earlier or later record of the second stream and one of the first, as soon as both came.
+
+    A record is kept until the watermark says that no partner can come any more. One of a stream that is kept whole is
+    looked at once again then, with all that is kept of the other stream: without a partner there, it is given alone.
+    So no record has to remember whether it was given, and nothing that is kept is ever written anew for that.
+
+    Args:
+        first: The first stream, as it is keyed.
+        second: The second one.
+        lower: How many ms a partner is behind the first stream's record in time, at least; may be negative.
+        upper: At most.
+        how: `inner`, or the stream whose records are also given without a partner.
+        late_data: Where late records of the two streams go; None if they are dropped.
+
+    Raises:
+        JobDefinitionError: The bounds are no interval, `how` is none of these, or what `Join` raises.
+    """
+
+    verb = "interval_join"
+
+    def __init__(
+        self,
+        first: KeyedInput,
+        second: KeyedInput,
+        lower: int,
+        upper: int,
+        how: IntervalJoinType = "inner",
+        late_data: tuple[OutputTag | None, OutputTag | None] = (None, None),
+    ) -> None:
+        if how not in _JOIN_TYPES:
+            raise JobDefinitionError(f"interval_join() got how={how!r}.", action="Give 'inner', 'left' or 'right'.")
+        if lower > upper or max(-lower, upper) >= FARTHEST:
+            raise JobDefinitionError(
+                f"interval_join() got the bounds {lower} and {upper} ms: no time is between them.",
+                action="Give the lower bound first, and a time between them, such as -5 and 10 minutes.",
+            )
+        super().__init__(first, second, ("left", "right"), _JOIN_TYPES[how])
+        self._lower, self._upper, self._how, self._late_data = lower, upper, how, late_data
+        # A record that is given alone is looked at with the watermark at its own horizon, and must find all partners.
+        self._horizons = (
+            upper + (max(0, -lower) if how == "right" else 0),
+            -lower + (max(0, upper) if how == "left" else 0),
+        )
+        self._grid = max((upper - lower) // 2, 1)
+
+    @property
+    def argument(self) -> str:
+        return self.arguments(between=f"({self._lower} ms, {self._upper} ms)", how=self._how)
+
+    # Records ------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
+        times = event_times(keys)
+        over = ctx.timer_service().current_watermark()
+        given, new = [], []
+        for side, tag in zip(self.sides, self._late_data, strict=True):
+            positions = side.positions(batch)
+            late = times[positions] <= over
+            given += self.late(tag, side, side.records(keys, batch, positions[late]), ctx) if tag is not None else []
+            new.append(side.records(keys, batch, side.joinable(batch, positions[~late])))
+        given.append(self._pairs(keys.distinct, new[0], new[1], ctx))
+        for side, horizon, records in zip(self.sides, self._horizons, new, strict=True):
+            self._keep(side, horizon, keys.distinct, records, ctx.timer_service())
+        return given
+
+    def _pairs(self, each: Keys, left: Records, right: Records, ctx: Any) -> Any:
+        """Returns the pairs of which one record is new at least."""
+        one, other = self.sides
+        known = other.stored(each, np.unique(left.codes)).then(right)
+        parts = [self._joined(left, known), self._joined(one.stored(each, np.unique(right.codes)), right)]
+        firsts, seconds, times = zip(*parts, strict=True)
+        return ctx.timed(self.rows(pa.concat_arrays(firsts), pa.concat_arrays(seconds)), np.concatenate(times))
+
+    def _joined(self, left: Records, right: Records) -> tuple[Any, Any, Numbers]:
+        """Returns the records of all pairs, and the later time of each pair."""
+        order, (first, behind) = self._partners(left, right)
+        counts = behind - first
+        of_left = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(of_left)) - np.repeat(np.cumsum(counts) - counts, counts)
+        of_right = order.positions[np.repeat(first, counts) + within]
+        times = np.maximum(left.times[of_left], right.times[of_right])
+        return left.rows.take(indices(of_left)), right.rows.take(indices(of_right)), times
+
+    def _partners(self, left: Records, right: Records) -> tuple[Order, tuple[Numbers, Numbers]]:
+        """Returns the second records by key and time, and from where to where the partners of the first ones lie."""
+        bounds = left.times + self._lower, left.times + self._upper
+        order = Order(right, bounds)
+        return order, (order.first(left.codes, bounds[0]), order.behind(left.codes, bounds[1]))
+
+    def _keep(self, side: Side, horizon: int, each: Keys, new: Records, timers: Any) -> None:
+        """Keeps records that are needed later, and has them looked at when they are not."""
+        needed = new.times + horizon > timers.current_watermark()
+        kept = new.take(np.flatnonzero(needed | side.keeps_unmatched))
+        side.keep(each, kept)
+        # Few times, each with many keys: what is kept stays up to half an interval longer.
+        ends = -(-(kept.times + horizon) // self._grid) * self._grid
+        timers.register_event_time_timers(each.take(kept.codes), pa.array(ends))
+
+    # Time ---------------------------------------------------------------------------------------------------------
+
+    def fire(self, keys: Keys, ctx: Any) -> Any:
+        first = {entry: n for n, entry in reversed(list(enumerate(keys.entries)))}
+        each, over = keys_of(list(first)), ctx.timer_service().current_watermark()
+        timers = np.asarray(keys.times)[list(first.values())]
+        stored = [side.stored(each) for side in self.sides]
+        ended = [r.times + horizon <= over for r, horizon in zip(stored, self._horizons, strict=True)]
+        given = list(self._unmatched(stored, ended, timers, ctx))
+        for side, records, gone in zip(self.sides, stored, ended, strict=True):
+            touched = np.zeros(len(each), bool)
+            touched[records.codes[gone]] = True
+            side.replace(each, records.take(np.flatnonzero(~gone)), touched)
+        return given
+
+    def _unmatched(self, stored: list[Records], ended: list[Any], timers: Numbers, ctx: Any) -> Iterator[Any]:
+        """Yields records of the stream that is kept whole which have no partner, and get none any more."""
+        for side, records, gone in zip(self.sides, stored, ended, strict=True):
+            if side.keeps_unmatched:
+                of_ended = records.take(np.flatnonzero(gone))
+                alone = of_ended.take(np.flatnonzero(~self._has_partner(side, of_ended, stored)))
+                # Never before its own time; nor before that of the timer, or it might be late for what is behind.
+                yield ctx.timed(self.alone(side, alone.rows), np.maximum(alone.times, timers[alone.codes]))
+
+    def _has_partner(self, side: Side, records: Records, stored: list[Records]) -> Any:
+        if side.number == 1:
+            _, (first, behind) = self._partners(records, stored[1])
+            return behind > first
+        lower, upper = records.times - self._upper, records.times - self._lower
+        order = Order(stored[0], (lower, upper))
+        return order.behind(records.codes, upper) > order.first(records.codes, lower)
+
+
+__all__ = ["IntervalJoin", "IntervalJoinType"]

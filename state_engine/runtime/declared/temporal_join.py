@@ -1,0 +1,122 @@
+"""`temporal_join`: records of one stream, each with what another stream said of its key at its time."""
+
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.output_tag import OutputTag
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.base import FiresTogether
+from state_engine.runtime.declared.joins import Join, Order, Records, event_times, keys_of
+from state_engine.runtime.two_inputs import KeyedInput
+
+TemporalJoinType = Literal["inner", "left"]
+_JOIN_TYPES: dict[str, int] = {"inner": 0, "left": 1}
+
+
+class TemporalJoin(Join, FiresTogether):
+    """Gives each record of the first stream with the version of its key that was valid at its time.
+
+    The records of the second stream are versions: one is valid from its time on, until that of the next one of its key.
+    A record waits until the watermark passes its time, for by then all versions up to it are known. Of a key's versions
+    the newest that the watermark has passed is kept, and all behind it.
+
+    Args:
+        first: The first stream, as it is keyed.
+        second: The versions.
+        how: `inner`, or `left` if records without a version are given, too.
+        late_data: Where late records of the first stream go; None if they are dropped.
+
+    Raises:
+        JobDefinitionError: `how` is none of these, or what `Join` raises.
+    """
+
+    verb = "temporal_join"
+
+    def __init__(
+        self, first: KeyedInput, second: KeyedInput, how: TemporalJoinType = "inner", late_data: OutputTag | None = None
+    ) -> None:
+        if how not in _JOIN_TYPES:
+            raise JobDefinitionError(f"temporal_join() got how={how!r}.", action="Give 'inner' or 'left'.")
+        super().__init__(first, second, ("waiting", "versions"), _JOIN_TYPES[how])
+        self._how, self._late_data = how, late_data
+
+    @property
+    def argument(self) -> str:
+        return self.arguments(how=self._how)
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
+        times, each, timers = event_times(keys), keys.distinct, ctx.timer_service()
+        over = timers.current_watermark()
+        one, other = self.sides
+        positions = one.positions(batch)
+        late = times[positions] <= over
+        waiting = one.records(keys, batch, one.joinable(batch, positions[~late]))
+        versions = other.records(keys, batch, other.joinable(batch, other.positions(batch)))
+        one.keep(each, waiting)
+        other.keep(each, versions)
+        # A late version is valid for records that still wait: it only has to be looked at once more.
+        _look_again(each, waiting.codes, waiting.times, timers)
+        _look_again(each, versions.codes, np.maximum(versions.times, over + 1), timers)
+        return self.late(self._late_data, one, one.records(keys, batch, positions[late]), ctx)
+
+    def fire(self, keys: Keys, ctx: Any) -> Any:
+        each, timers = keys_of(list(dict.fromkeys(keys.entries))), ctx.timer_service()
+        over = timers.current_watermark()
+        waiting, versions = (side.stored(each) for side in self.sides)
+        order = Order(versions, [waiting.times, np.array([over])])
+        due = waiting.times <= over
+        rows = self._versioned(waiting.take(np.flatnonzero(due)), versions, order, ctx)
+        self._forget(each, waiting, due, versions, order, over)
+        _look_again(each, waiting.codes[~due], waiting.times[~due], timers)
+        to_come = versions.times > over
+        _look_again(each, versions.codes[to_come], versions.times[to_come], timers)
+        return rows
+
+    def _versioned(self, records: Records, versions: Records, order: Order, ctx: Any) -> list[Any]:
+        """Returns records with their versions, then, if they are given, those that have none."""
+        found = _valid_at(order, versions, records.codes, records.times)
+        with_version = np.flatnonzero(found >= 0)
+        known = records.take(with_version)
+        rows = self.rows(known.rows, versions.rows.take(indices(found[with_version])))
+        given = [ctx.timed(rows, pa.array(known.times))]
+        if self.sides[0].keeps_unmatched:
+            alone = records.take(np.flatnonzero(found < 0))
+            given.append(ctx.timed(self.alone(self.sides[0], alone.rows), pa.array(alone.times)))
+        return given
+
+    def _forget(self, each: Keys, waiting: Records, due: Any, versions: Records, order: Order, over: int) -> None:
+        """Takes away the records that were given, and the versions that no record asks for any more."""
+        one, other = self.sides
+        touched = np.zeros(len(each), bool)
+        touched[waiting.codes[due]] = True
+        one.replace(each, waiting.take(np.flatnonzero(~due)), touched)
+        newest = _valid_at(order, versions, np.arange(len(each)), np.full(len(each), over))
+        kept = versions.times > over
+        kept[newest[newest >= 0]] = True
+        outdated = np.zeros(len(each), bool)
+        outdated[versions.codes[~kept]] = True
+        other.replace(each, versions.take(np.flatnonzero(kept)), outdated)
+
+
+def _valid_at(order: Order, versions: Records, codes: Numbers, times: Numbers) -> Numbers:
+    """Returns the position of each key's newest version at a time, of several the one that came last; -1 for none."""
+    before = order.behind(codes, times) - 1
+    if not len(order.positions):
+        return before
+    found = order.positions[before]  # of -1 the last one, which is of another key or later
+    return np.where((before >= 0) & (versions.codes[found] == codes), found, -1)
+
+
+def _look_again(each: Keys, codes: Numbers, times: Numbers, timers: Any) -> None:
+    """Registers a timer for each key at the earliest of its times."""
+    if len(codes):
+        numbers, first = np.unique(codes, return_inverse=True)
+        earliest = np.full(len(numbers), np.iinfo(np.int64).max)
+        np.minimum.at(earliest, first, times)
+        timers.register_event_time_timers(each.take(numbers), pa.array(earliest))
+
+
+__all__ = ["TemporalJoin", "TemporalJoinType"]
