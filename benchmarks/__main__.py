@@ -21,7 +21,9 @@ from benchmarks import (
     thresholds,
     worker_memory,
 )
-from benchmarks.model import Result
+from benchmarks.model import NEXMARK_ENGINES, Result
+from benchmarks.nexmark import measure as nexmark
+from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import PARTS, Operation
 from benchmarks.report import show, show_verdicts, write_json
 from benchmarks.rounds import Report
@@ -105,6 +107,32 @@ def stream_command(workload: Workload) -> Callable[..., None]:
 
 for each in WORKLOADS.values():
     app.command(each.name, help=each.about)(stream_command(each))
+
+
+@app.command("nexmark")
+def run_nexmark(
+    json: Json = None,
+    check: Check = False,
+    queries: Annotated[str, typer.Option(help="Which queries.")] = ",".join(QUERIES),
+    engines: Annotated[
+        str, typer.Option(help="Which engines; Flink needs `make flink`, and is left out without it.")
+    ] = ",".join(name.removeprefix("nexmark/") for name in nexmark.at_hand()),
+    epoch: Annotated[str, typer.Option(help="Events of an epoch.")] = "500k",
+    epochs: Annotated[int, typer.Option(min=MIN_EPOCHS, help="How many there are.")] = LEAST_EPOCHS,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,
+    work: Work = None,
+) -> None:
+    """The queries of Nexmark that need state, beside Flink SQL, and DuckDB over all events at once."""
+    known = tuple(name.removeprefix("nexmark/") for name in NEXMARK_ENGINES)
+    plan = nexmark.Plan(
+        queries=names(queries, tuple(QUERIES)),
+        engines=[f"nexmark/{name}" for name in names(engines, known)],
+        epoch_events=count(epoch),
+        epochs=epochs,
+        rounds=rounds,
+    )
+    with folder_at(work) as folder:
+        finish(nexmark.measure(plan, folder, tell), json, check)
 
 
 @app.command("worker_memory")

@@ -25,7 +25,8 @@ from benchmarks import (
     streams,
     worker_memory,
 )
-from benchmarks.model import SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Verdict
+from benchmarks.model import NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Verdict
+from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS
 from benchmarks.plots import Row
 from benchmarks.streams import Plan
@@ -71,7 +72,14 @@ def parts(*, small: bool) -> dict[str, Part]:
     """
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
+    queries = nexmark.Plan(engines=nexmark.at_hand())
+    if small:
+        queries = queries._replace(epoch_events=10_000, epochs=5)
     return {name: _stream(name, small=small) for name in WORKLOADS} | {
+        NEXMARK: Part(
+            "The queries of Nexmark that need state, beside Flink SQL, and DuckDB over all events at once.",
+            lambda folder, tell: nexmark.measure(queries, folder, tell),
+        ),
         SMALL_EPOCHS: Part(
             "Epochs of 1,000 records over states of many sizes.",
             lambda folder, tell: small_epochs.measure(folder, tell, keys, small_epochs.ENGINES),

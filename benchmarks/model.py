@@ -14,6 +14,8 @@ WINDOWS = "windows"
 WORKER_MEMORY = "worker_memory"
 STATE_BACKENDS = "state_backends"
 SMALL_EPOCHS = "small_epochs"
+NEXMARK = "nexmark"
+"""A workload for each query of it, `nexmark-q3`."""
 PASS_THROUGH = "pass-through"
 """The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
 
@@ -23,7 +25,7 @@ class Engine(NamedTuple):
 
     Attributes:
         module: Module with `run(case) -> Outcome`; only the subprocess imports it.
-        engine: `lakestate`, `spark` or `flink`, as reported.
+        engine: `lakestate`, `spark`, `flink` or `duckdb`, as reported.
         form: Form of the API, or the peer's operator by its name in the API.
         backend: Where the state is held.
         slow: Reads only the first epochs of a case, because all of them would take most of an hour.
@@ -84,7 +86,15 @@ MEMORY = {
 }
 """What `WORKER_MEMORY` runs besides `lakestate` and `lakestate/rocksdb`: a job with next to no state in RocksDB."""
 
-CONTENDERS = ENGINES | STORES | MEMORY
+NEXMARK_ENGINES = {
+    "nexmark/lakestate": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs", "heap"),
+    "nexmark/lakestate/rocksdb": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs/rocksdb", "rocksdb"),
+    "nexmark/flink-sql": Engine("benchmarks.nexmark.flink", "flink", "sql", "heap", False, *_FLINK),
+    "nexmark/duckdb": Engine("benchmarks.nexmark.reference", "duckdb", "batch", "none", checkpoints=""),
+}
+"""What runs the queries of `NEXMARK`: verbs with functions where there is none, SQL, and a batch over all events."""
+
+CONTENDERS = ENGINES | STORES | MEMORY | NEXMARK_ENGINES
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +150,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: Which benchmark.
-        engine: `lakestate`, `spark` or `flink`.
+        engine: `lakestate`, `spark`, `flink` or `duckdb`.
         form: Form of the API, or the peer's operator.
         backend: Where the state is held.
         key_type: `int` or `string`.

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.model import SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
+from benchmarks.model import NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
 
@@ -74,6 +74,8 @@ def _panels(rows: Sequence[Row]) -> Mapping[str, Sequence[Bar]]:
 
 def _title(row: Row) -> str:
     match row:
+        case Result() if row.workload.startswith(NEXMARK):
+            return f"{row.workload}, epochs of {row.epoch_records:,}"
         case Result():
             return f"{row.keys:,} {row.key_type} keys, epochs of {row.epoch_records:,}"
         case Operation():

@@ -8,13 +8,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.model import ENGINES, STORES, Result, Verdict
+from benchmarks.model import ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict
 from benchmarks.operation_model import Operation
 from benchmarks.thresholds import ratio_to
 from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
-PEERS = [engine.label for engine in ENGINES.values() if engine.engine != "lakestate"]
+PEERS = [e.label for e in (*ENGINES.values(), *NEXMARK_ENGINES.values()) if e.engine != "lakestate"]
+PEERS = list(dict.fromkeys(PEERS))
 
 
 def to_json(results: Sequence[Result | Operation | Tick]) -> bytes:

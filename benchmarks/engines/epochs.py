@@ -43,14 +43,21 @@ class EpochEnds(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._terminated.set()
 
-    def wait(self, epochs: int, timeout: float = 60.0) -> list[float]:
+    def wait(self, epochs: int, timeout: float = 60.0, *, more: bool = False) -> list[float]:
         """Returns the ends in order, seconds since 1970, once the query's last event has arrived.
+
+        Args:
+            epochs: How many the input has.
+            timeout: Seconds to wait for that event.
+            more: Whether others may follow, which are not returned: those of the end of the input.
 
         Raises:
             RuntimeError: Spark reported another number of batches than the input has epochs.
         """
         self._terminated.wait(timeout)
         ends = [self._ends[batch] for batch in sorted(self._ends)]
+        if more:
+            ends = ends[:epochs]
         if len(ends) != epochs:
             raise RuntimeError(f"{epochs} epochs were to run, but Spark reports {len(ends)} batches.")
         return ends

@@ -23,6 +23,7 @@ from benchmarks.workloads.workload import CHECKS, checks, longs
 
 SOURCES = Path(__file__).parents[1] / "flink"
 HEAP = "-Xmx2g"
+SEEN = "seen"
 NOTED_EVERY = 1000
 NO_KEY = -(2**63)
 """The key of records that fill up a part of the file that Java reads; it leaves them out."""
@@ -41,31 +42,42 @@ class Job(NamedTuple):
 
 
 def run(case: Case) -> Outcome:
-    """Runs one case to its end.
-
-    Raises:
-        RuntimeError: There is no environment.
-        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
-    """
-    if not FLINK.is_dir():
-        raise RuntimeError("There is no Flink to compare with: run `make flink` first.")
+    """Runs one case to its end; raises as `outcome` does."""
     work, engine = Path(case.work), CONTENDERS[case.engine]
-    seen = work / "seen"
-    seen.mkdir()
-    backend = "rocksdb" if engine.backend == "rocksdb" else "hashmap"
-    settings = [str(seen), str(case.parallelism), backend, str(FLINK_CHECKPOINTS_MS), str(work / "checkpoints")]
     form = engine.form.partition("/")[0]
     length_ms = WORKLOADS[case.workload].length_ms(case.keys)
-    job = Job(case.workload + ("/sql" if form == "sql" else ""), length_ms, settings)
+    job = Job(case.workload + ("/sql" if form == "sql" else ""), length_ms, settings(case))
     parts = parts_of(Path(case.inputs), case.files_per_epoch)
     if form == "python" and case.workload == WINDOWS:
         # Nothing keeps a subtask from reading one file behind the other, and then all of the second would be late.
         parts = [pa.concat_tables(parts).sort_by("t")]
-    command = pyflink_command(job, parts, work) if form == "python" else java_command(job, parts, work)
-    subprocess.run(
-        command, check=True, cwd=work, env=os.environ | {"PATH": f"{FLINK_PYTHON.parent}:{os.environ['PATH']}"}
-    )
-    told = [json.loads(path.read_text()) for path in sorted(seen.iterdir())]
+    return outcome(pyflink_command(job, parts, work) if form == "python" else java_command(job, parts, work), case)
+
+
+def settings(case: Case) -> list[str]:
+    """Returns what follows the input; a folder for what is seen is made.
+
+    Raises:
+        RuntimeError: There is no environment.
+    """
+    if not FLINK.is_dir():
+        raise RuntimeError("There is no Flink to compare with: run `make flink` first.")
+    work = Path(case.work)
+    seen = work / SEEN
+    seen.mkdir()
+    backend = "rocksdb" if CONTENDERS[case.engine].backend == "rocksdb" else "hashmap"
+    return [str(seen), str(case.parallelism), backend, str(FLINK_CHECKPOINTS_MS), str(work / "checkpoints")]
+
+
+def outcome(command: Sequence[str], case: Case) -> Outcome:
+    """Runs a job to its end, and returns what it noted.
+
+    Raises:
+        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
+    """
+    path = f"{FLINK_PYTHON.parent}:{os.environ['PATH']}"
+    subprocess.run(command, check=True, cwd=case.work, env=os.environ | {"PATH": path})
+    told = [json.loads(file.read_text()) for file in sorted((Path(case.work) / SEEN).iterdir())]
     emitted = checks(*(sum(one[name] for one in told) for name in CHECKS))
     return Outcome(epoch_ends([time for one in told for time in one["times"]], case), {EMITTED: emitted})
 

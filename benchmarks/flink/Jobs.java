@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.nio.LongBuffer;
 import java.nio.file.Path;
 import org.apache.flink.api.common.eventtime.SerializableTimestampAssigner;
@@ -12,11 +13,12 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
- * The workloads in Flink's own Java, and the running count and the windows in SQL.
+ * The workloads in Flink's own Java; the running count, the windows and Nexmark in SQL.
  *
- * <p>Arguments: the workload (or running_count/sql, windows/sql), the gap of sessions or the size of windows in ms, a
- * file of records with their number and that of their columns (see {@link Records}), a folder for what was seen, the
- * parallelism, the state backend (hashmap or rocksdb), the checkpoint interval in ms, a folder for checkpoints.
+ * <p>Arguments: the workload (or running_count/sql, windows/sql, nexmark: and what {@link Nexmark} asks for), the gap of
+ * sessions or the size of windows in ms, a file of records with their number and that of their columns (see
+ * {@link Records}), a folder for what was seen, the parallelism, the state backend (hashmap or rocksdb), the checkpoint
+ * interval in ms, a folder for checkpoints.
  */
 public final class Jobs {
     public static void main(String[] arguments) throws Exception {
@@ -42,7 +44,11 @@ public final class Jobs {
     }
 
     private static DataStream<?> job(
-            String workload, long length, StreamExecutionEnvironment environment, Records records, String seen) {
+            String workload, long length, StreamExecutionEnvironment environment, Records records, String seen)
+            throws IOException {
+        if (workload.startsWith("nexmark:")) {
+            return Nexmark.of(environment, records, workload.substring("nexmark:".length()), seen);
+        }
         switch (workload) {
             case "running_count":
                 return counted(records.read(environment, LongBuffer::get, Types.LONG), new RunningCount(seen));

@@ -35,6 +35,13 @@ final class Notes implements Serializable {
         weighted += number * number * key;
     }
 
+    /** Notes that a row that was emitted before is none any more. */
+    void takenBack(long key, long number) {
+        records--;
+        sum -= number;
+        weighted -= number * number * key;
+    }
+
     /** Writes all of it as JSON, to a file of its own in a folder. */
     void write(String folder) throws IOException {
         String told = Arrays.stream(times, 0, noted)

@@ -1,0 +1,143 @@
+"""The parts of the queries for which there is no verb: functions over one or two streams, row by row."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from benchmarks.nexmark.queries import WINDOW_MS
+from state_engine.api import (
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    RuntimeContext,
+    Types,
+    ValueStateDescriptor,
+)
+
+
+class SellersAndItems(KeyedCoProcessFunction):
+    """Query 3: a person meets all auctions that it sells at, whichever comes first."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._state = runtime_context.get_state(ValueStateDescriptor("state", Types.LONG()))
+        self._items = runtime_context.get_list_state(ListStateDescriptor("items", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
+        """Of an auction."""
+        state = self._state.value()
+        if state is None:
+            self._items.add(value.id)
+            return ()
+        return ((value.seller, state, value.id),)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> list[Any]:
+        """Of a person."""
+        self._state.update(value.state)
+        waiting = [(value.id, value.state, item) for item in self._items.get()]
+        if waiting:
+            self._items.clear()
+        return waiting
+
+
+class Winners(KeyedCoProcessFunction):
+    """Queries 4 and 9: the highest bid of each auction, the first one of several, when the auction ends.
+
+    Args:
+        prices_alone: Whether category and price are given; otherwise the auction and its bid.
+    """
+
+    def __init__(self, *, prices_alone: bool) -> None:
+        self._prices_alone = prices_alone
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._auction = runtime_context.get_state(
+            ValueStateDescriptor("auction", Types.TUPLE([Types.LONG(), Types.LONG()]))
+        )
+        self._best = runtime_context.get_state(
+            ValueStateDescriptor("best", Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()]))
+        )
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
+        """Of an auction."""
+        self._auction.update((value.category, value.expires))
+        ctx.timer_service().register_event_time_timer(value.expires)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> None:
+        """Of a bid, which comes behind its auction: records are in order of time."""
+        auction = self._auction.value()
+        if auction is None or value.t > auction[1]:
+            return
+        best = self._best.value()
+        if best is None or value.price > best[1]:
+            self._best.update((value.bidder, value.price, value.t))
+
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterator[Any]:
+        auction, best = self._auction.value(), self._best.value()
+        if auction is not None and best is not None:
+            yield (auction[0], best[1]) if self._prices_alone else (ctx.get_current_key(), *best)
+        self._auction.clear()
+        self._best.clear()
+
+
+class Largest(KeyedProcessFunction):
+    """Queries 5 and 7: of the rows of a key, those with its largest number, once a time is over.
+
+    Args:
+        column: Of the number.
+        behind: How many ms behind the key the time is, which itself is one.
+    """
+
+    def __init__(self, column: str, behind: int) -> None:
+        self._column, self._behind = column, behind
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._most = runtime_context.get_state(ValueStateDescriptor("most", Types.LONG()))
+        rows = Types.TUPLE([Types.LONG()] * (2 if self._column == "n" else 4))
+        self._rows = runtime_context.get_list_state(ListStateDescriptor("rows", rows))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        number, most = getattr(value, self._column), self._most.value()
+        if most is None:
+            ctx.timer_service().register_event_time_timer(ctx.get_current_key() + self._behind)
+        if most is None or number > most:
+            self._most.update(number)
+            self._rows.update([tuple(value)[1:]])
+        elif number == most:
+            self._rows.add(tuple(value)[1:])
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        for row in self._rows.get():
+            yield (ctx.get_current_key(), *row)
+        self._most.clear()
+        self._rows.clear()
+
+
+class NewSellers(KeyedCoProcessFunction):
+    """Query 8: a person and a window, as soon as both an auction and the person came in that window."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
+        """Of a person."""
+        return self._process(1, ctx)
+
+    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
+        """Of an auction."""
+        return self._process(2, ctx)
+
+    def _process(self, side: int, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any]:
+        seen = self._seen.value() or 0
+        if seen | side == seen:
+            return ()
+        self._seen.update(seen | side)
+        key = ctx.get_current_key()
+        if not seen:
+            ctx.timer_service().register_event_time_timer(key[1] + WINDOW_MS - 1)
+            return ()
+        return (key,)
+
+    def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> None:
+        self._seen.clear()
+
+
+__all__ = ["Largest", "NewSellers", "SellersAndItems", "Winners"]

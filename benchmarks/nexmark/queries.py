@@ -1,0 +1,61 @@
+"""The queries of Nexmark that need state. Their SQL lies in `sql/`; that of DuckDB says what is right.
+
+Rows are 64-bit integers alone; bounds of windows are ms since 1970. What a query comes to in the end is compared: of an
+average its sum and number, since engines round it differently.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.nexmark.events import AUCTION, BID, PERSON
+
+SQL = Path(__file__).parent / "sql"
+WINDOW_MS, SLIDE_MS, GAP_MS = 10_000, 2_000, 10_000
+CATEGORY, LAST_STATE = 10, 2
+"""As they stand in the SQL."""
+
+
+class Query(NamedTuple):
+    """One query.
+
+    Attributes:
+        about: What it asks for, and what that takes.
+        reads: The kinds of events.
+        key: By so many columns of the result, the first ones, a later row replaces an earlier one; 0 where all count.
+    """
+
+    about: str
+    reads: tuple[str, ...]
+    key: int = 0
+
+
+QUERIES = {
+    "q3": Query("Who sells in a category, in some states? A join without end.", (PERSON, AUCTION)),
+    "q4": Query("What do auctions end at, by category? Join, extreme, and sums of these.", (AUCTION, BID), 1),
+    "q5": Query("Which auctions had the most bids in ten seconds? Sliding windows, and the largest of each.", (BID,)),
+    "q7": Query("Which bids were the highest of ten seconds? An extreme of all records.", (BID,)),
+    "q8": Query("Who came and sold within the same ten seconds? A join within windows.", (PERSON, AUCTION)),
+    "q9": Query("Which bid won each auction? A join, and the first of its rows.", (AUCTION, BID), 1),
+    "q11": Query("How many bids has a bidder made without a pause of ten seconds? Sessions.", (BID,)),
+    "q18": Query("What did a bidder bid last at an auction? The newest record of a key.", (BID,), 2),
+}
+"""By Nexmark's numbers."""
+
+
+def query_of(workload: str) -> str:
+    """Returns the name of a workload's query."""
+    return workload.rpartition("-")[2]
+
+
+def sql_of(workload: str, dialect: str) -> str:
+    """Returns the SQL of a workload's query, over a view for each kind of event.
+
+    Args:
+        workload: Ends with the name of a query.
+        dialect: `duckdb`, or `flink`, whose views also have a `rowtime`.
+    """
+    own = SQL / f"{query_of(workload)}.{dialect}.sql"
+    return (own if own.exists() else SQL / f"{query_of(workload)}.sql").read_text()
+
+
+__all__ = ["CATEGORY", "GAP_MS", "LAST_STATE", "QUERIES", "SLIDE_MS", "WINDOW_MS", "Query", "query_of", "sql_of"]

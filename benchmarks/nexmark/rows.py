@@ -1,0 +1,42 @@
+"""How the rows of a query are compared: by sums that every engine can tell, of what its result comes to in the end."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.data import Longs
+from benchmarks.workloads.workload import checks_of
+
+FACTOR = 1_000_003
+"""A row's number is that of its columns in this base, in 64 bits that overflow; `Nexmark.java` does the same."""
+
+
+def sums(rows: pa.Table) -> pa.Table:
+    """Returns what rows of integers, and of timestamps as ms, come to."""
+    columns = [milliseconds(column) for column in rows.columns]
+    number = np.zeros(len(rows), np.int64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            number = number * FACTOR + column
+    return checks_of(columns[0], number)
+
+
+def final(rows: pa.Table, key: int) -> pa.Table:
+    """Returns the last row of each value of so many columns, or all rows where there are none."""
+    if not key:
+        return rows
+    numbered = rows.append_column("place", pa.array(np.arange(len(rows))))
+    last = numbered.group_by(rows.column_names[:key]).aggregate([("place", "max")])
+    return rows.take(last.column("place_max"))
+
+
+def milliseconds(column: "pa.ChunkedArray[Any]") -> Longs:
+    """Returns integers as they are, and timestamps as ms since 1970."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz))
+    return np.asarray(pc.cast(column, pa.int64()))
+
+
+__all__ = ["FACTOR", "final", "milliseconds", "sums"]
