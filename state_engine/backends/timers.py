@@ -216,10 +216,11 @@ class TimerTable(HeapTable):
                         _put(self._changes.went, time, entry)
                     yield time, entry
 
-    def all_due(self, limit: int) -> Iterator[tuple[int, list[Any]]]:
-        """As `due`, but takes all timers of a time together; entries come in the same order."""
+    def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
+        """As `due`, but takes all timers of a time together; entries come in the same order, or in any."""
         while (time := self.earliest()) is not None and time <= limit:
-            entries = _in_turn(self._there.pop(time))
+            there = self._there.pop(time)
+            entries = _in_turn(there) if in_turn else _listed(there)
             _put_all(self._changes.went, time, _take_all(self._changes.came, time, entries))
             yield time, entries
 

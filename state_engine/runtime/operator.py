@@ -225,7 +225,8 @@ class Operator:
             for _ in backend.timers(_PROCESSING).due(self.time.processing_time):
                 pass
         timers, times, entries = self._timers(_EVENT), [], []
-        for time, of_time in timers.all_due(self.time.watermark) if timers is not None else ():
+        watermark, in_turn = self.time.watermark, function.in_turn
+        for time, of_time in timers.all_due(watermark, in_turn=in_turn) if timers is not None else ():
             times += [time] * len(of_time)
             entries += of_time
         if not entries:

@@ -64,7 +64,13 @@ class Declared(KeyedBatchProcessFunction):
 
 
 class FiresTogether(Declared):
-    """One whose event-time timers that are due are handed over together, as columns."""
+    """One whose event-time timers that are due are handed over together, as columns.
+
+    Attributes:
+        in_turn: Whether those of one time come in the order in which others fire; if not, in any.
+    """
+
+    in_turn = True
 
     @abstractmethod
     def fire(self, keys: Keys, ctx: KeyedBatchProcessFunction.Context) -> Any:
