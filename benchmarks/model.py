@@ -18,6 +18,8 @@ NEXMARK = "nexmark"
 """A workload for each query of it, `nexmark-q3`."""
 PASS_THROUGH = "pass-through"
 """The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
+REFERENCE = "duckdb"
+"""The physical reference: a query over all records at once, without state."""
 
 
 class Engine(NamedTuple):
@@ -62,6 +64,7 @@ ENGINES = {
     "pyflink": Engine("benchmarks.engines.flink", "flink", "python", "heap", True, *_FLINK),
     "pyflink/rocksdb": Engine("benchmarks.engines.flink", "flink", "python/rocksdb", "rocksdb", True, *_FLINK),
     PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
+    REFERENCE: Engine("benchmarks.engines.duckdb", "duckdb", "batch", "none", checkpoints=""),
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 

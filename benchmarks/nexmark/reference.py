@@ -1,23 +1,19 @@
-"""The physical reference: DuckDB, which has all events before it, and no state to keep."""
+"""The physical reference, and what is right: DuckDB, which has all events before it."""
 
-import time
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
+from benchmarks.engines import duckdb
 from benchmarks.model import EMITTED, Case, Outcome
 from benchmarks.nexmark.queries import QUERIES, query_of, sql_of
 from benchmarks.nexmark.rows import sums
 
 
 def run(case: Case) -> Outcome:
-    """Runs a query over all events at once. It has no epochs: its time is shared out among them evenly."""
-    answer(case.workload, case.inputs, case.parallelism)  # the files are in memory then, for it as for a stream
-    started = time.time()
-    rows = answer(case.workload, case.inputs, case.parallelism)
-    each = (time.time() - started) / case.epochs
-    return Outcome([started + each * epoch for epoch in range(1, case.epochs + 1)], {EMITTED: sums(rows)})
+    """Runs a query over all events at once."""
+    ends, rows = duckdb.timed(case, sql_of(case.workload, "duckdb"), _folders(case.workload, case.inputs))
+    return Outcome(ends, {EMITTED: sums(rows)})
 
 
 def answer(workload: str, inputs: str, threads: int) -> pa.Table:
@@ -28,11 +24,11 @@ def answer(workload: str, inputs: str, threads: int) -> pa.Table:
         inputs: The folder.
         threads: So many work on it.
     """
-    with duckdb.connect(config={"threads": threads}) as connection:
-        for kind in QUERIES[query_of(workload)].reads:
-            connection.read_parquet(str(Path(inputs) / kind / "*.parquet")).create_view(kind)
-        rows: pa.Table = connection.sql(sql_of(workload, "duckdb")).to_arrow_table()
-        return rows
+    return duckdb.answer(sql_of(workload, "duckdb"), _folders(workload, inputs), threads)
+
+
+def _folders(workload: str, inputs: str) -> dict[str, Path]:
+    return {kind: Path(inputs) / kind for kind in QUERIES[query_of(workload)].reads}
 
 
 __all__ = ["answer", "run"]

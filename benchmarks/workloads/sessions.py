@@ -7,7 +7,7 @@ is.
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.model import EMITTED, ROW_ENGINES, SESSIONS, Case, Tables
+from benchmarks.model import EMITTED, REFERENCE, ROW_ENGINES, SESSIONS, Case, Tables
 from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
@@ -41,7 +41,7 @@ def settled(final: Tables, case: Case) -> Tables:
 SESSIONS_WORKLOAD = Workload(
     SESSIONS,
     "Sessions of each key in event time, with timers, by engines that run a function row by row.",
-    engines=ROW_ENGINES,
+    engines=(*ROW_ENGINES, REFERENCE),
     columns={"t": "bigint"},
     draw=lambda records: {},
     truth=truth,
