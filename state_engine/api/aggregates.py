@@ -9,7 +9,19 @@ from typing import Literal
 
 from state_engine.errors import JobDefinitionError
 
-AggregateKind = Literal["count", "sum", "min", "max", "avg", "stddev", "first", "last", "collect"]
+AggregateKind = Literal[
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "stddev",
+    "first",
+    "last",
+    "collect",
+    "approx_count_distinct",
+    "approx_quantile",
+]
 
 
 @dataclass(frozen=True)
@@ -19,14 +31,21 @@ class Aggregate:
     Attributes:
         kind: The function.
         column: Of which column's values; None for `count()` of records.
+        q: Of a quantile, which one, 0 to 1; None of the others.
     """
 
     kind: AggregateKind
     column: str | None = None
+    q: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) and not (self.kind == "count" and self.column is None):
             raise JobDefinitionError(f"Aggregate.{self.kind}() got {self.column!r}.", action="Give a column's name.")
+        if not (_is_share(self.q) if self.kind == "approx_quantile" else self.q is None):
+            raise JobDefinitionError(
+                f"Aggregate.{self.kind}({self.column!r}) got q={self.q!r}.",
+                action="Give approx_quantile, and no other, a number from 0 to 1: 0.5 for the median.",
+            )
 
     @classmethod
     def count(cls, column: str | None = None) -> "Aggregate":
@@ -72,6 +91,35 @@ class Aggregate:
     def collect(cls, column: str) -> "Aggregate":
         """Gives all values as a list, in the order in which they came, an empty one of none; it only grows."""
         return cls("collect", column)
+
+    @classmethod
+    def approx_count_distinct(cls, column: str) -> "Aggregate":
+        """Estimates how many different values there are, a `bigint`, by HyperLogLog with a standard error of 1.3 %.
+
+        Up to 384 values it is exact, but for fewer than one case in a thousand. The empty string is no value, as in
+        Spark's `hll_sketch_agg`; both zeros are one value, and so is every NaN.
+
+        Args:
+            column: Atoms but `binary`, or decimals.
+        """
+        return cls("approx_count_distinct", column)
+
+    @classmethod
+    def approx_quantile(cls, column: str, q: float) -> "Aggregate":
+        """Gives a number of the column, a `double`, at or below which about the share `q` of its numbers lies.
+
+        Of up to 200 numbers it is exact (SQL's `PERCENTILE_DISC`). Of more, the share misses `q` by at most 1.33
+        percentage points with 99 % confidence; the least and the largest number (`q` 0 and 1) stay exact.
+
+        Args:
+            column: Integers, `float`, `double` or decimals.
+            q: 0 to 1.
+        """
+        return cls("approx_quantile", column, q)
+
+
+def _is_share(q: object) -> bool:
+    return isinstance(q, (int, float)) and not isinstance(q, bool) and 0 <= q <= 1
 
 
 __all__ = ["Aggregate", "AggregateKind"]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -16,8 +16,21 @@ from state_engine.runtime.declared.accumulators import Accumulator, Collected, C
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.declared.local import Partial, is_partial, named
 from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
+from state_engine.runtime.declared.sketches import DistinctCount, Quantile
 
 _NAME_LIMIT = 128  # of a state
+_WANTED = {
+    "min": "Give a column whose values have an order.",
+    "max": "Give a column whose values have an order.",
+    "approx_count_distinct": "Give a column of atoms or decimals; of bytes their text: select('hex(b) as b', ...).",
+}
+
+
+class Kept(NamedTuple):
+    """What is kept once, of however many aggregates: all quantiles of a column come from the same parts."""
+
+    kind: str
+    column: str | None
 
 
 class NamedAggregates:
@@ -44,10 +57,11 @@ class NamedAggregates:
     def __init__(self, aggregates: Mapping[str, Aggregate], columns: StructType, beside: Mapping[str, str]) -> None:
         _check(aggregates, {name.lower(): what for name, what in beside.items()})
         self._results = dict(aggregates)
-        made = {name: _accumulator(name, one, columns) for name, one in aggregates.items()}
-        self._accumulators = {one: made[name] for name, one in aggregates.items()}
+        self._kept = {name: Kept(one.kind, one.column) for name, one in aggregates.items()}
+        self._made = {name: _accumulator(name, one, columns) for name, one in aggregates.items()}
+        self._accumulators = {kept: self._made[name] for name, kept in self._kept.items()}
         self._check_states()
-        self.types: dict[str, TypeInformation] = {name: one.result for name, one in made.items()}
+        self.types: dict[str, TypeInformation] = {name: one.result for name, one in self._made.items()}
         self.inputs = sorted({one.column for one in aggregates.values() if one.column is not None})
         wanted = {one: accumulator.partials(one.column) for one, accumulator in self._accumulators.items()}
         self._partials = {one: partials for one, partials in wanted.items() if partials is not None}
@@ -56,7 +70,7 @@ class NamedAggregates:
             self.partials = named([partial for partials in self._partials.values() for partial in partials])
 
     def __str__(self) -> str:
-        return ", ".join(f"{one.kind}({one.column or ''}) as {name}" for name, one in self._results.items())
+        return ", ".join(f"{_call(one)} as {name}" for name, one in self._results.items())
 
     def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
         """Asks for the states, which are kept as long as the operator says."""
@@ -85,9 +99,9 @@ class NamedAggregates:
                 state.remove_many(keys)
         return given
 
-    def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Aggregate, list[Any] | None]":
+    def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Kept, list[Any] | None]":
         """Folds a batch; returns the parts of each distinct key, of the aggregates that have them at hand."""
-        added: dict[Aggregate, list[Any] | None] = {}
+        added: dict[Kept, list[Any] | None] = {}
         names = {partial: name for name, partial in (self.partials or {}).items()} if is_partial(batch) else None
         for one, made in self._accumulators.items():
             states = self._states[one]
@@ -98,21 +112,21 @@ class NamedAggregates:
                 else:
                     added[one] = made.add(keys, states, None if one.column is None else batch.column(one.column))
             except OverflowError as error:
-                results = " and ".join(repr(name) for name, other in self._results.items() if other == one)
+                results = " and ".join(repr(name) for name, other in self._kept.items() if other == one)
                 raise OverflowError(f"{results}, the {one.kind} of {one.column!r}: {error}") from None
         return added
 
-    def _given(self, each: Keys, parts: "Mapping[Aggregate, list[Any] | None]") -> dict[str, Any]:
+    def _given(self, each: Keys, parts: "Mapping[Kept, list[Any] | None]") -> dict[str, Any]:
         """Returns the results of distinct keys, by name; reads the parts that are not at hand."""
-        given = {}
-        for one, made in self._accumulators.items():
+        found = {}
+        for one, states in self._states.items():
             known = parts.get(one)
-            given[one] = made.given([state.get_many(each) for state in self._states[one]] if known is None else known)
-        return {name: given[one] for name, one in self._results.items()}
+            found[one] = [state.get_many(each) for state in states] if known is None else known
+        return {name: made.given(found[self._kept[name]]) for name, made in self._made.items()}
 
     def _check_states(self) -> None:
         """States may be called less than columns: of two that would share one, neither had the right numbers."""
-        found: dict[str, tuple[Aggregate, str]] = {}
+        found: dict[str, tuple[Kept, str]] = {}
         for one, made in self._accumulators.items():
             for part in made.parts:
                 name = self._descriptor(one, part).name
@@ -124,7 +138,7 @@ class NamedAggregates:
                         action="Rename a column in front: select('`a b` as c', ...).",
                     )
 
-    def _descriptor(self, one: Aggregate, part: str) -> StateDescriptor:
+    def _descriptor(self, one: Kept, part: str) -> StateDescriptor:
         made = self._accumulators[one]
         name = re.sub("[^A-Za-z0-9_.-]", "_", "_".join(filter(None, [one.kind, one.column])))
         suffix = f".{part}" if len(made.parts) > 1 else ""
@@ -172,10 +186,19 @@ def _accumulator(name: str, aggregate: Aggregate, columns: StructType) -> Accumu
             return Mean(column)
         case "stddev" if _is_number(column):
             return Deviation()
+        case "approx_count_distinct" if isinstance(column, (AtomicType, DecimalType)) and column.ddl() != "binary":
+            return DistinctCount()
+        case "approx_quantile" if aggregate.q is not None and _is_number(column):
+            return Quantile(aggregate.q)
     raise JobDefinitionError(
         f"{name} is the {kind} of {aggregate.column!r}, which is {column}.",
-        action="Give a column whose values have an order." if kind in ("min", "max") else "Give a column of numbers.",
+        action=_WANTED.get(kind, "Give a column of numbers."),
     )
+
+
+def _call(aggregate: Aggregate) -> str:
+    arguments = [str(one) for one in (aggregate.column, aggregate.q) if one is not None]
+    return f"{aggregate.kind}({', '.join(arguments)})"
 
 
 def _is_number(column: TypeInformation) -> bool:

@@ -85,7 +85,7 @@ class Mean(Folded):
         return [*self._sum.merged(keys, [total], of_sum), *self._count.merged(keys, [count], [of_count])]
 
     def given(self, parts: list[Any]) -> Any:
-        total, n = _doubles(_as_doubles(parts[0])), longs(parts[1])
+        total, n = _doubles(as_doubles(parts[0])), longs(parts[1])
         return pa.array(total / np.maximum(n, 1), mask=n == 0)
 
 
@@ -99,7 +99,7 @@ class Deviation(Folded):
 
     def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
         there = np.asarray(pc.is_valid(values))
-        codes, numbers = keys.codes[there], np.asarray(_as_doubles(values.drop_null()))
+        codes, numbers = keys.codes[there], np.asarray(as_doubles(values.drop_null()))
         size = len(keys.distinct)
         old_n, old_mean, old_m2 = longs(stored[0]), _doubles(stored[1]), _doubles(stored[2])
         new_n = np.bincount(codes, minlength=size)
@@ -146,7 +146,7 @@ def _is_small(column: Any) -> bool:
     return bool(max(-least, largest) * len(column) < 2**63)
 
 
-def _as_doubles(numbers: Any) -> Any:
+def as_doubles(numbers: Any) -> Any:
     """Returns numbers as the doubles that are next to them."""
     if pa.types.is_decimal(numbers.type):  # Arrow divides by a power of ten, and rounds twice
         numbers = numbers.cast(pa.string())
@@ -157,4 +157,4 @@ def _doubles(array: Any) -> Any:
     return np.asarray(pc.fill_null(array, 0.0))
 
 
-__all__ = ["Deviation", "Mean", "Sum"]
+__all__ = ["DOUBLE", "Deviation", "Mean", "Sum", "as_doubles"]

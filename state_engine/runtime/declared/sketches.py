@@ -1,0 +1,179 @@
+"""Aggregations that estimate, from a sketch per key: how many different values there were, and quantiles of numbers.
+
+A sketch is a short summary of many values, kept as the bytes that Apache DataSketches writes: other engines that have
+the library read them, Spark SQL among them (docs/formats/sketches.md).
+
+A batch is brought into the order of its keys by Arrow and NumPy. Then there is one sketch at a time per key; of
+distinct values the library takes one per call, so these are told apart before.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
+
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.types import AtomicType
+from state_engine.runtime.declared.accumulators import LONG, Folded
+from state_engine.runtime.declared.numeric import DOUBLE, as_doubles
+
+BINARY = AtomicType("binary")
+_LG_K = 12  # and HLL_8: what Spark's hll_sketch_agg makes by default
+_K = 200  # what Spark's kll_sketch_agg_double makes by default
+
+
+class Sketched(Folded):
+    """An aggregation that keeps a sketch of each key that has had a value."""
+
+    def __init__(self) -> None:
+        self.parts = {"sketch": BINARY}
+
+    def folded(self, keys: Keys, stored: list[Any], values: Any) -> list[Any]:
+        sketches = stored[0].to_pylist()
+        for code, own in self.by_key(keys.codes, values):
+            sketches[code] = self.updated(sketches[code], own)
+        return [pa.array(sketches, pa.binary())]
+
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        """Returns the parts of each distinct key, made of the parts of several groups of records.
+
+        Args:
+            keys: Of the groups.
+            parts: The parts of each group, in the order of `keys`; null where it had no values.
+        """
+        there = np.flatnonzero(np.asarray(pc.is_valid(parts[0])))
+        order, runs = _runs(keys.codes[there])
+        found: list[bytes | None] = [None] * len(keys.distinct)
+        sketches = parts[0].take(indices(there[order])).to_pylist()
+        for code, start, end in runs:
+            found[code] = sketches[start] if end - start == 1 else self.united(sketches[start:end])
+        return [pa.array(found, pa.binary())]
+
+    @abstractmethod
+    def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
+        """Yields the number of each key with values, and these, as `updated` takes them.
+
+        Args:
+            codes: The number of each record's key.
+            values: One per record.
+        """
+
+    @abstractmethod
+    def updated(self, stored: bytes | None, values: Any) -> bytes:
+        """Returns a sketch with further values in it; a new one of nothing stored."""
+
+    @abstractmethod
+    def united(self, sketches: list[bytes]) -> bytes:
+        """Returns a sketch of the values of several ones."""
+
+
+class DistinctCount(Sketched):
+    """How many different values there were, by HyperLogLog.
+
+    Values are hashed as Spark's `hll_sketch_agg` does: integers of all sizes as 64 bits, strings as UTF-8. To these
+    come booleans as 0 and 1, dates as days and timestamps as microseconds since 1970, floating-point numbers as doubles
+    (both zeros are one, and so is every NaN), decimals as their digits with all places behind the point.
+    """
+
+    result = LONG
+
+    def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
+        pairs = pa.table([indices(codes), values], names=["code", "value"]).filter(pc.is_valid(values))
+        # In the order of their first records: the estimate depends on it, and so not on where batches are cut.
+        pairs = pairs.group_by(["code", "value"], use_threads=False).aggregate([]).combine_chunks()
+        order, runs = _runs(pairs.column("code").to_numpy())
+        hashed = _hashed(pairs.column("value").combine_chunks().take(indices(order)))
+        return ((code, hashed[start:end]) for code, start, end in runs)
+
+    def updated(self, stored: bytes | None, values: list[int] | list[float] | list[str]) -> bytes:
+        sketch = hll_sketch(_LG_K, tgt_hll_type.HLL_8) if stored is None else hll_sketch.deserialize(stored)
+        update = sketch.update
+        for value in values:
+            update(value)
+        return bytes(sketch.serialize_compact())
+
+    def united(self, sketches: list[bytes]) -> bytes:
+        union = hll_union(_LG_K)
+        for sketch in sketches:
+            union.update(hll_sketch.deserialize(sketch))
+        return bytes(union.get_result(tgt_hll_type.HLL_8).serialize_compact())
+
+    def given(self, parts: list[Any]) -> Any:
+        return pa.array([0 if one is None else _estimate(one) for one in parts[0].to_pylist()], pa.int64())
+
+
+class Quantile(Sketched):
+    """The number below or at which a share of all numbers lies, by KLL; NaN is no number.
+
+    Args:
+        q: The share, 0 to 1. The sketch does not depend on it.
+    """
+
+    result = DOUBLE
+
+    def __init__(self, q: float) -> None:
+        super().__init__()
+        self._q = q
+
+    def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
+        there = np.asarray(pc.is_valid(values))
+        codes, numbers = codes[there], np.asarray(as_doubles(values.drop_null()))
+        real = ~np.isnan(numbers)  # an empty sketch, which the library would keep of NaN alone, is refused by Spark
+        codes, numbers = codes[real], numbers[real]
+        order, runs = _runs(codes)
+        ordered = numbers[order]
+        return ((code, ordered[start:end]) for code, start, end in runs)
+
+    def updated(self, stored: bytes | None, values: Any) -> bytes:
+        sketch = kll_doubles_sketch(_K) if stored is None else kll_doubles_sketch.deserialize(stored)
+        sketch.update(values)
+        return bytes(sketch.serialize())
+
+    def united(self, sketches: list[bytes]) -> bytes:
+        first, *others = map(kll_doubles_sketch.deserialize, sketches)
+        for sketch in others:
+            first.merge(sketch)
+        return bytes(first.serialize())
+
+    def given(self, parts: list[Any]) -> Any:
+        return pa.array([None if one is None else self._of(one) for one in parts[0].to_pylist()], pa.float64())
+
+    def _of(self, stored: bytes) -> float:
+        sketch = kll_doubles_sketch.deserialize(stored)
+        if self._q in (0, 1):  # the ends are known exactly, beside the numbers that were drawn
+            return float(sketch.get_min_value() if self._q == 0 else sketch.get_max_value())
+        return float(sketch.get_quantile(self._q, True))
+
+
+def _runs(codes: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
+    """Returns an order by number that keeps that of equal ones; and where in it each number begins and ends."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    bounds = pairwise([*starts.tolist(), len(codes)])
+    return order, [(code, *bound) for code, bound in zip(ordered[starts].tolist(), bounds, strict=True)]
+
+
+def _hashed(values: Any) -> list[Any]:
+    """Returns values as what the library hashes: integers of 64 bits, doubles, or text."""
+    type_ = values.type
+    if pa.types.is_decimal(type_):
+        return [format(one, "f") for one in values.to_pylist()]
+    if pa.types.is_temporal(type_):
+        values = values.cast(pa.int32() if pa.types.is_date32(type_) else pa.int64())
+    elif pa.types.is_boolean(type_):
+        values = values.cast(pa.int8())
+    hashed: list[Any] = values.to_numpy(zero_copy_only=False).tolist()
+    return hashed
+
+
+def _estimate(sketch: bytes) -> int:
+    return int(hll_sketch.deserialize(sketch).get_estimate() + 0.5)  # rounds as hll_sketch_estimate does
+
+
+__all__ = ["DistinctCount", "Quantile", "Sketched"]
