@@ -11,7 +11,8 @@ from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operatio
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
-FILES = tuple(Path(__file__).parent / name for name in ("thresholds.toml", "workloads/thresholds.toml"))
+_NAMES = ("thresholds.toml", "workloads/thresholds.toml", "nexmark/thresholds.toml")
+FILES = tuple(Path(__file__).parent / name for name in _NAMES)
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -44,7 +44,7 @@ def run(case: Case) -> Outcome:
 
 
 def timed(case: Case, sql: str, folders: Mapping[str, Path]) -> tuple[list[float], pa.Table]:
-    """Returns when a case's epochs would have ended, if a query's time were shared out evenly among them; and its rows."""
+    """Returns when a case's epochs would have ended, its time shared out evenly among them; and its rows."""
     answer(sql, folders, case.parallelism)  # the files are in memory then, as for those that read them for longer
     started = time.time()
     rows = answer(sql, folders, case.parallelism)
