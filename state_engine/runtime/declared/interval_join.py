@@ -10,11 +10,22 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether
-from state_engine.runtime.declared.joins import FARTHEST, Join, Order, Records, Side, event_times, keys_of
+from state_engine.runtime.declared.joins import (
+    FARTHEST,
+    KEYS_AT_ONCE,
+    Join,
+    Order,
+    Records,
+    Side,
+    event_times,
+    keys_of,
+)
 from state_engine.runtime.two_inputs import KeyedInput
 
 IntervalJoinType = Literal["inner", "left", "right"]
 _JOIN_TYPES: dict[str, int] = {"inner": 0, "left": 1, "right": 2}
+_PAIRS = 1 << 20
+"""So many pairs are made at once, and some more."""
 
 
 class IntervalJoin(Join, FiresTogether):
@@ -47,14 +58,11 @@ class IntervalJoin(Join, FiresTogether):
         how: IntervalJoinType = "inner",
         late_data: tuple[OutputTag | None, OutputTag | None] = (None, None),
     ) -> None:
-        if how not in _JOIN_TYPES:
+        if str(how) not in _JOIN_TYPES:
             raise JobDefinitionError(f"interval_join() got how={how!r}.", action="Give 'inner', 'left' or 'right'.")
-        if lower > upper or max(-lower, upper) >= FARTHEST:
-            raise JobDefinitionError(
-                f"interval_join() got the bounds {lower} and {upper} ms: no time is between them.",
-                action="Give the lower bound first, and a time between them, such as -5 and 10 minutes.",
-            )
+        _check_bounds(lower, upper)
         super().__init__(first, second, ("left", "right"), _JOIN_TYPES[how])
+        _check_tags(*late_data)
         self._lower, self._upper, self._how, self._late_data = lower, upper, how, late_data
         # A record that is given alone is looked at with the watermark at its own horizon, and must find all partners.
         self._horizons = (
@@ -76,30 +84,31 @@ class IntervalJoin(Join, FiresTogether):
         for side, tag in zip(self.sides, self._late_data, strict=True):
             positions = side.positions(batch)
             late = times[positions] <= over
-            given += self.late(tag, side, side.records(keys, batch, positions[late]), ctx) if tag is not None else []
+            given += self.late(tag, side, keys, batch, positions[late])
             new.append(side.records(keys, batch, side.joinable(batch, positions[~late])))
-        given.append(self._pairs(keys.distinct, new[0], new[1], ctx))
+        given += self._pairs(keys.distinct, new[0], new[1], ctx)
         for side, horizon, records in zip(self.sides, self._horizons, new, strict=True):
             self._keep(side, horizon, keys.distinct, records, ctx.timer_service())
         return given
 
-    def _pairs(self, each: Keys, left: Records, right: Records, ctx: Any) -> Any:
-        """Returns the pairs of which one record is new at least."""
+    def _pairs(self, each: Keys, left: Records, right: Records, ctx: Any) -> Iterator[Any]:
+        """Yields the pairs of which one record is new at least."""
         one, other = self.sides
-        known = other.stored(each, np.unique(left.codes)).then(right)
-        parts = [self._joined(left, known), self._joined(one.stored(each, np.unique(right.codes)), right)]
-        firsts, seconds, times = zip(*parts, strict=True)
-        return ctx.timed(self.rows(pa.concat_arrays(firsts), pa.concat_arrays(seconds)), np.concatenate(times))
+        yield from self._joined(left, other.stored(each, np.unique(left.codes)).then(right), ctx)
+        yield from self._joined(one.stored(each, np.unique(right.codes)), right, ctx)
 
-    def _joined(self, left: Records, right: Records) -> tuple[Any, Any, Numbers]:
-        """Returns the records of all pairs, and the later time of each pair."""
+    def _joined(self, left: Records, right: Records, ctx: Any) -> Iterator[Any]:
+        """Yields rows of all pairs, not many at once; their times are the later one of both."""
         order, (first, behind) = self._partners(left, right)
         counts = behind - first
-        of_left = np.repeat(np.arange(len(counts)), counts)
-        within = np.arange(len(of_left)) - np.repeat(np.cumsum(counts) - counts, counts)
-        of_right = order.positions[np.repeat(first, counts) + within]
-        times = np.maximum(left.times[of_left], right.times[of_right])
-        return left.rows.take(indices(of_left)), right.rows.take(indices(of_right)), times
+        slices = np.cumsum(counts) // _PAIRS
+        for at in np.split(np.arange(len(counts)), np.flatnonzero(np.diff(slices)) + 1):
+            of_left = np.repeat(at, counts[at])
+            within = np.arange(len(of_left)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
+            of_right = order.positions[np.repeat(first[at], counts[at]) + within]
+            times = np.maximum(left.times[of_left], right.times[of_right])
+            rows = self.rows(left.rows.take(indices(of_left)), right.rows.take(indices(of_right)))
+            yield ctx.timed(rows, times)
 
     def _partners(self, left: Records, right: Records) -> tuple[Order, tuple[Numbers, Numbers]]:
         """Returns the second records by key and time, and from where to where the partners of the first ones lie."""
@@ -112,33 +121,42 @@ class IntervalJoin(Join, FiresTogether):
         needed = new.times + horizon > timers.current_watermark()
         kept = new.take(np.flatnonzero(needed | side.keeps_unmatched))
         side.keep(each, kept)
-        # Few times, each with many keys: what is kept stays up to half an interval longer.
+        self._look_again(horizon, each, kept, timers)
+
+    def _look_again(self, horizon: int, each: Keys, kept: Records, timers: Any) -> None:
+        """Registers timers: at few times, each for many keys. So what is kept stays up to half an interval longer."""
         ends = -(-(kept.times + horizon) // self._grid) * self._grid
         timers.register_event_time_timers(each.take(kept.codes), pa.array(ends))
 
     # Time ---------------------------------------------------------------------------------------------------------
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        first = {entry: n for n, entry in reversed(list(enumerate(keys.entries)))}
-        each, over = keys_of(list(first)), ctx.timer_service().current_watermark()
-        timers = np.asarray(keys.times)[list(first.values())]
+        due: dict[Any, int] = {}  # the first timer of each key
+        for entry, time in zip(keys.entries, np.asarray(keys.times).tolist(), strict=True):
+            due.setdefault(entry, time)
+        entries, times = list(due), np.fromiter(due.values(), np.int64, len(due))
+        for start in range(0, len(entries), KEYS_AT_ONCE):
+            some = slice(start, start + KEYS_AT_ONCE)
+            yield from self._end(entries[some], times[some], ctx)
+
+    def _end(self, entries: list[Any], timers: Numbers, ctx: Any) -> Iterator[Any]:
+        """Forgets what has ended of some keys; yields what of it has no partner."""
+        each, service = keys_of(entries), ctx.timer_service()
+        over = service.current_watermark()
         stored = [side.stored(each) for side in self.sides]
         ended = [r.times + horizon <= over for r, horizon in zip(stored, self._horizons, strict=True)]
-        given = list(self._unmatched(stored, ended, timers, ctx))
-        for side, records, gone in zip(self.sides, stored, ended, strict=True):
-            touched = np.zeros(len(each), bool)
-            touched[records.codes[gone]] = True
-            side.replace(each, records.take(np.flatnonzero(~gone)), touched)
-        return given
-
-    def _unmatched(self, stored: list[Records], ended: list[Any], timers: Numbers, ctx: Any) -> Iterator[Any]:
-        """Yields records of the stream that is kept whole which have no partner, and get none any more."""
         for side, records, gone in zip(self.sides, stored, ended, strict=True):
             if side.keeps_unmatched:
                 of_ended = records.take(np.flatnonzero(gone))
                 alone = of_ended.take(np.flatnonzero(~self._has_partner(side, of_ended, stored)))
                 # Never before its own time; nor before that of the timer, or it might be late for what is behind.
-                yield ctx.timed(self.alone(side, alone.rows), np.maximum(alone.times, timers[alone.codes]))
+                yield ctx.timed(self.alone(side, alone, entries), np.maximum(alone.times, timers[alone.codes]))
+        for side, horizon, records, gone in zip(self.sides, self._horizons, stored, ended, strict=True):
+            touched = np.zeros(len(each), bool)
+            touched[records.codes[gone]] = True
+            rest = records.take(np.flatnonzero(~gone))
+            side.replace(each, rest, touched)
+            self._look_again(horizon, each, rest, service)  # its timer was another one, if the bounds were others
 
     def _has_partner(self, side: Side, records: Records, stored: list[Records]) -> Any:
         if side.number == 1:
@@ -147,6 +165,26 @@ class IntervalJoin(Join, FiresTogether):
         lower, upper = records.times - self._upper, records.times - self._lower
         order = Order(stored[0], (lower, upper))
         return order.behind(records.codes, upper) > order.first(records.codes, lower)
+
+
+def _check_tags(left: OutputTag | None, right: OutputTag | None) -> None:
+    if left is not None and right is not None and left.tag_id == right.tag_id:
+        raise JobDefinitionError(
+            f"interval_join() got {left!r} for the late records of both streams.",
+            action="Give each an output of its own.",
+        )
+
+
+def _check_bounds(lower: int, upper: int) -> None:
+    if max(abs(lower), abs(upper)) >= FARTHEST:
+        raise JobDefinitionError(
+            f"interval_join() got the bounds {lower} and {upper} ms.", action=f"Give less than {FARTHEST} ms."
+        )
+    if lower > upper:
+        raise JobDefinitionError(
+            f"interval_join() got the bounds {lower} and {upper} ms: no time is between them.",
+            action="Give the lower bound first, and a time between them, such as -5 and 10 minutes.",
+        )
 
 
 __all__ = ["IntervalJoin", "IntervalJoinType"]

@@ -10,16 +10,22 @@ import pyarrow.compute as pc
 from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows.windows import event_time
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared, renaming, stored_rows
 from state_engine.runtime.declared.comparison import Flags
+from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.two_inputs import INPUT, KeyedInput, TwoInputs, two_inputs
+from state_engine.serialization.convert import writer
 from state_engine.serialization.types import to_arrow
 
 FARTHEST = 1 << 61
 """Event times and bounds are nearer to 0 than so many ms: their sums then have room in 64 bits."""
+
+KEYS_AT_ONCE = 1024
+"""What is kept of so many keys is at hand at once when their timers fire."""
 
 
 class Records(NamedTuple):
@@ -172,7 +178,7 @@ class Join(Declared):
             Side(number, name, one.columns, places, one.key, keeps_unmatched=number == keeps_unmatched)
             for number, name, (one, places) in zip((1, 2), names, parts, strict=True)
         )
-        self._keys = dict(zip(first.key, second.key, strict=True))
+        self._key = first.key
         self._behind = [name for name in second.columns.names if name not in second.key]
         self._check_names(first.columns.names)
         types = [second.columns.types[second.columns.names.index(name)] for name in self._behind]
@@ -181,26 +187,40 @@ class Join(Declared):
     def open(self, runtime_context: RuntimeContext) -> None:
         for side in self.sides:
             side.open(runtime_context)
+        columns = self.sides[0].columns
+        self._write_key = [writer(columns.types[columns.names.index(name)]) for name in self._key]
 
     def rows(self, first: Any, second: Any) -> Any:
-        """Returns rows of records of both inputs, one by one, with their columns' nulls for what is no record."""
+        """Returns rows of records of both inputs, one by one."""
         names, other_names = (side.columns.names for side in self.sides)
         own, others = (dict(zip(n, r.flatten(), strict=True)) for n, r in ((names, first), (other_names, second)))
-        if first.null_count:  # then it is so for all: the key is the other one's
-            own |= {name: others[other] for name, other in self._keys.items()}
         return pa.table({**own, **{name: others[name] for name in self._behind}})
 
-    def alone(self, side: Side, records: Any) -> Any:
-        """Returns rows of records of one input that have no partner."""
-        nothing = pa.nulls(len(records), self.sides[2 - side.number].record_type)
-        return self.rows(records, nothing) if side.number == 1 else self.rows(nothing, records)
+    def alone(self, side: Side, records: Records, entries: list[Any]) -> Any:
+        """Returns rows of records of one input that have no partner.
 
-    def late(self, tag: Any, side: Side, records: Records, ctx: Any) -> list[Any]:
-        """Returns the output of records that came too late; nothing where nobody takes them."""
-        if tag is None or not len(records.times):
+        Args:
+            side: The input.
+            records: Its records.
+            entries: Their keys, by number.
+        """
+        nothing = pa.nulls(len(records.times), self.sides[2 - side.number].record_type)
+        if side.number == 1:
+            return self.rows(records.rows, nothing)
+        rows, own = self.rows(nothing, records.rows), [entries[code] for code in records.codes.tolist()]
+        # Of the state's key, not of the record: a later release may call the column of the second stream otherwise.
+        for n, name in enumerate(self._key):
+            column = self._write_key[n](own if len(self._key) == 1 else [key[n] for key in own])
+            rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+        return rows
+
+    def late(self, tag: OutputTag | None, side: Side, keys: Keys, batch: pa.RecordBatch, late: Numbers) -> list[Any]:
+        """Returns the output of the records at these positions, which came too late; none where nobody takes them."""
+        if tag is None or not len(late):
             return []
+        records = side.records(keys, batch, late)
         rows = pa.table(list(records.rows.flatten()), names=list(side.columns.names))
-        return [(tag, ctx.timed(rows, pa.array(records.times)))]
+        return [(tag, rows.append_column(EVENT_TIME, pa.array(records.times)))]
 
     def _check_names(self, own: Sequence[str]) -> None:
         taken = {name.lower() for name in own}
@@ -260,4 +280,4 @@ class Order:
         return codes * len(self._times) + np.searchsorted(self._times, times)
 
 
-__all__ = ["FARTHEST", "Join", "Order", "Records", "Side", "event_times", "keys_of"]
+__all__ = ["FARTHEST", "KEYS_AT_ONCE", "Join", "Order", "Records", "Side", "event_times", "keys_of"]

@@ -1,5 +1,6 @@
 """`temporal_join`: records of one stream, each with what another stream said of its key at its time."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -9,11 +10,12 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether
-from state_engine.runtime.declared.joins import Join, Order, Records, event_times, keys_of
+from state_engine.runtime.declared.joins import KEYS_AT_ONCE, Join, Order, Records, event_times, keys_of
 from state_engine.runtime.two_inputs import KeyedInput
 
 TemporalJoinType = Literal["inner", "left"]
 _JOIN_TYPES: dict[str, int] = {"inner": 0, "left": 1}
+_LAST = int(np.iinfo(np.int64).max)  # the watermark behind the end of the input
 
 
 class TemporalJoin(Join, FiresTogether):
@@ -38,7 +40,7 @@ class TemporalJoin(Join, FiresTogether):
     def __init__(
         self, first: KeyedInput, second: KeyedInput, how: TemporalJoinType = "inner", late_data: OutputTag | None = None
     ) -> None:
-        if how not in _JOIN_TYPES:
+        if str(how) not in _JOIN_TYPES:
             raise JobDefinitionError(f"temporal_join() got how={how!r}.", action="Give 'inner' or 'left'.")
         super().__init__(first, second, ("waiting", "versions"), _JOIN_TYPES[how])
         self._how, self._late_data = how, late_data
@@ -59,33 +61,39 @@ class TemporalJoin(Join, FiresTogether):
         other.keep(each, versions)
         # A late version is valid for records that still wait: it only has to be looked at once more.
         _look_again(each, waiting.codes, waiting.times, timers)
-        _look_again(each, versions.codes, np.maximum(versions.times, over + 1), timers)
-        return self.late(self._late_data, one, one.records(keys, batch, positions[late]), ctx)
+        _look_again(each, versions.codes, np.maximum(versions.times, min(over + 1, _LAST)), timers)
+        return self.late(self._late_data, one, keys, batch, positions[late])
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        each, timers = keys_of(list(dict.fromkeys(keys.entries))), ctx.timer_service()
+        entries = list(dict.fromkeys(keys.entries))
+        for start in range(0, len(entries), KEYS_AT_ONCE):
+            yield from self._give(entries[start : start + KEYS_AT_ONCE], ctx)
+
+    def _give(self, entries: list[Any], ctx: Any) -> Iterator[Any]:
+        """Yields the records of some keys whose time has come; forgets what is not needed any more."""
+        each, timers = keys_of(entries), ctx.timer_service()
         over = timers.current_watermark()
         waiting, versions = (side.stored(each) for side in self.sides)
         order = Order(versions, [waiting.times, np.array([over])])
         due = waiting.times <= over
-        rows = self._versioned(waiting.take(np.flatnonzero(due)), versions, order, ctx)
+        yield from self._versioned(waiting.take(np.flatnonzero(due)), versions, order, entries, ctx)
         self._forget(each, waiting, due, versions, order, over)
         _look_again(each, waiting.codes[~due], waiting.times[~due], timers)
         to_come = versions.times > over
         _look_again(each, versions.codes[to_come], versions.times[to_come], timers)
-        return rows
 
-    def _versioned(self, records: Records, versions: Records, order: Order, ctx: Any) -> list[Any]:
-        """Returns records with their versions, then, if they are given, those that have none."""
+    def _versioned(
+        self, records: Records, versions: Records, order: Order, entries: list[Any], ctx: Any
+    ) -> Iterator[Any]:
+        """Yields records with their versions, then, if they are given, those that have none."""
         found = _valid_at(order, versions, records.codes, records.times)
         with_version = np.flatnonzero(found >= 0)
         known = records.take(with_version)
         rows = self.rows(known.rows, versions.rows.take(indices(found[with_version])))
-        given = [ctx.timed(rows, pa.array(known.times))]
+        yield ctx.timed(rows, pa.array(known.times))
         if self.sides[0].keeps_unmatched:
             alone = records.take(np.flatnonzero(found < 0))
-            given.append(ctx.timed(self.alone(self.sides[0], alone.rows), pa.array(alone.times)))
-        return given
+            yield ctx.timed(self.alone(self.sides[0], alone, entries), pa.array(alone.times))
 
     def _forget(self, each: Keys, waiting: Records, due: Any, versions: Records, order: Order, over: int) -> None:
         """Takes away the records that were given, and the versions that no record asks for any more."""
@@ -114,7 +122,7 @@ def _look_again(each: Keys, codes: Numbers, times: Numbers, timers: Any) -> None
     """Registers a timer for each key at the earliest of its times."""
     if len(codes):
         numbers, first = np.unique(codes, return_inverse=True)
-        earliest = np.full(len(numbers), np.iinfo(np.int64).max)
+        earliest = np.full(len(numbers), _LAST)
         np.minimum.at(earliest, first, times)
         timers.register_event_time_timers(each.take(numbers), pa.array(earliest))
 

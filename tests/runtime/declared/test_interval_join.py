@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from state_engine.api import OutputTag, Time
 from state_engine.errors import JobDefinitionError, UserFunctionError
+from state_engine.runtime.declared import interval_join
 from state_engine.runtime.declared.joins import FARTHEST
 from state_engine.testing import interval_join_harness
 
@@ -181,6 +182,58 @@ def test_a_partner_is_remembered_until_nobody_asks_for_it(how, bounds):
         assert one.num_keyed_state_entries() == 0
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_wider_bounds_in_a_later_release(how):
+    """What is stored is looked at again when it is over by the new bounds: nothing stays behind."""
+    with joined(how, -20, 20) as one:
+        one.process_elements([(1, record(1, "a", 1)), (2, record(2, "b", 2))], [10, 10])
+        snapshot = one.snapshot()
+    with joined(how, -100, 100) as one:
+        one.initialize_state(snapshot)
+        one.process_both_watermarks(40)
+        assert not one.extract_output_values()
+        one.process_element2(record(2, "a", 3), 100)
+        one.end_input()
+        alone = {"inner": [], "left": [], "right": [row(None, record(2, "b", 2))]}[how]
+        assert [tuple(found) for found in one.extract_output_values()] == [
+            row(record(1, "a", 1), record(2, "a", 3)),
+            *alone,
+        ]
+        assert one.num_keyed_state_entries() == one.num_event_time_timers() == 0
+
+
+def test_slices_of_pairs_and_of_keys_do_not_change_results(monkeypatch):
+    found = []
+    for pairs, keys in ((1 << 20, 1024), (1, 1), (5, 2)):
+        monkeypatch.setattr(interval_join, "_PAIRS", pairs)
+        monkeypatch.setattr(interval_join, "KEYS_AT_ONCE", keys)
+        with joined("left", -3, 3) as one:
+            events = [(side, record(side, "abcde"[n % (5 if side == 1 else 3)], n), n) for n in range(40) for side in (1, 2)]
+            one.process_elements([event[:2] for event in events], [event[2] for event in events])
+            one.end_input()
+            found.append(ordered(map(tuple, one.extract_output_values())))
+    assert found[0] == found[1] == found[2]
+    assert any("None, None)" in one for one in found[0])
+
+
+def test_rows_without_partner_come_in_order_of_time():
+    with joined("left", 0, 3) as one:
+        one.process_elements([(1, record(1, f"k{n}", n)) for n in range(1, 10)], list(range(1, 10)))
+        one.end_input()
+        assert [found[0] for found in one.extract_output_values()] == [f"k{n}" for n in range(1, 10)]
+
+
+def test_the_second_key_may_be_called_otherwise_in_a_later_release():
+    bounds = Time.milliseconds(0), Time.milliseconds(100)
+    with streams().between(*bounds).join("right") as one:
+        one.process_element2(record(2, "a", 5), 500)
+        snapshot = one.snapshot()
+    with streams(right="w double, off string, k2 string", key2="off").between(*bounds).join("right") as one:
+        one.initialize_state(snapshot)
+        one.end_input()
+        assert [tuple(found) for found in one.extract_output_values()] == [row(None, record(2, "a", 5))]
+
+
 def test_other_bounds_in_a_later_release():
     with joined("left", 0, 100) as one:
         one.process_elements([(1, record(1, "a", 1)), (1, record(1, "a", 2))], [10, 50])
@@ -216,6 +269,10 @@ def streams(left=LEFT, right=RIGHT, key1="k", key2="of"):
     return interval_join_harness(key1, key2, left, right)
 
 
+def same_tag():
+    return streams().side_output_left_late_data(OutputTag("late")).side_output_right_late_data(OutputTag("late"))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -227,6 +284,9 @@ def streams(left=LEFT, right=RIGHT, key1="k", key2="of"):
         (lambda: streams(right="of string, V int").between(Time(0), Time(1)).join(), "a column 'V'"),
         (lambda: streams(key2="w").between(Time(0), Time(1)).join(), "cannot be a key|Input 1 is keyed by"),
         (lambda: streams(key1=(), key2=()).between(Time(0), Time(1)).join(), "without key"),
+        (lambda: streams().between(Time(0), Time(1)).join(["left"]), r"how=\['left'\]"),
+        (lambda: streams().between(Time(-FARTHEST), Time(1)).join(), "Give less than"),
+        (lambda: same_tag().between(Time(0), Time(1)).join(), "late records of both streams"),
         (lambda: streams().side_output_left_late_data(LATE), "the stream has"),
         (lambda: streams().side_output_right_late_data("late"), "got 'late'"),
     ],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from state_engine.api import OutputTag
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared import temporal_join
 from state_engine.testing import temporal_join_harness
 
 ORDERS, RATES = "currency string, amount bigint", "of string, rate double"
@@ -113,6 +114,25 @@ def test_a_version_that_comes_late_is_valid_for_what_comes_then():
         one.process_elements([(2, ("a", 1.5)), (1, ("a", 1))], [50, 101])
         one.process_both_watermarks(101)
         assert rows_of(one) == [("a", 1, 1.5)]
+
+
+def test_a_version_behind_the_end_of_the_input_is_kept():
+    with joined("left") as one:
+        one.process_both_watermarks(FOREVER)
+        one.process_element2(("a", 1.5), 5)
+        assert [version.at for version in one.snapshot().states()["versions"]["a"]] == [5]
+
+
+def test_slices_of_keys_do_not_change_results(monkeypatch):
+    found = []
+    for keys in (1024, 1, 2):
+        monkeypatch.setattr(temporal_join, "KEYS_AT_ONCE", keys)
+        with joined("left") as one:
+            events = [(2, (key, float(at))) for at in (0, 10) for key in "abc"] + [(1, (key, 1)) for key in "abcd"]
+            one.process_elements(events, [0, 0, 0, 10, 10, 10, 5, 12, 10, 3])
+            one.end_input()
+            found.append(sorted(rows_of(one), key=repr))
+    assert found[0] == found[1] == found[2] == [("a", 1, 0.0), ("b", 1, 10.0), ("c", 1, 10.0), ("d", 1, None)]
 
 
 def test_of_several_versions_of_one_time_the_last_one_counts():
