@@ -9,13 +9,14 @@ import pytest
 from support import Input, Record, run_all
 
 from state_engine.api import Aggregate, Duration, OutputTag, Time, WatermarkStrategy, WindowFunction
-from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.api.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from state_engine.inspect import open_job, read_state
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
 LATE = OutputTag("late", "n bigint, k string, sub string, v bigint")
 WINDOWS = SlidingEventTimeWindows.of(Time.milliseconds(50), Time.milliseconds(20))
+SESSIONS = EventTimeSessionWindows.with_gap(Time.milliseconds(9))
 AGGREGATES = {
     "records": Aggregate.count(),
     "total": Aggregate.sum("v"),
@@ -80,6 +81,44 @@ def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_p
     assert len(results) > 100
     assert rows("late columns") == rows("late rows") == [(-5, "late", "s", 1)]
     assert read_state(root, "by-columns", "windows", "count").num_rows == 0
+
+
+def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_path: Path) -> None:
+    source, root = Input(tmp_path / "in"), str(tmp_path / "root")
+
+    def run(parallelism: int, backend: str, bounded: bool = False, **options: Any) -> None:
+        for form in ("columns", "rows"):
+            job = StreamJob(f"by-{form}", root=root, state_backend=backend, checkpoint_interval_ms=10)
+            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
+            stream = job.from_stream(source.stream(spark), bounded=bounded).assign_timestamps_and_watermarks(strategy)
+            sessions = stream.key_by("k", order_by=["n"]).window(SESSIONS).side_output_late_data(LATE)
+            if form == "columns":
+                results = sessions.aggregate(AGGREGATES, uid="sessions")
+            else:
+                results = sessions.apply(ByRows(), ROWS, uid="sessions")
+            results.sink_to(MemorySink(f"{form} of sessions"), uid="out")
+            results.get_side_output(LATE).sink_to(MemorySink(f"late {form} of sessions"), uid="late-out")
+            run_all(job, parallelism=parallelism, **options)
+
+    source.add_many(2)
+    run(2, "heap")
+    stored = read_state(root, "by-columns", "sessions", "sessions").to_pylist()
+    counted = read_state(root, "by-columns", "sessions", "count").to_pylist()
+    assert stored
+    assert {(row["k"], row["value"]["namespace"]) for row in stored} == {
+        (row["k"], row["namespace"]) for row in counted
+    }
+    source.add([Record(n=-50, k="late", sub="s", v=1), Record(n=130, k="k1", sub="s", v=2)])
+    source.add_many(1)
+    run(3, "rocksdb")
+    run(1, "rocksdb", bounded=True, restore="epoch:1/3")
+    results = rows("columns of sessions")
+    assert results == rows("rows of sessions")
+    assert len(results) > 20
+    assert any(len(row[-1]) > 1 for row in results)
+    assert rows("late columns of sessions") == rows("late rows of sessions") == [(-50, "late", "s", 1)]
+    assert read_state(root, "by-columns", "sessions", "count").num_rows == 0
+    assert read_state(root, "by-columns", "sessions", "sessions").num_rows == 0
 
 
 def test_windows_by_columns_feed_windows_of_all(spark: Any, tmp_path: Path) -> None:

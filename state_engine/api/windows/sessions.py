@@ -101,6 +101,12 @@ class EventTimeSessionWindows(DynamicEventTimeSessionWindows):
 
     def __init__(self, session_gap: int) -> None:
         super().__init__(session_gap)
+        self._gap: int = session_gap
+
+    @property
+    def gap(self) -> int:
+        """The gap, in ms."""
+        return self._gap
 
     @staticmethod
     def with_gap(size: Time) -> "EventTimeSessionWindows":

@@ -68,6 +68,18 @@ class Accumulator(ABC):
         """
         return self.add(keys, states, partials[0])
 
+    @abstractmethod
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        """Returns the parts of each distinct key, made of the parts of several groups of records.
+
+        Args:
+            keys: Of the groups; those of a key stand in the order in which their records came.
+            parts: Per part of the accumulator one value per group, null where a group has none.
+
+        Raises:
+            OverflowError: A sum outgrew its type.
+        """
+
     def given(self, parts: list[Any]) -> Any:
         """Returns the result of each distinct key."""
         return parts[0]
@@ -102,6 +114,10 @@ class Folded(Accumulator):
         """As `folded`, of partials; by default these are values like others."""
         return self.folded(keys, stored, partials[0])
 
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        """As of `Accumulator`; by default what a group has is a value like others."""
+        return self.folded(keys, [pa.nulls(len(keys.distinct), part.type) for part in parts], parts[0])
+
 
 class Count(Folded):
     """How many values there were."""
@@ -119,6 +135,9 @@ class Count(Folded):
 
     def merged(self, keys: Keys, stored: list[Any], partials: list[Any]) -> list[Any]:
         return [pa.array(longs(stored[0]) + keys.sums(partials[0]))]
+
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        return [pa.array(keys.sums(parts[0]))]
 
     def given(self, parts: list[Any]) -> Any:
         return pc.fill_null(parts[0], 0)  # a key may have other aggregates from before this one was declared
@@ -180,6 +199,13 @@ class Collected(Accumulator):
         if values.null_count < len(values):
             there = np.flatnonzero(np.asarray(pc.is_valid(values)))
             state.add_many(keys.take(there) if values.null_count else keys, values.drop_null())
+
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        """As of `Accumulator`: the lists one behind the other."""
+        lists = parts[0].take(indices(np.argsort(keys.codes, kind="stable")))
+        lengths = keys.sums(pc.list_value_length(parts[0]))
+        offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        return [pa.ListArray.from_arrays(offsets, lists.flatten(), type=parts[0].type)]
 
 
 def _updated(each: Keys, states: list[Any], update: Callable[[list[Any]], list[Any]]) -> list[Any]:

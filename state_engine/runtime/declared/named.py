@@ -1,7 +1,8 @@
 """Several aggregates by name, over the states that hold their parts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
@@ -99,22 +100,47 @@ class NamedAggregates:
                 state.remove_many(keys)
         return given
 
+    def merge(self, groups: Keys, holders: Keys, others: Keys) -> None:
+        """Makes one of what is kept of several groups of records.
+
+        Args:
+            groups: Each once; those that become one stand in the order in which their records came.
+            holders: Of each group that of them which it becomes one with.
+            others: The groups that are no holders: nothing is kept of them any more.
+
+        Raises:
+            OverflowError: A sum outgrew its type.
+        """
+        for one, made in self._accumulators.items():
+            states = self._states[one]
+            with self._naming(one):
+                parts = made.combined(holders, [state.get_many(groups) for state in states])
+            for state, part in zip(states, parts, strict=True):
+                state.remove_many(others)
+                state.put_many(holders.distinct, part)
+
     def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Kept, list[Any] | None]":
         """Folds a batch; returns the parts of each distinct key, of the aggregates that have them at hand."""
         added: dict[Kept, list[Any] | None] = {}
         names = {partial: name for name, partial in (self.partials or {}).items()} if is_partial(batch) else None
         for one, made in self._accumulators.items():
             states = self._states[one]
-            try:
+            with self._naming(one):
                 if names is not None:
                     columns = [batch.column(names[partial]) for partial in self._partials[one]]
                     added[one] = made.merge(keys, states, columns)
                 else:
                     added[one] = made.add(keys, states, None if one.column is None else batch.column(one.column))
-            except OverflowError as error:
-                results = " and ".join(repr(name) for name, other in self._kept.items() if other == one)
-                raise OverflowError(f"{results}, the {one.kind} of {one.column!r}: {error}") from None
         return added
+
+    @contextmanager
+    def _naming(self, one: Kept) -> Iterator[None]:
+        """Says of which results a sum is that outgrew its type."""
+        try:
+            yield
+        except OverflowError as error:
+            results = " and ".join(repr(name) for name, other in self._kept.items() if other == one)
+            raise OverflowError(f"{results}, the {one.kind} of {one.column!r}: {error}") from None
 
     def _given(self, each: Keys, parts: "Mapping[Kept, list[Any] | None]") -> dict[str, Any]:
         """Returns the results of distinct keys, by name; reads the parts that are not at hand."""

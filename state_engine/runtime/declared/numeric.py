@@ -84,6 +84,10 @@ class Mean(Folded):
         *of_sum, of_count = partials
         return [*self._sum.merged(keys, [total], of_sum), *self._count.merged(keys, [count], [of_count])]
 
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        total, count = parts
+        return [*self._sum.combined(keys, [total]), *self._count.combined(keys, [count])]
+
     def given(self, parts: list[Any]) -> Any:
         total, n = _doubles(as_doubles(parts[0])), longs(parts[1])
         return pa.array(total / np.maximum(n, 1), mask=n == 0)
@@ -111,6 +115,19 @@ class Deviation(Folded):
             mean = np.where(old_n, old_mean + distance * share, new_mean)
             m2 = old_m2 + new_m2 + distance**2 * old_n * share
         return [pa.array(n), pa.array(np.where(new_n, mean, old_mean)), pa.array(np.where(new_n, m2, old_m2))]
+
+    def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
+        there = np.flatnonzero(longs(parts[0]))
+        codes, size = keys.codes[there], len(keys.distinct)
+        group_n, group_mean, group_m2 = longs(parts[0])[there], _doubles(parts[1])[there], _doubles(parts[2])[there]
+        n = np.bincount(codes, group_n, size).astype(np.int64)
+        near = np.zeros(size)  # the mean of a group of each key: means that are the same do not deviate by rounding
+        near[codes] = group_mean
+        share = group_n / n[codes]
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = near + np.bincount(codes, (group_mean - near[codes]) * share, size)
+            m2 = np.bincount(codes, group_m2 + (group_mean - mean[codes]) ** 2 * group_n, size)
+        return [pa.array(n), pa.array(mean), pa.array(m2)]
 
     def given(self, parts: list[Any]) -> Any:
         n, m2 = longs(parts[0]), _doubles(parts[2])

@@ -9,15 +9,20 @@ from state_engine.api.functions import AggregateFunction, Function, ReduceFuncti
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, TypeInformation
 from state_engine.api.windows import (
+    EventTimeSessionWindows,
     Evictor,
     MergingWindowAssigner,
     ProcessWindowFunction,
+    SlidingEventTimeWindows,
     Trigger,
+    TumblingEventTimeWindows,
     WindowAssigner,
     WindowFunction,
 )
 from state_engine.api.windows.assigners import CountWindowAssigner
 from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.sessions import SessionAggregation
+from state_engine.runtime.declared.windowed import WindowedAggregation
 from state_engine.runtime.declared.windows import WindowAggregation
 from state_engine.runtime.windows.checks import accumulator_type_of, checked
 from state_engine.runtime.windows.contents import (
@@ -170,7 +175,8 @@ class WindowedStream(Generic[R]):
 
         Args:
             aggregate_function: Its accumulator is all that is kept of a window. Or `Aggregate`s by the name of the
-                result, for `TumblingEventTimeWindows` and `SlidingEventTimeWindows`; nothing else is said then.
+                result, for `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`;
+                nothing else is said then.
             window_function: Gets the one result; without it that is the window's row.
             accumulator_type: Type of the accumulator; by default the type hint of what `create_accumulator` returns.
             output_type: Columns of the rows; required with a function.
@@ -240,7 +246,7 @@ class WindowedStream(Generic[R]):
                 f"aggregate() by columns got {', '.join(more)} as well.",
                 action="Leave it out, or give an AggregateFunction in place of the aggregates.",
             )
-        function = WindowAggregation(key, self._assigner, aggregates, columns, self._late_data)
+        function = _aggregation_of(self._assigner)(key, self._assigner, aggregates, columns, self._late_data)
         return self._add(function, function.output, uid)
 
     def _listed(self) -> WindowContents:
@@ -279,6 +285,24 @@ class WindowedStream(Generic[R]):
             ends_when_purged=self._trigger is None and isinstance(self._assigner, CountWindowAssigner),
         )
         return self._add(WindowAdapter(operation), output_type, uid)
+
+
+def _aggregation_of(assigner: Any) -> type[WindowedAggregation]:
+    """Returns what aggregates such windows by columns.
+
+    Raises:
+        JobDefinitionError: Nothing does.
+    """
+    kind = type(assigner)  # an author's own class may assign other windows
+    if kind is EventTimeSessionWindows:
+        return SessionAggregation
+    if kind in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+        return WindowAggregation
+    raise JobDefinitionError(
+        f"aggregate() by columns got {assigner!r}.",
+        action="Give TumblingEventTimeWindows, SlidingEventTimeWindows or EventTimeSessionWindows, or an "
+        "AggregateFunction in place of the aggregates: it takes all windows.",
+    )
 
 
 __all__ = ["AnyWindowFunction", "WindowedStream"]

@@ -208,7 +208,9 @@ def test_slices_of_pairs_and_of_keys_do_not_change_results(monkeypatch):
         monkeypatch.setattr(interval_join, "_PAIRS", pairs)
         monkeypatch.setattr(interval_join, "KEYS_AT_ONCE", keys)
         with joined("left", -3, 3) as one:
-            events = [(side, record(side, "abcde"[n % (5 if side == 1 else 3)], n), n) for n in range(40) for side in (1, 2)]
+            events = [
+                (side, record(side, "abcde"[n % (5 if side == 1 else 3)], n), n) for n in range(40) for side in (1, 2)
+            ]
             one.process_elements([event[:2] for event in events], [event[2] for event in events])
             one.end_input()
             found.append(ordered(map(tuple, one.extract_output_values())))

@@ -13,6 +13,7 @@ from state_engine.backends.columns import ListColumns
 from state_engine.backends.keys import Namespaced
 from state_engine.errors import JobDefinitionError, OutputTypeError, UserFunctionError
 from state_engine.runtime.declared import windows as declared
+from state_engine.runtime.declared.windowed import starts_of
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 from state_engine.testing import windowed_harness
 
@@ -128,7 +129,7 @@ def test_timers_of_another_function_are_named():
 @pytest.mark.parametrize("entry", ["a", Namespaced("a", "global"), Namespaced("a", "5")])
 def test_timers_of_what_is_no_window_of_time_are_named(entry):
     with pytest.raises(JobDefinitionError, match="is of no window of time"):
-        declared._starts([entry])
+        starts_of([entry])
 
 
 def test_processing_time_timers_of_another_function_do_not_stay():

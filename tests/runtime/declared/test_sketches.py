@@ -295,3 +295,15 @@ def test_operators_say_which_quantile():
     assert "approx_count_distinct(v) as values" in function.argument
     assert "approx_quantile(d, 0.25) as low" in function.argument
     assert function.local is None
+
+
+def test_sketches_of_sessions_that_become_one():
+    columns = "k string, v bigint"
+    aggregates = {"n": Aggregate.approx_count_distinct("v"), "median": Aggregate.approx_quantile("v", 0.5)}
+    with windowed_harness(EventTimeSessionWindows.with_gap(Time.milliseconds(10)), "k", columns).aggregate(aggregates) as one:
+        one.process_elements([("a", v) for v in (1, 2, 2)], [0, 1, 2])
+        one.process_elements([("a", v) for v in (3, 2, 4)], [20, 21, 22])
+        one.process_element(("a", 5), 12)
+        one.end_input()
+        [row] = one.extract_output_values()
+    assert tuple(row)[3:] == (5, 2.0)

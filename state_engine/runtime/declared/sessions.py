@@ -1,0 +1,225 @@
+"""`window(EventTimeSessionWindows...).aggregate({...})`: what the records of a key come to in each of its sessions.
+
+Results are those of Flink's merging windows. A session's aggregates stand in a namespace that stays the same while it
+grows, so that a record moves nothing but the end of its session; only where sessions become one are parts combined.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.aggregates import Aggregate
+from state_engine.api.descriptors import ListStateDescriptor
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.types import StructType, Types
+from state_engine.api.windows import TimeWindow
+from state_engine.backends.keys import NamespacedKeys
+from state_engine.runtime.declared.comparison import Flags
+from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
+from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, starts_of
+
+_SESSION = StructType(("start_ms", "end_ms", "namespace"), (Types.LONG(), Types.LONG(), Types.STRING()), carrier=tuple)
+
+
+class SessionAggregation(WindowedAggregation):
+    """Keeps aggregates per key and session; gives one row of each when the watermark passes the session's last ms.
+
+    Args:
+        key: The key columns that the rows have.
+        assigner: The sessions' gap.
+        aggregates: By the name of the result.
+        columns: Of the records.
+        late_data: Where records go that are late and touch no session that is open; None if they are dropped.
+
+    Raises:
+        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another column.
+    """
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        assigner: Any,
+        aggregates: Mapping[str, Aggregate],
+        columns: StructType,
+        late_data: OutputTag | None = None,
+    ) -> None:
+        super().__init__(key, assigner, aggregates, columns, late_data)
+        self._gap: int = assigner.gap
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        super().open(runtime_context)
+        self._sessions = runtime_context.get_list_state(self.kept(ListStateDescriptor("sessions", _SESSION)))
+
+    def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
+        return earliest, latest + self._gap
+
+    # Records ------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
+        times = self._event_times(keys)
+        stored = _Stored.of(self._sessions.get_many(keys.distinct))
+        late = self._too_late(keys, times, stored.spans, ctx.timer_service().current_watermark())
+        records = np.flatnonzero(~late)
+        if len(records):
+            spans = Spans(keys.codes[records], times[records], times[records] + self._gap)
+            found = joined(stored.spans, spans, self._gap)
+            groups = _Groups.of(found, stored, spans, keys)
+            self._add(groups, found, keys, batch, records)
+            self._move_timers(groups, found, stored, ctx.timer_service())
+            self._put(groups, found, stored, keys.distinct)
+        return self._late(batch, times, late, ctx)
+
+    def _too_late(self, keys: Keys, times: Numbers, stored: Spans, over: int) -> Flags:
+        """Returns which records are in no session: theirs would be over, and they touch none that is open.
+
+        Records come in order of time. So one that is taken opens its session to those behind it, and the others of an
+        epoch, which are not late, are not there yet.
+        """
+        late: Flags = times + (self._gap - 1) <= over
+        positions = np.flatnonzero(late)
+        if len(positions):
+            alone = Spans(keys.codes[positions], times[positions], times[positions] + self._gap)
+            late[positions[touched(stored, alone, self._gap)]] = False
+        return late
+
+    def _add(self, groups: "_Groups", found: Grouped, keys: Keys, batch: pa.RecordBatch, records: Numbers) -> None:
+        """Adds records to their groups; then makes one of the groups that are one session now."""
+        needed = batch.select(self._aggregates.inputs)
+        if len(records) < batch.num_rows and needed.num_columns:
+            needed = needed.take(indices(records))
+        self._aggregates.add(groups.keys.take(found.record_groups), needed)
+        several = np.flatnonzero(found.counts[found.sessions] > 1)
+        if len(several):
+            holders = groups.holders[found.sessions[several]]
+            gone = several[several != holders]
+            self._aggregates.merge(groups.keys.take(several), groups.keys.take(holders), groups.keys.take(gone))
+
+    def _move_timers(self, groups: "_Groups", found: Grouped, stored: "_Stored", timers: Any) -> None:
+        """Sessions that are merged, or last longer, lose their timers; those that are new, or last longer, get one."""
+        ends = np.full(len(found.sessions), -1)
+        was = found.stored >= 0
+        ends[was] = stored.spans.ends[found.stored[was]]
+        wanted = found.ends[found.sessions]
+        holds = np.zeros(len(found.sessions), bool)
+        holds[groups.holders] = True
+        stays = holds & was & (ends == wanted)
+        for which, at, change in (
+            (was & ~stays, ends, timers.delete_event_time_timers),
+            (holds & ~stays, wanted, timers.register_event_time_timers),
+        ):
+            positions = np.flatnonzero(which)
+            change(groups.keys.take(positions), pa.array(at[positions] - 1))
+
+    def _put(self, groups: "_Groups", found: Grouped, stored: "_Stored", each: Keys) -> None:
+        """Replaces the lists of the keys that have another session now than before."""
+        before = found.stored[groups.holders]
+        same = (before >= 0) & (found.counts == 1)
+        same[same] = (stored.spans.starts[before[same]] == found.starts[same]) & (
+            stored.spans.ends[before[same]] == found.ends[same]
+        )
+        changed = np.zeros(len(each), bool)
+        changed[found.codes[~same]] = True
+        sessions = np.flatnonzero(changed[found.codes])
+        texts = pa.array(groups.texts, pa.string()).take(indices(groups.holders[sessions]))
+        spans = Spans(found.codes[sessions], found.starts[sessions], found.ends[sessions])
+        self._put_lists(each, np.flatnonzero(changed), spans, texts)
+
+    def _put_lists(self, each: Keys, codes: Numbers, spans: Spans, namespaces: Any) -> None:
+        """Replaces the lists of some keys by these sessions, which stand in order of the keys."""
+        counts = np.bincount(spans.codes, minlength=len(each))[codes]
+        values = pa.StructArray.from_arrays(
+            [pa.array(spans.starts), pa.array(spans.ends), namespaces], names=list(_SESSION.names)
+        )
+        offsets: Any = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+        self._sessions.put_many(each.take(codes), pa.ListArray.from_arrays(offsets, values))
+
+    # Sessions that are over ---------------------------------------------------------------------------------------
+
+    def fire(self, keys: Keys, ctx: Any) -> Any:
+        entries, times = keys.entries, np.asarray(keys.times)
+        starts_of(entries)
+        numbers: dict[Any, int] = {}
+        codes = np.array([numbers.setdefault(entry.key, len(numbers)) for entry in entries], np.int64)
+        each = _numbered(list(numbers))
+        stored = _Stored.of(self._sessions.get_many(each))
+        at = stored.positions(codes, times + 1, pa.array([entry.namespace for entry in entries], pa.string()))
+        there = np.flatnonzero(at >= 0)
+        stays = np.ones(len(stored.spans.codes), bool)
+        stays[at[there]] = False
+        rest = np.flatnonzero(stays)
+        self._put_lists(each, np.arange(len(each)), stored.spans.take(rest), stored.namespaces.take(indices(rest)))
+        over = [entries[position] for position in there.tolist()]
+        return self._rows(over, stored.spans.starts[at[there]], pa.array(times[there]), ctx)
+
+
+def _numbered(own: list[Any]) -> Keys:
+    """Returns keys, each of them once, as columns: their numbers."""
+    return Keys([indices(np.arange(len(own)))], lambda columns: [own[code] for code in np.asarray(columns[0]).tolist()])
+
+
+class _Stored(NamedTuple):
+    """The open sessions of some keys, in order of the keys, and of a key in that of time.
+
+    Attributes:
+        spans: What time they take, by the number of the key.
+        namespaces: Where their aggregates stand, one text each.
+    """
+
+    spans: Spans
+    namespaces: Any
+
+    @classmethod
+    def of(cls, lists: Any) -> "_Stored":
+        starts, ends, namespaces = lists.flatten().flatten()
+        counts = np.diff(np.asarray(lists.offsets)).astype(np.int64)
+        codes = np.repeat(np.arange(len(lists)), counts)
+        return cls(Spans(codes, np.asarray(starts), np.asarray(ends)), namespaces)
+
+    def positions(self, codes: Numbers, ends: Numbers, namespaces: Any) -> Numbers:
+        """Returns where the session of each key, end and namespace stands, -1 where there is none."""
+        columns = [np.concatenate(pair) for pair in ((self.spans.codes, codes), (self.spans.ends, ends))]
+        size = len(self.spans.codes)
+        numbers = Keys([indices(column) for column in columns], lambda _: []).codes  # no two of a key end together
+        positions = np.full(int(numbers.max(initial=-1)) + 1, -1)
+        positions[numbers[:size]] = np.arange(size)
+        found = positions[numbers[size:]]
+        there = np.flatnonzero(found >= 0)
+        same = pc.equal(self.namespaces.take(indices(found[there])), namespaces.take(indices(there)))
+        found[there[~np.asarray(same)]] = -1
+        return found
+
+
+class _Groups(NamedTuple):
+    """Where groups of records are kept.
+
+    Attributes:
+        keys: One per group, with its namespace.
+        texts: The namespaces.
+        holders: Of each session the group whose namespace it keeps: the first that was there before, if any was.
+    """
+
+    keys: NamespacedKeys
+    texts: list[str]
+    holders: Numbers
+
+    @classmethod
+    def of(cls, found: Grouped, stored: _Stored, records: Spans, keys: Keys) -> "_Groups":
+        was = found.stored >= 0
+        texts = np.empty(len(was), object)
+        texts[was] = stored.namespaces.take(indices(found.stored[was])).to_pylist()
+        new = np.flatnonzero(~was)
+        bounds = zip(records.starts[found.first[new]].tolist(), records.ends[found.last[new]].tolist(), strict=True)
+        texts[new] = [SERIALIZER.serialize(TimeWindow(start, end)) for start, end in bounds]
+        holders = np.cumsum(found.counts) - found.counts
+        # Only the first group of a session can be new: records begin one only in front of all that was there.
+        holders += ~was[holders] & (found.counts > 1)
+        columns = [indices(found.codes[found.sessions]), indices(np.arange(len(was)))]
+        return cls(NamespacedKeys(columns, keys.entries, texts.tolist()), texts.tolist(), holders)
+
+
+__all__ = ["SessionAggregation"]

@@ -1,0 +1,164 @@
+"""What declared aggregates of windows have in common: which records can be in one, and the rows that windows give."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.aggregates import Aggregate
+from state_engine.api.functions import RuntimeContext
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.types import StructType, Types
+from state_engine.api.windows.windows import TimeWindowSerializer, event_time
+from state_engine.backends.keys import NamespacedKeys
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
+from state_engine.runtime.declared.comparison import Flags
+from state_engine.runtime.declared.named import NamedAggregates
+from state_engine.serialization.convert import writer
+from state_engine.serialization.types import to_arrow
+
+START, END = "window_start", "window_end"
+SERIALIZER = TimeWindowSerializer()
+_BOUND = Types.INSTANT()
+_LEAST, _LARGEST = (
+    (bound.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    for bound in (datetime.min, datetime.max)
+)  # ms: what a timestamp can be that Python reads
+
+
+class WindowedAggregation(FiresTogether):
+    """Keeps aggregates per key and window; gives one row of each when the watermark passes the window's last ms.
+
+    Args:
+        key: The key columns that the rows have.
+        assigner: Which windows a record is in.
+        aggregates: By the name of the result.
+        columns: Of the records.
+        late_data: Where records go whose windows are all over; None if they are dropped.
+
+    Attributes:
+        output: Columns of the rows: the key, start and end of the window, then the results.
+
+    Raises:
+        JobDefinitionError: An aggregate cannot be made of these columns, or has the name of another column.
+    """
+
+    verb = "aggregate"
+    in_turn = False
+
+    def __init__(
+        self,
+        key: Sequence[str],
+        assigner: Any,
+        aggregates: Mapping[str, Aggregate],
+        columns: StructType,
+        late_data: OutputTag | None = None,
+    ) -> None:
+        super().__init__(None)
+        _check(key)
+        self._key = tuple(key)
+        self._key_types = types_of(key, columns)
+        self._assigner = assigner
+        self._columns = columns.names
+        beside = dict.fromkeys(key, "a key column") | dict.fromkeys((START, END), "a column of the window's bounds")
+        self._aggregates = NamedAggregates(aggregates, columns, beside)
+        self._late_data = late_data
+        types = self._aggregates.types
+        self.output = StructType((*key, START, END, *types), (*self._key_types, _BOUND, _BOUND, *types.values()))
+
+    @property
+    def argument(self) -> str:
+        return f"{self._aggregates}, windows={self._assigner!r}"
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._aggregates.open(runtime_context, self)
+        self._write_key = [writer(one) for one in self._key_types]
+
+    @abstractmethod
+    def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
+        """Returns the start of the first window of records between two times, and the end of the last one, in ms."""
+
+    def _event_times(self, keys: Keys) -> Numbers:
+        """Returns the event time of each record.
+
+        Raises:
+            ValueError: One has none.
+            OverflowError: The bounds of its windows are no timestamps.
+        """
+        if keys.times is None or keys.times.null_count:
+            event_time(None)
+        times = np.asarray(keys.times)
+        if len(times):
+            earliest, latest = int(times.min()), int(times.max())
+            first_start, last_end = self._reach(earliest, latest)
+            too_late = max(latest, last_end) > _LARGEST
+            if too_late or min(earliest, first_start) < _LEAST:
+                raise OverflowError(
+                    f"a record's event time is {latest if too_late else earliest} ms: its windows have no bounds that "
+                    "a timestamp can be, from the year 1 to 9999"
+                )
+        return times
+
+    def _late(self, batch: pa.RecordBatch, times: Numbers, late: Flags, ctx: Any) -> Any:
+        """Returns the records that no window took because all of theirs are over."""
+        if self._late_data is None:
+            return None
+        positions = indices(np.flatnonzero(late))
+        return self._late_data, ctx.timed(batch.select(self._columns).take(positions), pa.array(times).take(positions))
+
+    def _rows(self, entries: list[Any], starts: Numbers, times: Any, ctx: Any) -> Any:
+        """Returns a row for each window that is over, and forgets what was kept of it.
+
+        Args:
+            entries: A key and a namespace per window.
+            starts: When the windows begin, in ms.
+            times: The last ms of each.
+            ctx: Puts event times to rows.
+        """
+        numbers: dict[str, int] = {}
+        spaces = np.array([numbers.setdefault(entry.namespace, len(numbers)) for entry in entries], np.int64)
+        own = [entry.key for entry in entries]
+        rows = dict(zip(self._key, self._key_columns(own), strict=True))
+        bounds = {START: starts, END: np.asarray(times) + 1}
+        rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in bounds.items()}
+        of_windows = NamespacedKeys([indices(np.arange(len(own))), indices(spaces)], own, list(numbers))
+        given = ctx.timed(pa.table(rows | self._aggregates.take(of_windows)), times)
+        # As far as nobody can tell from their order whether a cache was warm: sorted here, by columns, it costs little.
+        return given.sort_by([(name, "ascending") for name in (END, START, *self._key)])
+
+    def _key_columns(self, entries: list[Any]) -> list[Any]:
+        parts = [entries] if len(self._key) == 1 else [[key[i] for key in entries] for i in range(len(self._key))]
+        return [write(part) for write, part in zip(self._write_key, parts, strict=True)]
+
+
+def starts_of(entries: list[Any]) -> dict[str, int]:
+    """Returns the windows that entries are in, which timers were there for, by their texts, and the start of each.
+
+    Raises:
+        JobDefinitionError: It is the timer of another function.
+    """
+    try:
+        texts = dict.fromkeys(entry.namespace for entry in entries)
+        return {text: SERIALIZER.deserialize(text).start for text in texts}
+    except (AttributeError, ValueError):
+        raise JobDefinitionError(
+            "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
+            action="Give the operator another uid.",
+        ) from None
+
+
+def _check(key: Sequence[str]) -> None:
+    for name in key:
+        if name.lower() in (START, END):
+            raise JobDefinitionError(
+                f"aggregate() of windows got the key column {name!r}: its rows have the window's bounds by this name.",
+                action=renaming(name),
+            )
+
+
+__all__ = ["END", "SERIALIZER", "START", "WindowedAggregation", "starts_of"]
