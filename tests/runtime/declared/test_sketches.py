@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from state_engine.api import Aggregate, StateTtlConfig, Time
 from state_engine.api.keys import Keys
 from state_engine.api.type_hints import parse_columns_ddl
-from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.api.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.sketches import DistinctCount, Quantile
@@ -300,7 +300,8 @@ def test_operators_say_which_quantile():
 def test_sketches_of_sessions_that_become_one():
     columns = "k string, v bigint"
     aggregates = {"n": Aggregate.approx_count_distinct("v"), "median": Aggregate.approx_quantile("v", 0.5)}
-    with windowed_harness(EventTimeSessionWindows.with_gap(Time.milliseconds(10)), "k", columns).aggregate(aggregates) as one:
+    sessions = windowed_harness(EventTimeSessionWindows.with_gap(Time.milliseconds(10)), "k", columns)
+    with sessions.aggregate(aggregates) as one:
         one.process_elements([("a", v) for v in (1, 2, 2)], [0, 1, 2])
         one.process_elements([("a", v) for v in (3, 2, 4)], [20, 21, 22])
         one.process_element(("a", 5), 12)
