@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import StructType
+from state_engine.api.types import StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
 from state_engine.serialization.convert import ValueTypeError, write_columns, writer
 from state_engine.serialization.types import columns_of, columns_to_arrow
@@ -86,4 +86,28 @@ def split_by_tag(rows: list[Any]) -> tuple[list[Any], dict[str, list[Any]]]:
     return main, tagged
 
 
-__all__ = ["MAIN", "OutputValueError", "OutputWriter", "is_tagged", "side_output_columns", "split_by_tag"]
+def checked_late_data(verb: str, tag: object, columns: TypeInformation) -> OutputTag:
+    """Returns the tag of an output of late records.
+
+    Raises:
+        JobDefinitionError: It is none, or declares other columns than those of the stream.
+    """
+    if not isinstance(tag, OutputTag):
+        raise JobDefinitionError(f"{verb}() got {tag!r}.", action="Give an OutputTag.")
+    if tag.type_info not in (None, columns):
+        raise JobDefinitionError(
+            f"{verb}() got {tag!r} with {tag.type_info}; the stream has {columns}.",
+            action="Declare the columns of the stream: what is late goes there as it came.",
+        )
+    return tag
+
+
+__all__ = [
+    "MAIN",
+    "OutputValueError",
+    "OutputWriter",
+    "checked_late_data",
+    "is_tagged",
+    "side_output_columns",
+    "split_by_tag",
+]

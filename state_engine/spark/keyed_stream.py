@@ -21,10 +21,11 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.deduplication import Deduplication
-from state_engine.runtime.declared.join_streams import IntervalJoinedStreams, checked_late_data
+from state_engine.runtime.declared.join_streams import IntervalJoinedStreams
 from state_engine.runtime.declared.latest import Latest
 from state_engine.runtime.declared.temporal_join import TemporalJoin, TemporalJoinType
 from state_engine.runtime.declared.top_n import TopN
+from state_engine.runtime.outputs import checked_late_data
 from state_engine.runtime.running import RunningAdapter, RunningVerb
 from state_engine.runtime.windows.stream import WindowedStream
 

@@ -4,9 +4,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.functions import Function, KeyedBatchProcessFunction
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, indices
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
@@ -115,6 +117,15 @@ def ordered_column(verb: str, by: Any, columns: StructType) -> int:
     return position
 
 
+def keys_of(entries: list[Any]) -> Keys:
+    """Returns keys, each given once, for the methods of states."""
+
+    def read(columns: Sequence[Any]) -> list[Any]:
+        return [entries[n] for n in columns[0].to_pylist()]
+
+    return Keys([indices(np.arange(len(entries)))], read)
+
+
 def renaming(name: str) -> str:
     """Returns what to do about a column whose name the rows need for another one."""
     return f"Rename it in front: select('{name} as its_{name.lower()}', ...)."
@@ -125,4 +136,4 @@ def stored_rows(columns: StructType) -> StructType:
     return StructType(columns.names, columns.types, carrier=tuple)
 
 
-__all__ = ["Declared", "FiresTogether", "local_of", "ordered_column", "renaming", "stored_rows", "types_of"]
+__all__ = ["Declared", "FiresTogether", "keys_of", "local_of", "ordered_column", "renaming", "stored_rows", "types_of"]

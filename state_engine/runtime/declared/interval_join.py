@@ -9,7 +9,7 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import FiresTogether
+from state_engine.runtime.declared.base import FiresTogether, keys_of
 from state_engine.runtime.declared.joins import (
     FARTHEST,
     KEYS_AT_ONCE,
@@ -18,7 +18,6 @@ from state_engine.runtime.declared.joins import (
     Records,
     Side,
     event_times,
-    keys_of,
 )
 from state_engine.runtime.two_inputs import KeyedInput
 

@@ -5,10 +5,10 @@ from typing import Generic, Self, TypeVar
 
 from state_engine.api.durations import Time, as_milliseconds
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.interval_join import IntervalJoin, IntervalJoinType
 from state_engine.runtime.declared.joins import Join
+from state_engine.runtime.outputs import checked_late_data
 from state_engine.runtime.two_inputs import KeyedInput
 
 R = TypeVar("R")
@@ -80,20 +80,4 @@ class IntervalJoinedStreams(Generic[R]):
         return self._add(IntervalJoin(self._first, self._second, lower, upper, how, late), uid)
 
 
-def checked_late_data(verb: str, tag: object, columns: StructType) -> OutputTag:
-    """Returns the tag of an output of late records.
-
-    Raises:
-        JobDefinitionError: It is none, or declares other columns than those of the stream.
-    """
-    if not isinstance(tag, OutputTag):
-        raise JobDefinitionError(f"{verb}() got {tag!r}.", action="Give an OutputTag.")
-    if tag.type_info not in (None, columns):
-        raise JobDefinitionError(
-            f"{verb}() got {tag!r} with {tag.type_info}; the stream has {columns}.",
-            action="Declare the columns of the stream: what is late goes there as it came.",
-        )
-    return tag
-
-
-__all__ = ["IntervalJoinedStreams", "checked_late_data"]
+__all__ = ["IntervalJoinedStreams"]

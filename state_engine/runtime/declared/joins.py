@@ -244,15 +244,6 @@ def event_times(keys: Keys) -> Numbers:
     return times
 
 
-def keys_of(entries: list[Any]) -> Keys:
-    """Returns keys, each given once, for the methods of states."""
-
-    def read(columns: Sequence[Any]) -> list[Any]:
-        return [entries[n] for n in columns[0].to_pylist()]
-
-    return Keys([indices(np.arange(len(entries)))], read)
-
-
 class Order:
     """Records of one input by key and time, to be looked up by those of the other.
 
@@ -280,4 +271,4 @@ class Order:
         return codes * len(self._times) + np.searchsorted(self._times, times)
 
 
-__all__ = ["FARTHEST", "KEYS_AT_ONCE", "Join", "Order", "Records", "Side", "event_times", "keys_of"]
+__all__ = ["FARTHEST", "KEYS_AT_ONCE", "Join", "Order", "Records", "Side", "event_times"]

@@ -19,6 +19,7 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows import TimeWindow
 from state_engine.backends.keys import NamespacedKeys
+from state_engine.runtime.declared.base import keys_of
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
 from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, starts_of
@@ -145,7 +146,7 @@ class SessionAggregation(WindowedAggregation):
         starts_of(entries)
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(entry.key, len(numbers)) for entry in entries], np.int64)
-        each = _numbered(list(numbers))
+        each = keys_of(list(numbers))
         stored = _Stored.of(self._sessions.get_many(each))
         at = stored.positions(codes, times + 1, pa.array([entry.namespace for entry in entries], pa.string()))
         there = np.flatnonzero(at >= 0)
@@ -155,11 +156,6 @@ class SessionAggregation(WindowedAggregation):
         self._put_lists(each, np.arange(len(each)), stored.spans.take(rest), stored.namespaces.take(indices(rest)))
         over = [entries[position] for position in there.tolist()]
         return self._rows(over, stored.spans.starts[at[there]], pa.array(times[there]), ctx)
-
-
-def _numbered(own: list[Any]) -> Keys:
-    """Returns keys, each of them once, as columns: their numbers."""
-    return Keys([indices(np.arange(len(own)))], lambda columns: [own[code] for code in np.asarray(columns[0]).tolist()])
 
 
 class _Stored(NamedTuple):

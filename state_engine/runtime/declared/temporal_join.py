@@ -9,8 +9,8 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import FiresTogether
-from state_engine.runtime.declared.joins import KEYS_AT_ONCE, Join, Order, Records, event_times, keys_of
+from state_engine.runtime.declared.base import FiresTogether, keys_of
+from state_engine.runtime.declared.joins import KEYS_AT_ONCE, Join, Order, Records, event_times
 from state_engine.runtime.two_inputs import KeyedInput
 
 TemporalJoinType = Literal["inner", "left"]

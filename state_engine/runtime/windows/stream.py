@@ -24,6 +24,7 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.sessions import SessionAggregation
 from state_engine.runtime.declared.windowed import WindowedAggregation
 from state_engine.runtime.declared.windows import WindowAggregation
+from state_engine.runtime.outputs import checked_late_data
 from state_engine.runtime.windows.checks import accumulator_type_of, checked
 from state_engine.runtime.windows.contents import (
     AggregatedContents,
@@ -122,13 +123,7 @@ class WindowedStream(Generic[R]):
         Args:
             output_tag: Its columns are those of the stream. `get_side_output` of the result gives the stream.
         """
-        self._late_data = checked(output_tag, OutputTag, "side_output_late_data()")
-        if output_tag.type_info not in (None, self._columns):
-            raise JobDefinitionError(
-                f"side_output_late_data() got {output_tag!r} with {output_tag.type_info}; the stream has "
-                f"{self._columns}.",
-                action="Declare the columns of the stream: what is late goes there as it came.",
-            )
+        self._late_data = checked_late_data("side_output_late_data", output_tag, self._columns)
         return self
 
     def reduce(
