@@ -4,11 +4,18 @@ A worker that imports pyarrow, pandas and the task runner by itself needs a seco
 forked workers also share that memory. Spark runs this module in place of `pyspark.daemon`
 (`spark.python.daemon.module`).
 
+Each task goes to the worker that has had its partition before (`worker_pool`), if Spark and its workers talk by files
+(`spark.python.unix.domain.socket.enabled`); over TCP, where a connection begins with a secret, Spark's own daemon runs.
+
 A worker that ends in order closes the functions that it holds. Spark's own ends by `os._exit`, without that.
 """
 
+import os
 import signal
 import socket
+import sys
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pandas as _pandas  # noqa: F401  # pyarrow loads it with the first array
@@ -16,6 +23,7 @@ from pyspark import daemon
 
 import state_engine.spark.task as _task  # noqa: F401
 from state_engine.spark.worker_cache import WORKER
+from state_engine.spark.worker_pool import WorkerPool, serve_tasks
 
 _run_worker = daemon.worker
 _HANGUP = {signal.SIGHUP}
@@ -67,5 +75,40 @@ def _end(signal_number: int, frame: Any) -> None:
 
 daemon.worker = worker
 
+
+def manager() -> None:
+    """Serves one Spark process, which says by variables of the environment how, until it closes our standard input."""
+    if os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower() != "true":
+        daemon.manager()
+        return
+    os.setpgid(0, 0)
+    place = Path(os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"], f".{uuid.uuid4()}.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(place))
+    listener.listen(1024)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with os.fdopen(sys.stdout.fileno(), "wb", closefd=False) as out:
+        out.write(len(os.fsencode(place)).to_bytes(4) + os.fsencode(place))
+    reuse = "SPARK_REUSE_WORKER" in os.environ
+    # Spark's limit on the memory of all workers is shared out among as many as there are task slots.
+    grows = reuse and "PYSPARK_EXECUTOR_MEMORY_MB" not in os.environ
+    here = os.getpid()
+    try:
+        WorkerPool(listener, sys.stdin.fileno(), lambda channel: _work(channel, reuse), grows=grows).serve()
+    finally:
+        if os.getpid() == here:
+            place.unlink(missing_ok=True)
+            os.killpg(0, signal.SIGHUP)
+
+
+def _work(channel: socket.socket, reuse: bool) -> int:
+    try:
+        return serve_tasks(channel, lambda sock: worker(sock, True), reuse=reuse)
+    finally:
+        WORKER.close()
+
+
 if __name__ == "__main__":
-    daemon.manager()
+    manager()

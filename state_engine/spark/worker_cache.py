@@ -1,8 +1,8 @@
 """The working state that a Python worker keeps between epochs.
 
-A worker serves any subtask that Spark gives it, so it may hold every range of its host: an LRU under a byte limit. What
-it holds is a cache of the log: valid only if the manifest it stands for is an ancestor of the wanted one, otherwise
-it is discarded and loaded anew, without an error.
+A worker mostly serves the same subtasks (`worker_homes`), and any that it is given, so it may hold every range of its
+host: an LRU under a byte limit. What it holds is a cache of the log: valid only if the manifest it stands for is an
+ancestor of the wanted one, otherwise it is discarded and loaded anew, without an error.
 """
 
 import contextlib

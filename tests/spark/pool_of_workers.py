@@ -1,0 +1,49 @@
+"""A pool of workers without Spark: its tasks tell who runs them, wait, or end their worker. A process of its own."""
+
+import os
+import socket
+import sys
+import time
+
+from state_engine.spark.worker_pool import Worker, WorkerPool, serve_tasks
+
+TELL, WAIT, CRASH, ABORT, END, READ = (bytes([letter]) for letter in b"twcaer")
+
+
+def run(sock: socket.socket) -> int:
+    """Runs a task: the number of its partition, and one letter."""
+    number, what = sock.recv(4), sock.recv(1)
+    if what == CRASH:
+        os._exit(3)
+    if what == ABORT:
+        os.abort()
+    if what == WAIT:
+        sock.sendall(os.getpid().to_bytes(4))
+        time.sleep(600)
+    if what == READ:
+        sock.sendall(len(os.read(0, 1)).to_bytes(4))
+    else:
+        sock.sendall(os.getpid().to_bytes(4))
+    return int(what == END or number == b"")
+
+
+class Telling(WorkerPool):
+    """Says when it knows that a worker is done: Spark takes longer to give the next task than that takes."""
+
+    def _hear(self, worker: Worker) -> None:
+        super()._hear(worker)
+        print("heard", flush=True)
+
+
+def main() -> None:
+    """Serves at a path, as the daemon does for Spark."""
+    path, reuse, grows = sys.argv[1], sys.argv[2] == "reuse", sys.argv[3] == "grows"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    print("listening", flush=True)
+    Telling(listener, 0, lambda channel: serve_tasks(channel, run, reuse=reuse), grows=grows).serve()
+
+
+if __name__ == "__main__":
+    main()
