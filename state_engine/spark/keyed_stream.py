@@ -20,6 +20,7 @@ from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.declared.aggregation import Aggregation
+from state_engine.runtime.declared.changelog import ChangelogAggregation
 from state_engine.runtime.declared.deduplication import Deduplication
 from state_engine.runtime.declared.join_streams import IntervalJoinedStreams
 from state_engine.runtime.declared.latest import Latest
@@ -157,7 +158,13 @@ class KeyedStream:
         return self._run("max_by", field, uid)
 
     def aggregate(
-        self, aggregates: Mapping[str, Aggregate], *, ttl: StateTtlConfig | None = None, uid: str | None = None
+        self,
+        aggregates: Mapping[str, Aggregate],
+        *,
+        ttl: StateTtlConfig | None = None,
+        changelog: bool = False,
+        retract: bool = False,
+        uid: str | None = None,
     ) -> "DataStream":
         """Gives, of each key that an epoch has records of, one row: the key, and what all its records come to so far.
 
@@ -167,8 +174,16 @@ class KeyedStream:
         Args:
             aggregates: By the name of the result: `{"n": Aggregate.count(), "total": Aggregate.sum("amount")}`.
             ttl: How long the numbers of a key are kept; for ever by default.
+            changelog: Rows also have `op`, what became of them: `+I` of a key's first row, `-U` and `+U` of the row
+                that is replaced and of the one that does. A key whose results are the same has no row.
+            retract: The records are a changelog themselves: one whose `op` is `-U` or `-D` is taken back. So are rows,
+                as with `changelog`; one of a key that has no records any more is given again with `-D`. It takes
+                counts, and sums and means of integers and decimals.
             uid: Stable name of the operator.
         """
+        if changelog or retract:
+            as_changelog = ChangelogAggregation(self.key, aggregates, self.stream.columns, ttl, retract=retract)
+            return self._apply(as_changelog, as_changelog.output, uid)
         function = Aggregation(self.key, aggregates, self.stream.columns, ttl)
         return self._apply(function, function.output, uid)
 
@@ -182,7 +197,12 @@ class KeyedStream:
         return self._apply(Deduplication(self.stream.columns, ttl), self.stream.columns, uid)
 
     def latest(
-        self, *, by: str | None = None, ttl: StateTtlConfig | None = None, uid: str | None = None
+        self,
+        *,
+        by: str | None = None,
+        ttl: StateTtlConfig | None = None,
+        changelog: bool = False,
+        uid: str | None = None,
     ) -> "DataStream":
         """Gives the newest record of each key, in each epoch in which it became another one.
 
@@ -193,9 +213,12 @@ class KeyedStream:
                 several with that value it is the later one. Null is less than all. By default it is the last to come,
                 in the order of `key_by(order_by=...)` within an epoch.
             ttl: How long a key's newest record is remembered; for ever by default.
+            changelog: Rows also have `op`, what became of them: `+I` of a key's first record, `-U` and `+U` of the one
+                that is replaced and of the one that does.
             uid: Stable name of the operator.
         """
-        return self._apply(Latest(self.stream.columns, by, ttl), self.stream.columns, uid)
+        function = Latest(self.stream.columns, by, ttl, changelog=changelog)
+        return self._apply(function, function.output, uid)
 
     def top_n(
         self, n: int, *, by: str, descending: bool = True, ttl: StateTtlConfig | None = None, uid: str | None = None

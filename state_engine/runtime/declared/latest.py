@@ -12,6 +12,7 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import StructType
 from state_engine.runtime.declared.base import Declared, ordered_column, stored_rows
+from state_engine.runtime.declared.changelog import Changes, with_op
 from state_engine.runtime.declared.comparison import ordinals, same
 
 
@@ -23,25 +24,35 @@ class Latest(Declared):
         by: The column whose largest value makes a record the newest, the later one of several. Without it that is the
             one that came last.
         ttl: How long a record is kept from when it came on; None for ever.
+        changelog: Whether the rows also say which record the newest one replaces.
 
     Raises:
-        JobDefinitionError: There is no such column, or its values have no order.
+        JobDefinitionError: There is no such column, its values have no order, or a column has the name of one that is
+            added.
     """
 
     verb = "latest"
 
-    def __init__(self, columns: StructType, by: str | None = None, ttl: StateTtlConfig | None = None) -> None:
+    def __init__(
+        self,
+        columns: StructType,
+        by: str | None = None,
+        ttl: StateTtlConfig | None = None,
+        *,
+        changelog: bool = False,
+    ) -> None:
         super().__init__(ttl)
-        self.output = columns
+        self._columns, self._changelog = columns, changelog
+        self.output = with_op(self.verb, columns) if changelog else columns
         self._by = None if by is None else ordered_column(self.verb, by, columns)
         self._by_name = by
 
     @property
     def argument(self) -> str:
-        return self.arguments(by=self._by_name)
+        return self.arguments(by=self._by_name, changelog=self._changelog or None)
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._latest = runtime_context.get_state(self.kept(ValueStateDescriptor("latest", stored_rows(self.output))))
+        self._latest = runtime_context.get_state(self.kept(ValueStateDescriptor("latest", stored_rows(self._columns))))
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
         each = keys.distinct
@@ -51,13 +62,19 @@ class Latest(Declared):
         positions = newest[of_batch]
         records = batch.take(indices(positions)).to_struct_array()
         before = stored.take(indices(of_batch))
-        changed = ~(np.asarray(pc.is_valid(before)) & same(before, records))
+        had = np.asarray(pc.is_valid(before))
+        changed = ~(had & same(before, records))
         # A record that is the same in all columns is a newer one all the same, where somebody counts its days.
         kept = np.flatnonzero(changed) if self.ttl is None else np.arange(len(positions))
         self._latest.put_many(each.take(of_batch[kept]), records.take(indices(kept)))
-        given = np.sort(positions[changed])
-        times = None if keys.times is None else keys.times.take(indices(given))
-        return ctx.timed(batch.take(indices(given)), times)
+        rows: Any
+        if self._changelog:
+            change = Changes.between(had, np.ones_like(had), before, records)
+            given, rows = positions[change.codes], change.table(self.output.names)
+        else:
+            given = np.sort(positions[changed])
+            rows = batch.take(indices(given))
+        return ctx.timed(rows, None if keys.times is None else keys.times.take(indices(given)))
 
     def _newest(self, keys: Keys, stored: Any, values: Any) -> Numbers:
         """Returns the position of each distinct key's newest record; -1 where that is the stored one."""

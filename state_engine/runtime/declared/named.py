@@ -1,7 +1,7 @@
 """Several aggregates by name, over the states that hold their parts."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -10,13 +10,14 @@ import pyarrow as pa
 from state_engine.api.aggregates import Aggregate
 from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from state_engine.api.functions import RuntimeContext
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, Numbers
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.accumulators import Accumulator, Collected, Count, Edge, Extreme
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.declared.local import Partial, is_partial, named
 from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
+from state_engine.runtime.declared.retracting import Retracting, RetractingCount, retracting
 from state_engine.runtime.declared.sketches import DistinctCount, Quantile
 
 _NAME_LIMIT = 128  # of a state
@@ -44,6 +45,7 @@ class NamedAggregates:
         aggregates: By the name of the result.
         columns: Of the records.
         beside: Names of the columns beside the results, and what they are, for messages.
+        retract: Whether records can be taken back.
 
     Attributes:
         types: Of the results, by name.
@@ -55,11 +57,18 @@ class NamedAggregates:
         JobDefinitionError: An aggregate cannot be made of these columns, or has the name of a column beside it.
     """
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], columns: StructType, beside: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        columns: StructType,
+        beside: Mapping[str, str],
+        *,
+        retract: bool = False,
+    ) -> None:
         _check(aggregates, {name.lower(): what for name, what in beside.items()})
         self._results = dict(aggregates)
         self._kept = {name: Kept(one.kind, one.column) for name, one in aggregates.items()}
-        self._made = {name: _accumulator(name, one, columns) for name, one in aggregates.items()}
+        self._made = {name: _accumulator(name, one, columns, retract) for name, one in aggregates.items()}
         self._accumulators = {kept: self._made[name] for name, kept in self._kept.items()}
         self._check_states()
         self.types: dict[str, TypeInformation] = {name: one.result for name, one in self._made.items()}
@@ -71,7 +80,7 @@ class NamedAggregates:
             self.partials = named([partial for partials in self._partials.values() for partial in partials])
 
     def __str__(self) -> str:
-        return ", ".join(f"{_call(one)} as {name}" for name, one in self._results.items())
+        return described(self._results)
 
     def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
         """Asks for the states, which are kept as long as the operator says."""
@@ -92,12 +101,34 @@ class NamedAggregates:
         """As `add`; returns the results of each distinct key, by name."""
         return self._given(keys.distinct, self._added(keys, batch))
 
+    def fold_signed(self, keys: Keys, batch: pa.RecordBatch, signs: Numbers) -> dict[str, Any]:
+        """As `fold`, of records that come (1) and go (-1).
+
+        Raises:
+            OverflowError: A sum outgrew its type.
+        """
+
+        def merge(one: Kept, made: Accumulator, states: list[Any]) -> list[Any] | None:
+            values = None if one.column is None else batch.column(one.column)
+            return made.merge(keys, states, cast(Retracting, made).signed(signs, values))
+
+        return self._given(keys.distinct, self._with_each(merge))
+
+    def results(self, keys: Keys) -> dict[str, Any]:
+        """Returns the results of keys, each of them once, by name, as they stand."""
+        return self._given(keys, {})
+
+    def forget(self, keys: Keys) -> None:
+        """Forgets what is kept of keys, each of them once."""
+        if len(keys):
+            for states in self._states.values():
+                for state in states:
+                    state.remove_many(keys)
+
     def take(self, keys: Keys) -> dict[str, Any]:
         """Returns the results of keys, each of them once, by name, and forgets what is kept of them."""
-        given = self._given(keys, {})
-        for states in self._states.values():
-            for state in states:
-                state.remove_many(keys)
+        given = self.results(keys)
+        self.forget(keys)
         return given
 
     def merge(self, groups: Keys, holders: Keys, others: Keys) -> None:
@@ -121,17 +152,24 @@ class NamedAggregates:
 
     def _added(self, keys: Keys, batch: pa.RecordBatch) -> "dict[Kept, list[Any] | None]":
         """Folds a batch; returns the parts of each distinct key, of the aggregates that have them at hand."""
-        added: dict[Kept, list[Any] | None] = {}
         names = {partial: name for name, partial in (self.partials or {}).items()} if is_partial(batch) else None
+
+        def add(one: Kept, made: Accumulator, states: list[Any]) -> list[Any] | None:
+            if names is not None:
+                return made.merge(keys, states, [batch.column(names[partial]) for partial in self._partials[one]])
+            return made.add(keys, states, None if one.column is None else batch.column(one.column))
+
+        return self._with_each(add)
+
+    def _with_each(
+        self, do: "Callable[[Kept, Accumulator, list[Any]], list[Any] | None]"
+    ) -> "dict[Kept, list[Any] | None]":
+        """Does something with each aggregate and its states; returns the parts that are at hand."""
+        found = {}
         for one, made in self._accumulators.items():
-            states = self._states[one]
             with self._naming(one):
-                if names is not None:
-                    columns = [batch.column(names[partial]) for partial in self._partials[one]]
-                    added[one] = made.merge(keys, states, columns)
-                else:
-                    added[one] = made.add(keys, states, None if one.column is None else batch.column(one.column))
-        return added
+                found[one] = do(one, made, self._states[one])
+        return found
 
     @contextmanager
     def _naming(self, one: Kept) -> Iterator[None]:
@@ -177,26 +215,29 @@ def _state(runtime_context: RuntimeContext, descriptor: StateDescriptor) -> Any:
     return runtime_context.get_state(cast(ValueStateDescriptor, descriptor))
 
 
-def _accumulator(name: str, aggregate: Aggregate, columns: StructType) -> Accumulator:
+def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: bool) -> Accumulator:
     """Returns what does one aggregation.
 
     Args:
         name: Of the result, for messages.
         aggregate: What to do.
         columns: Of the records.
+        retract: Whether records can be taken back.
 
     Raises:
         JobDefinitionError: There is no such column, or it cannot be aggregated so.
     """
     kind = aggregate.kind
     if aggregate.column is None:
-        return Count()
+        return RetractingCount() if retract else Count()
     if aggregate.column not in columns.names:
         raise JobDefinitionError(
             f"{name} is the {kind} of {aggregate.column!r}; the stream has {', '.join(columns.names)}.",
             action="Check the spelling; names are case-sensitive here.",
         )
     column = columns.types[columns.names.index(aggregate.column)]
+    if (retract and _is_number(column)) or (retract and kind not in ("sum", "avg")):
+        return _retracting(name, aggregate, column)
     match kind:
         case "count":
             return Count()
@@ -220,6 +261,26 @@ def _accumulator(name: str, aggregate: Aggregate, columns: StructType) -> Accumu
         f"{name} is the {kind} of {aggregate.column!r}, which is {column}.",
         action=_WANTED.get(kind, "Give a column of numbers."),
     )
+
+
+def _retracting(name: str, aggregate: Aggregate, column: TypeInformation) -> Accumulator:
+    """Returns what does one aggregation of a changelog.
+
+    Raises:
+        JobDefinitionError: What came cannot be taken back from it.
+    """
+    found = retracting(aggregate.kind, column)
+    if found is None:
+        raise JobDefinitionError(
+            f"{name} is the {aggregate.kind} of {aggregate.column!r}, which is {column}: it takes nothing back.",
+            action="Of a changelog take counts, and sums and means of integers and decimals; cast doubles to decimals.",
+        )
+    return found
+
+
+def described(aggregates: Mapping[str, Aggregate]) -> str:
+    """Returns aggregates as SQL spells them."""
+    return ", ".join(f"{_call(one)} as {name}" for name, one in aggregates.items())
 
 
 def _call(aggregate: Aggregate) -> str:
@@ -249,4 +310,4 @@ def _check(aggregates: Mapping[str, Aggregate], beside: Mapping[str, str]) -> No
             )
 
 
-__all__ = ["NamedAggregates"]
+__all__ = ["NamedAggregates", "described"]

@@ -65,7 +65,7 @@ class Sum(Folded):
 class Mean(Folded):
     """The sum and the number of the values."""
 
-    result = DOUBLE
+    result: TypeInformation = DOUBLE
 
     def __init__(self, column: TypeInformation) -> None:
         self._sum, self._count = Sum(column), Count()
@@ -144,6 +144,12 @@ def _scale(sum_type: TypeInformation) -> int:
     return sum_type.scale if isinstance(sum_type, DecimalType) else 0
 
 
+def halves(integers: Any) -> list[Any]:
+    """Returns integers as two that can be summed apart, and negated."""
+    whole = integers.cast(pa.int64())
+    return [pc.shift_right(whole, _HALF), pc.bit_wise_and(whole, (1 << _HALF) - 1)]
+
+
 def _joined(high: Any, low: Any) -> Any:
     """Returns the sums of integers of which the halves were summed: decimals if one has no room in 64 bits."""
     absent, low = np.asarray(high.is_null()), longs(low)
@@ -174,4 +180,4 @@ def _doubles(array: Any) -> Any:
     return np.asarray(pc.fill_null(array, 0.0))
 
 
-__all__ = ["DOUBLE", "Deviation", "Mean", "Sum", "as_doubles"]
+__all__ = ["DOUBLE", "Deviation", "Mean", "Sum", "as_doubles", "halves"]

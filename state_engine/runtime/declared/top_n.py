@@ -12,11 +12,10 @@ from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import StructType, Types
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared, ordered_column, renaming, stored_rows
+from state_engine.runtime.declared.changelog import OP, OPS
 from state_engine.runtime.declared.comparison import Flags, ordinals, same
 
-RANK, OP = "rank", "op"
-OPS = ("-U", "+U", "+I", "-D")
-"""What became of a rank, as Flink spells its `RowKind`; rows of one rank are in this order."""
+RANK = "rank"
 
 
 class TopN(Declared):
@@ -164,4 +163,4 @@ class _Change(NamedTuple):
         return cls(positions, codes, ranks, ops, touched)
 
 
-__all__ = ["OP", "RANK", "TopN"]
+__all__ = ["RANK", "TopN"]

@@ -1,0 +1,233 @@
+"""Aggregates with a changelog before and behind them, against plain Python: warm and restored, on both backends."""
+
+import statistics
+from collections import defaultdict
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.api import Aggregate, StateTtlConfig, Time
+from state_engine.api.type_hints import parse_columns_ddl
+from state_engine.errors import JobDefinitionError, UserFunctionError
+from state_engine.runtime.declared.changelog import ChangelogAggregation
+from state_engine.runtime.declared.latest import Latest
+from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+
+RECORDS = "k string, v bigint, m decimal(5,2), s string"
+CHANGES = f"{RECORDS}, op string"
+RECORD = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.none() | st.integers(-9, 9) | st.sampled_from([-(2**63), 2**63 - 1]),
+    st.none() | st.decimals(-9, 9, places=2),
+    st.none() | st.sampled_from("xyz"),
+)
+ALL = {
+    "n": Aggregate.count(), "there": Aggregate.count("s"), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v"),
+    "money": Aggregate.sum("m"),
+}  # fmt: skip
+
+
+def harness(aggregates=None, columns=CHANGES, retract=True, ttl=None, **options):
+    function = ChangelogAggregation(["k"], aggregates or ALL, parse_columns_ddl(columns), ttl, retract=retract)
+    return Harness(function, "k", columns, function.output, **options)
+
+
+def expected(records):
+    """The results of a key that has these records."""
+    v, m, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
+    mean = float(sum(v) / len(v)) if v else None
+    return len(records), len(s), sum(v) if v else None, mean, sum(m) if m else None
+
+
+def applied(rows, known):
+    """Applies the rows of an epoch to what is known by key, and checks that each fits, and says something new."""
+    taken = {}
+    for key, *results, op in rows:
+        if op in ("-U", "-D"):
+            assert repr(known[key]) == repr(tuple(results))
+            taken[key] = known.pop(key)
+        else:
+            assert (op == "+U") == (key in taken), "an update follows what it replaces"
+            assert key not in known
+            known[key] = tuple(results)
+            assert key not in taken or repr(taken[key]) != repr(known[key])
+
+
+@st.composite
+def changelogs(draw):
+    """Epochs of records that come, and go again if they are there."""
+    there, epochs = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        epoch = []
+        for _ in range(draw(st.integers(0, 8))):
+            if there and draw(st.booleans()):
+                record = there.pop(draw(st.integers(0, len(there) - 1)))
+                epoch.append((*record, draw(st.sampled_from(["-U", "-D"]))))
+            else:
+                record = draw(RECORD)
+                if abs(sum(r[1] or 0 for r in there) + (record[1] or 0)) >= 2**62 and record[1]:
+                    record = (record[0], 1, *record[2:])
+                there.append(record)
+                epoch.append((*record, draw(st.sampled_from(["+I", "+U"]))))
+        epochs.append((epoch, list(there)))
+    return epochs
+
+
+def checked(epochs, new, restored, wanted_of):
+    one, known = new(), {}
+    one.open()
+    for records, there in epochs:
+        one.process_elements(records)
+        applied(map(tuple, one.extract_output_values()), known)
+        one.clear_output()
+        of_key = defaultdict(list)
+        for record in there:
+            of_key[record[0]].append(record)
+        assert {k: repr(r) for k, r in known.items()} == {k: repr(wanted_of(r)) for k, r in of_key.items()}
+        if restored:
+            snapshot = one.snapshot()
+            one.close()
+            one = new()
+            one.initialize_state(snapshot)
+            one.open()
+    one.close()
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
+def test_what_goes_is_taken_back(backend, restored):
+    @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
+    @given(changelogs())
+    def check(epochs):
+        checked(epochs, lambda: harness(state_backend=backend), restored, expected)
+
+    check()
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
+def test_records_that_only_come(backend, restored):
+    """All aggregates can be given as a changelog, where nothing is taken back."""
+    aggregates = {"n": Aggregate.count(), "least": Aggregate.min("v"), "last": Aggregate.last("s")}
+
+    def wanted_of(records):
+        v, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1::2])
+        return len(records), min(v, default=None), s[-1] if s else None
+
+    @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
+    @given(st.lists(st.lists(RECORD, max_size=6), min_size=1, max_size=4))
+    def check(epochs):
+        there, so_far = [], []
+        for records in epochs:
+            there = there + records
+            so_far.append((records, there))
+        new = lambda: harness(aggregates, RECORDS, retract=False, state_backend=backend)  # noqa: E731
+        checked(so_far, new, restored, wanted_of)
+
+    check()
+
+
+def rows_of(one, *records):
+    one.process_elements(records)
+    rows = [tuple(row) for row in one.extract_output_values()]
+    one.clear_output()
+    return rows
+
+
+def test_a_key_without_records_is_given_back_and_begins_again():
+    with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
+        assert rows_of(one, ("a", 5, "+I")) == [("a", 5, "+I")]
+        assert rows_of(one, ("a", 5, "-U"), ("a", 7, "+U")) == [("a", 5, "-U"), ("a", 7, "+U")]
+        assert rows_of(one, ("a", 7, "-D")) == [("a", 7, "-D")]
+        assert rows_of(one, ("a", 7, "-D")) == [], "what was never there takes nothing away"
+        assert rows_of(one, ("a", 1, "+I")) == [("a", 1, "+I")]
+        assert rows_of(one, ("a", 2, "+I"), ("a", 2, "-D")) == [], "nothing has changed"
+
+
+def test_a_sum_of_no_value_is_null():
+    with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
+        assert rows_of(one, ("a", None, "+I"), ("a", 3, "+I")) == [("a", 3, "+I")]
+        assert rows_of(one, ("a", 3, "-D")) == [("a", 3, "-U"), ("a", None, "+U")]
+
+
+def test_the_least_integer_can_be_taken_back():
+    least = -(2**63)
+    with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
+        rows_of(one, ("a", least, "+I"))
+        assert rows_of(one, ("a", least, "-U"), ("a", 1, "+U")) == [("a", least, "-U"), ("a", 1, "+U")]
+
+
+def test_what_the_key_has_expired_is_not_taken_back():
+    ttl = StateTtlConfig.new_builder(Time.seconds(1)).build()
+    with harness({"n": Aggregate.count()}, "k string, v bigint, op string", ttl=ttl) as one:
+        rows_of(one, ("a", 1, "+I"))
+        one.set_processing_time(5_000)
+        assert rows_of(one, ("a", 1, "+I")) == [("a", 1, "+I")]
+
+
+def test_a_changelog_of_a_changelog_of_the_newest_records():
+    """How many live in each town: whoever moves is counted there no more."""
+    columns = "name string, town string"
+    people = Harness(newest := Latest(parse_columns_ddl(columns), changelog=True), "name", columns, newest.output)
+    towns = "name string, town string, op string"
+    counted = ChangelogAggregation(["town"], {"n": Aggregate.count()}, parse_columns_ddl(towns), retract=True)
+    with people, Harness(counted, "town", towns, counted.output) as count:
+        moves = rows_of(people, ("ann", "Rome"), ("bob", "Rome"))
+        assert moves == [("ann", "Rome", "+I"), ("bob", "Rome", "+I")]
+        assert rows_of(count, *moves) == [("Rome", 2, "+I")]
+        moves = rows_of(people, ("ann", "Oslo"), ("bob", "Rome"))
+        assert moves == [("ann", "Rome", "-U"), ("ann", "Oslo", "+U")]
+        assert rows_of(count, *moves) == [("Rome", 2, "-U"), ("Rome", 1, "+U"), ("Oslo", 1, "+I")]
+        assert rows_of(count, *rows_of(people, ("bob", "Oslo"))) == [
+            ("Rome", 1, "-D"), ("Oslo", 1, "-U"), ("Oslo", 2, "+U"),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregate", [
+    Aggregate.min("v"), Aggregate.max("v"), Aggregate.first("v"), Aggregate.last("v"), Aggregate.collect("v"),
+    Aggregate.stddev("v"), Aggregate.approx_count_distinct("v"), Aggregate.approx_quantile("v", 0.5),
+    Aggregate.sum("d"), Aggregate.avg("d"),
+], ids=str)  # fmt: skip
+def test_refuses_what_cannot_be_taken_back(aggregate):
+    columns = parse_columns_ddl("k string, v bigint, d double, op string")
+    with pytest.raises(JobDefinitionError, match="it takes nothing back"):
+        ChangelogAggregation(["k"], {"r": aggregate}, columns, retract=True)
+
+
+@pytest.mark.parametrize("columns", ["k string, v bigint", "k string, v bigint, op int"])
+def test_refuses_a_stream_that_is_no_changelog(columns):
+    with pytest.raises(JobDefinitionError, match="aggregate\\(\\) got retract") as raised:
+        ChangelogAggregation(["k"], {"n": Aggregate.count()}, parse_columns_ddl(columns), retract=True)
+    assert "'op' of text" in raised.value.action
+
+
+def test_refuses_names_that_its_rows_have():
+    columns = parse_columns_ddl("k string, v bigint, op string")
+    with pytest.raises(JobDefinitionError, match="'Op'"):
+        ChangelogAggregation(["k"], {"Op": Aggregate.count()}, columns)
+    with pytest.raises(JobDefinitionError, match="'op'"):
+        ChangelogAggregation(["op"], {"n": Aggregate.count()}, columns, retract=True)
+    with pytest.raises(JobDefinitionError, match="column 'op'"):
+        Latest(columns, changelog=True)
+
+
+def test_an_op_that_is_none_stops_the_job():
+    with harness({"n": Aggregate.count()}, "k string, v bigint, op string") as one:
+        with pytest.raises(UserFunctionError, match="op='gone'"):
+            one.process_elements([("a", 1, "gone")])
+        with pytest.raises(UserFunctionError, match="op=None"):
+            one.process_elements([("a", 1, None)])
+
+
+def test_says_what_was_declared():
+    columns, numbers = parse_columns_ddl(CHANGES), {"n": Aggregate.count()}
+    assert ChangelogAggregation(["k"], numbers, columns, retract=True).argument == "count() as n, retract=True"
+    assert ChangelogAggregation(["k"], numbers, columns).argument == "count() as n, changelog=True"
+
+
+def test_means_are_those_of_what_is_left():
+    with harness({"mean": Aggregate.avg("m")}) as one:
+        rows_of(one, ("a", 1, Decimal("1.50"), "x", "+I"), ("a", 1, Decimal("2.50"), "x", "+I"))
+        assert rows_of(one, ("a", 1, Decimal("1.50"), "x", "-D"))[-1] == ("a", statistics.mean([2.5]), "+U")

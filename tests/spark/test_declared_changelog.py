@@ -1,0 +1,72 @@
+"""Changelogs from one declared operator to the next, through restarts, a restore and both phases of an aggregation."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Input, Record, run_all
+
+from state_engine.api import Aggregate
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+
+
+def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
+    """What a reader of the changes holds at the end, by the first column."""
+    held: dict[Any, tuple[Any, ...]] = {}
+    for row in rows:
+        key, *results, op = row.values()
+        if op[0] == "-":
+            assert held.pop(key) == tuple(results)
+        else:
+            assert key not in held
+            held[key] = tuple(results)
+    return held
+
+
+def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
+    """The newest record of each key, and how many of them, and what sum of them, each `sub` has now."""
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+
+    def job(backend: str, parallelism: int) -> StreamJob:
+        made = StreamJob("moves", root=str(root), parallelism=parallelism, state_backend=backend)
+        newest = made.from_stream(source.stream(spark)).key_by("k").latest(by="n", changelog=True, uid="newest")
+        numbers = {"keys": Aggregate.count(), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v")}
+        newest.key_by("sub").aggregate(numbers, retract=True, uid="by-sub").sink_to(MemorySink("moves"), uid="out")
+        return made
+
+    def wanted() -> dict[Any, tuple[Any, ...]]:
+        newest = {row.k: row for row in sorted(source.all, key=lambda row: row.n)}
+        of_sub: dict[str, list[Record]] = defaultdict(list)
+        for row in newest.values():
+            of_sub[row.sub].append(row)
+        sums = {sub: (len(rows), sum(row.v for row in rows)) for sub, rows in of_sub.items()}
+        return {sub: (count, total, total / count) for sub, (count, total) in sums.items()}
+
+    source.add_many(3)
+    run_all(job("heap", 2))
+    assert known(MemorySink("moves").rows()) == wanted()
+    source.add_many(3)
+    run_all(job("rocksdb", 3), parallelism=3)
+    assert known(MemorySink("moves").rows()) == wanted()
+    run_all(job("heap", 1), parallelism=1, restore="epoch:1/4")
+    assert known(MemorySink("moves").rows()) == wanted()
+
+
+@pytest.mark.parametrize("strategy", ["ONE_PHASE", "TWO_PHASE"])
+def test_updates_say_what_they_replace_in_both_phases(spark: Any, tmp_path: Path, strategy: str) -> None:
+    source, root = Input(tmp_path / "in").add_many(3), tmp_path / "root"
+    job = StreamJob("updates", root=str(root), parallelism=2, agg_phase_strategy=strategy)
+    keyed = job.from_stream(source.stream(spark)).key_by("k")
+    numbers = {"n": Aggregate.count(), "least": Aggregate.min("v")}
+    keyed.aggregate(numbers, changelog=True, uid="updates").sink_to(MemorySink("updates"), uid="out")
+    run_all(job)
+    of_key: dict[Any, list[Record]] = defaultdict(list)
+    for row in source.all:
+        of_key[row.k].append(row)
+    wanted = {k: (len(rows), min(row.v for row in rows)) for k, rows in of_key.items()}
+    assert known(MemorySink("updates").rows()) == wanted
+    assert {row["op"] for row in MemorySink("updates").rows()} == {"+I", "-U", "+U"}
