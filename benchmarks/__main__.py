@@ -24,7 +24,7 @@ from benchmarks import (
 from benchmarks.model import NEXMARK_ENGINES, Result
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
-from benchmarks.operation_model import PARTS, Operation
+from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation
 from benchmarks.report import show, show_verdicts, write_json
 from benchmarks.rounds import Report
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
@@ -201,9 +201,12 @@ def run_operations(
     value_bytes: Annotated[int | None, typer.Option(min=1, help="Length of its values.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="How often it is written and restored.")] = None,
     backend: Annotated[str, typer.Option(help="heap or rocksdb.")] = "heap",
+    engines: Annotated[
+        str, typer.Option(help="Which engines; Flink needs `make flink`, and is left out without it.")
+    ] = ",".join(OPERATION_ENGINES),
     work: Work = None,
 ) -> None:
-    """Savepoints beside a stream; canonical savepoints, restores and what they read, next to plain PySpark."""
+    """Savepoints beside a stream; canonical savepoints, restores, what they read, next to plain PySpark and Flink."""
     chosen = names(parts, PARTS)
     [store] = names(backend, ("heap", "rocksdb"))
     given: dict[str, Any] = {
@@ -218,7 +221,7 @@ def run_operations(
     sizes = operations.FULL if (check if full is None else full) else operations.SMALL
     sizes = sizes._replace(**{name: value for name, value in given.items() if value is not None})
     with folder_at(work) as folder:
-        report = operations.measure(folder, tell, sizes, chosen, store)
+        report = operations.measure(folder, tell, sizes, chosen, store, names(engines, OPERATION_ENGINES))
         console = Console(width=operation_report.WIDTH)
         operation_report.show(report.results, console)
         judged(console, report.results, report.failures, json, check)

@@ -12,10 +12,14 @@ ROWS = "rows.json"
 
 def main(path: str) -> None:
     """Runs a case and writes the rows of the report to its folder."""
-    from benchmarks import operation_state, operation_stream
-
     case = msgspec.json.decode(Path(path).read_bytes(), type=OperationCase)
-    rows = (operation_stream if case.parts == ("native",) else operation_state).run(case)
+    if case.engine == "flink":
+        from benchmarks.operation_flink import run
+    elif case.parts == ("native",):
+        from benchmarks.operation_stream import run
+    else:
+        from benchmarks.operation_state import run
+    rows = run(case)
     (Path(case.work) / ROWS).write_bytes(msgspec.json.encode(rows))
 
 

@@ -1,5 +1,6 @@
 """Input of the jobs whose state is written out: a value of random bytes for each key, then other values for some."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,37 @@ CHANGED = 1_000
 
 def write_values(folder: Path, case: OperationCase) -> pa.Table:
     """Writes the epochs that make the state and returns what it is afterwards: `k`, `v`."""
-    random, tables = np.random.default_rng(SEED), []
-    for epoch, start in enumerate(range(0, case.keys, LOAD_RECORDS)):
-        keys = np.arange(start, min(start + LOAD_RECORDS, case.keys), dtype=np.int64)
-        tables.append(pa.table({"k": pa.array(keys), "v": _values(random, len(keys), case.value_bytes)}))
-        write_epoch(folder, epoch, tables[-1], case.parallelism)
+    tables = list(load(case))
+    for epoch, table in enumerate(tables):
+        write_epoch(folder, epoch, table, case.parallelism)
     return pa.concat_tables(tables)
 
 
 def write_changes(folder: Path, case: OperationCase, before: pa.Table) -> pa.Table:
     """Writes one more epoch, with other values of the first keys, and returns the state behind it."""
+    changed = changes(case)
+    write_epoch(folder, -(-case.keys // LOAD_RECORDS), changed, case.parallelism)
+    return replaced(before, changed)
+
+
+def load(case: OperationCase) -> Iterator[pa.Table]:
+    """Yields what the epochs have that make the state, the same at every call."""
+    random = np.random.default_rng(SEED)
+    for start in range(0, case.keys, LOAD_RECORDS):
+        keys = np.arange(start, min(start + LOAD_RECORDS, case.keys), dtype=np.int64)
+        yield pa.table({"k": pa.array(keys), "v": _values(random, len(keys), case.value_bytes)})
+
+
+def changes(case: OperationCase) -> pa.Table:
+    """Returns other values of the first keys."""
     count = min(CHANGED, case.keys)
     values = _values(np.random.default_rng(SEED + 1), count, case.value_bytes)
-    changed = pa.table({"k": pa.array(np.arange(count, dtype=np.int64)), "v": values})
-    write_epoch(folder, -(-case.keys // LOAD_RECORDS), changed, case.parallelism)
-    return pa.concat_tables([changed, before.slice(count)])
+    return pa.table({"k": pa.array(np.arange(count, dtype=np.int64)), "v": values})
+
+
+def replaced(before: pa.Table, changed: pa.Table) -> pa.Table:
+    """Returns a state after its first keys got other values."""
+    return pa.concat_tables([changed, before.slice(len(changed))])
 
 
 def _values(random: np.random.Generator, count: int, length: int) -> "pa.Array[Any]":
@@ -39,4 +56,4 @@ def _values(random: np.random.Generator, count: int, length: int) -> "pa.Array[A
     return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
-__all__ = ["CHANGED", "write_changes", "write_values"]
+__all__ = ["CHANGED", "changes", "load", "replaced", "write_changes", "write_values"]

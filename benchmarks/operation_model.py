@@ -8,6 +8,8 @@ import msgspec
 OPERATIONS = "operations"
 PARTS = ("native", "canonical", "restore", "rescale")
 """What `OPERATIONS` measures."""
+OPERATION_ENGINES = ("lakestate", "flink")
+"""What does it; Flink has no part in `native`."""
 
 
 class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +27,7 @@ class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
         pairs: Into how many pairs of phases, with savepoints and without, the stream is cut (`native`).
         rounds: How often everything else is measured, behind one round that does not count.
         work: Empty folder for inputs, state and results.
+        engine: A name in `OPERATION_ENGINES`; plain PySpark goes along with `lakestate`.
     """
 
     parts: tuple[str, ...]
@@ -38,6 +41,7 @@ class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int
     rounds: int
     work: str
+    engine: str = "lakestate"
 
 
 class RangeRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +59,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         workload: `OPERATIONS`.
         operation: `native savepoint`, `stream`, `canonical savepoint`, `restore` or `load`.
-        engine: `lakestate`, or `spark` where plain PySpark writes or reads the same rows.
+        engine: `lakestate`, `spark` where plain PySpark writes or reads the same rows, or `flink`.
         form: What of the engine.
         backend: Where the state is held.
         key_type: `int` (64 bits).
@@ -133,7 +137,7 @@ def operation(
         "operation": name,
         "engine": engine,
         "form": form,
-        "backend": case.backend if engine == "lakestate" else "delta",
+        "backend": "delta" if engine == "spark" else case.backend,
         "keys": case.keys,
         "value_bytes": case.value_bytes,
         "parallelism": case.parallelism,
@@ -147,4 +151,4 @@ def operation(
     return msgspec.convert(fields | more, Operation)
 
 
-__all__ = ["OPERATIONS", "PARTS", "Operation", "OperationCase", "RangeRead", "operation"]
+__all__ = ["OPERATIONS", "OPERATION_ENGINES", "PARTS", "Operation", "OperationCase", "RangeRead", "operation"]

@@ -9,16 +9,22 @@ from rich.table import Table
 from benchmarks.operation_model import Operation
 
 LEFT = ("operation", "of")
-WIDTH = 240
+FLINK_ROWS = {
+    "lakestate/process": "flink/java compressed",
+    "lakestate/workers": "flink/java compressed",
+    "lakestate/start": "flink/java compressed until checkpoint",
+}
+"""The rows of Flink that ours are beside. Compressed: what is not takes Flink many times as long to restore."""
+WIDTH = 260
 """Columns of the terminal that the table takes, wherever the output goes."""
 
 
 def table(rows: Sequence[Operation]) -> Table:
-    """Returns the rows; each has a ratio to PySpark where that did the same in the same run."""
+    """Returns the rows; each has a ratio to PySpark and to Flink where they did the same in the same run."""
     shown = Table(box=box.MARKDOWN)
     for name in (
         *LEFT, "backend", "keys", "value", "epoch", "p", "runs", "median s", "max s", "rows/s", "CPU s per M",
-        "× alone", "× fewest keys", "× pyspark", "read MiB", "share", "results",
+        "× alone", "× fewest keys", "× pyspark", "× flink", "read MiB", "share", "results",
     ):  # fmt: skip
         shown.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for row in rows:
@@ -38,6 +44,7 @@ def table(rows: Sequence[Operation]) -> Table:
             _said(row.paired_ratio, ".3f"),
             _said(_growth(row, rows), ".2f"),
             _said(_to_pyspark(row, rows), ".2f"),
+            _said(_to_flink(row, rows), ".2f"),
             _said(None if row.bytes_read is None else row.bytes_read / (1 << 20), ",.1f"),
             _said(row.share_read, ".3f"),
             "equal" if row.results_equal else "WRONG",
@@ -67,10 +74,20 @@ def _growth(row: Operation, rows: Sequence[Operation]) -> float | None:
 
 def _to_pyspark(row: Operation, rows: Sequence[Operation]) -> float | None:
     """How many times as fast a row is as PySpark, if both were right."""
-    for other in rows:
-        same = (other.operation, other.keys, other.engine) == (row.operation, row.keys, "spark") and other is not row
-        right = row.results_equal and other.results_equal
-        if same and right and row.rows_per_second and other.rows_per_second:
+    peers = [other for other in rows if other.engine == "spark" and other is not row]
+    return _times(row, [other for other in peers if (other.operation, other.keys) == (row.operation, row.keys)])
+
+
+def _to_flink(row: Operation, rows: Sequence[Operation]) -> float | None:
+    """How many times as fast a row is as Flink at the same parallelism, if both were right."""
+    peers = [other for other in rows if other.label == FLINK_ROWS.get(row.label)]
+    same = (row.operation, row.keys, row.parallelism)
+    return _times(row, [other for other in peers if (other.operation, other.keys, other.parallelism) == same])
+
+
+def _times(row: Operation, peers: Sequence[Operation]) -> float | None:
+    for other in peers:
+        if row.results_equal and other.results_equal and row.rows_per_second and other.rows_per_second:
             return row.rows_per_second / other.rows_per_second
     return None
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.operation_child import ROWS
-from benchmarks.operation_model import PARTS, Operation, OperationCase
+from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation, OperationCase
 from benchmarks.runner import EngineFailedError, run_child
 
 PARALLELISM = 2
@@ -50,7 +51,12 @@ class OperationReport(NamedTuple):
 
 
 def measure(
-    folder: Path, tell: Callable[[str], None], sizes: Sizes, parts: Sequence[str] = PARTS, backend: str = "heap"
+    folder: Path,
+    tell: Callable[[str], None],
+    sizes: Sizes,
+    parts: Sequence[str] = PARTS,
+    backend: str = "heap",
+    engines: Sequence[str] = OPERATION_ENGINES,
 ) -> OperationReport:
     """Runs the cases of the parts, each in a process of its own, and returns their rows.
 
@@ -60,11 +66,15 @@ def measure(
         sizes: How large everything is.
         parts: Names in `PARTS`.
         backend: Where the jobs hold their state.
+        engines: Names in `OPERATION_ENGINES`; Flink is left out, and that is told, where it is not at hand.
     """
     results: list[Operation] = []
     failures: list[str] = []
-    for case in cases(folder, sizes, parts, backend):
-        what = f"{', '.join(case.parts)} with {case.keys:,} keys"
+    if "flink" in engines and not FLINK_PYTHON.exists():
+        engines = [engine for engine in engines if engine != "flink"]
+        tell("There is no Flink to compare with, so it is left out: `make flink` makes it.")
+    for case in cases(folder, sizes, parts, backend, engines):
+        what = f"{case.engine}: {', '.join(case.parts)} with {case.keys:,} keys"
         tell(f"running {what}")
         try:
             rows = run_case(case)
@@ -78,11 +88,14 @@ def measure(
     return OperationReport(results, failures)
 
 
-def cases(folder: Path, sizes: Sizes, parts: Sequence[str], backend: str) -> list[OperationCase]:
-    """Returns the cases: one per stream, and one for all that is done to a state at rest."""
-    streams = [(("native",), keys, 8) for keys in sizes.stream_keys] if "native" in parts else []
+def cases(
+    folder: Path, sizes: Sizes, parts: Sequence[str], backend: str, engines: Sequence[str] = OPERATION_ENGINES
+) -> list[OperationCase]:
+    """Returns the cases: one per stream of ours, and one per engine for all that is done to a state at rest."""
+    beside = "native" in parts and "lakestate" in engines
+    streams = [("lakestate", ("native",), keys, 8) for keys in sizes.stream_keys] if beside else []
     at_rest = tuple(part for part in PARTS if part in parts and part != "native")
-    states = [(at_rest, sizes.keys, sizes.value_bytes)] if at_rest else []
+    states = [(engine, at_rest, sizes.keys, sizes.value_bytes) for engine in engines] if at_rest else []
     return [
         OperationCase(
             parts=chosen,
@@ -95,9 +108,10 @@ def cases(folder: Path, sizes: Sizes, parts: Sequence[str], backend: str) -> lis
             savepoints=sizes.savepoints,
             pairs=sizes.pairs,
             rounds=sizes.rounds,
-            work=str(folder / f"{chosen[0]}-{keys}"),
+            work=str(folder / f"{engine}-{chosen[0]}-{keys}"),
+            engine=engine,
         )
-        for chosen, keys, value_bytes in [*streams, *states]
+        for engine, chosen, keys, value_bytes in [*streams, *states]
     ]
 
 

@@ -75,8 +75,7 @@ def outcome(command: Sequence[str], case: Case) -> Outcome:
     Raises:
         subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
     """
-    path = f"{FLINK_PYTHON.parent}:{os.environ['PATH']}"
-    subprocess.run(command, check=True, cwd=case.work, env=os.environ | {"PATH": path})
+    run_flink(command, Path(case.work))
     told = [json.loads(file.read_text()) for file in sorted((Path(case.work) / SEEN).iterdir())]
     emitted = checks(*(sum(one[name] for one in told) for name in CHECKS))
     return Outcome(epoch_ends([time for one in told for time in one["times"]], case), {EMITTED: emitted})
@@ -90,19 +89,39 @@ def parts_of(inputs: Path, files: int) -> list[pa.Table]:
 
 def java_command(job: Job, parts: Sequence[pa.Table], work: Path) -> list[str]:
     """Returns what runs a job in Java, over a file that is mapped into memory; the job is compiled first."""
-    file, classes = work / "records.bin", work / "classes"
+    file = work / "records.bin"
     longest, names = max(len(part) for part in parts), parts[0].column_names
     records = np.full((len(parts), longest, len(names)), NO_KEY, "<i8")  # each source subtask reads one of these parts
     for part, table in enumerate(parts):
         for column, name in enumerate(names):
             records[part, : len(table), column] = longs(table, name)
     records.tofile(file)
-    path = f"{FLINK}/lib/*"
-    sources = sorted(map(str, SOURCES.glob("*.java")))
-    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(classes), *sources], check=True)
     numbers = [str(len(parts) * longest), str(len(names))]
     arguments = [job.workload, str(job.length_ms), str(file), *numbers, *job.settings]
-    return ["java", HEAP, *OPENED, "-cp", f"{classes}:{path}", "Jobs", *arguments]
+    return java(compiled(work), "Jobs", arguments)
+
+
+def compiled(work: Path) -> str:
+    """Compiles all that Flink runs in Java into a folder, and returns the class path."""
+    path, classes = f"{FLINK}/lib/*", work / "classes"
+    sources = sorted(map(str, SOURCES.glob("*.java")))
+    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(classes), *sources], check=True)
+    return f"{classes}:{path}"
+
+
+def java(class_path: str, name: str, arguments: Sequence[str]) -> list[str]:
+    """Returns what runs a class."""
+    return ["java", HEAP, *OPENED, "-cp", class_path, name, *arguments]
+
+
+def run_flink(command: Sequence[str], work: Path) -> None:
+    """Runs a command, with PyFlink's Python first in the path.
+
+    Raises:
+        subprocess.CalledProcessError: Flink failed; what it printed is in the log of the case.
+    """
+    path = f"{FLINK_PYTHON.parent}:{os.environ['PATH']}"
+    subprocess.run(command, check=True, cwd=work, env=os.environ | {"PATH": path})
 
 
 def pyflink_command(job: Job, parts: Sequence[pa.Table], work: Path) -> list[str]:

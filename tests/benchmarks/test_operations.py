@@ -49,13 +49,15 @@ def keys_of(folder: Path, epoch: int) -> list[int]:
 def test_each_stream_and_the_state_at_rest_have_a_process_of_their_own(tmp_path: Path) -> None:
     planned = cases(tmp_path, FULL, ["restore", "native", "canonical"], "heap")
 
-    assert [(one.parts, one.keys) for one in planned] == [
-        (("native",), 10_000),
-        (("native",), 5_000_000),
-        (("canonical", "restore"), 2_000_000),
+    assert [(one.engine, one.parts, one.keys) for one in planned] == [
+        ("lakestate", ("native",), 10_000),
+        ("lakestate", ("native",), 5_000_000),
+        ("lakestate", ("canonical", "restore"), 2_000_000),
+        ("flink", ("canonical", "restore"), 2_000_000),
     ]
-    assert [one.parts for one in cases(tmp_path, SMALL, ["rescale"], "rocksdb")] == [("rescale",)]
-    assert len({one.work for one in planned}) == 3
+    assert [one.parts for one in cases(tmp_path, SMALL, ["rescale"], "rocksdb", ["flink"])] == [("rescale",)]
+    assert cases(tmp_path, SMALL, ["native"], "heap", ["flink"]) == []
+    assert len({one.work for one in planned}) == 4
 
 
 def test_the_sizes_of_the_thresholds_are_those_of_a_check() -> None:
@@ -188,7 +190,9 @@ def test_changes_replace_the_first_values(tmp_path: Path) -> None:
     assert before.slice(1_000).equals(after.slice(1_000))
 
 
-@pytest.mark.parametrize("arguments", [["--parts", "savepoints"], ["--backend", "disk"], ["--keys", "many"]])
+@pytest.mark.parametrize(
+    "arguments", [["--parts", "savepoints"], ["--backend", "disk"], ["--keys", "many"], ["--engines", "a"]]
+)
 def test_wrong_options_are_refused_before_anything_runs(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, ["operations", *arguments]).exit_code == 2
 
@@ -199,7 +203,7 @@ def test_wrong_options_are_refused_before_anything_runs(arguments: list[str]) ->
 def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     stream = ["--stream-keys", "500", "--epoch", "1k", "--savepoints", "2", "--pairs", "1"]
-    sizes = [*stream, "--keys", "3k", "--rounds", "1"]
+    sizes = [*stream, "--keys", "3k", "--rounds", "1", "--engines", "lakestate"]
 
     result = CliRunner().invoke(app, ["operations", *sizes, "--json", str(out), "--work", str(tmp_path / "work")])
 

@@ -1,0 +1,50 @@
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSourceFunction;
+
+/**
+ * The source of a state: a key and a value for each value in a file, all of the same length. Keys are counted from 0.
+ *
+ * <p>It does not end with the file, so that the job goes on, and can be asked for savepoints. It has no state.
+ */
+final class Values extends RichParallelSourceFunction<Tuple2<Long, byte[]>> {
+    /** Ends the input of the job, in all subtasks: they are in one process. */
+    static volatile boolean ended;
+
+    private static final int IDLE_MS = 1;
+
+    private final String file;
+    private final int count;
+    private final int length;
+    private volatile boolean cancelled;
+
+    Values(String file, int count, int length) {
+        this.file = file;
+        this.count = count;
+        this.length = length;
+    }
+
+    @Override
+    public void run(SourceContext<Tuple2<Long, byte[]>> context) throws Exception {
+        try (FileChannel channel = FileChannel.open(Path.of(file))) {
+            MappedByteBuffer mapped = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
+            TaskInfo task = getRuntimeContext().getTaskInfo();
+            for (int key = task.getIndexOfThisSubtask(); key < count; key += task.getNumberOfParallelSubtasks()) {
+                byte[] value = new byte[length];
+                mapped.get(key * length, value);
+                context.collect(Tuple2.of((long) key, value));
+            }
+        }
+        while (!ended && !cancelled) {
+            Thread.sleep(IDLE_MS);
+        }
+    }
+
+    @Override
+    public void cancel() {
+        cancelled = true;
+    }
+}
