@@ -76,6 +76,15 @@ def first_epochs(folder: Path, target: Path, files: int) -> Path:
     return target
 
 
+def first_records(folder: Path, target: Path, records: int) -> Path:
+    """Returns a folder with the first records of the files of each number, as one epoch; equally many of each."""
+    if not target.exists():
+        numbers = sorted({path.stem.rpartition("-")[2] for path in folder.glob("*.parquet")})
+        epochs = [ds.dataset(sorted(map(str, folder.glob(f"*-{number}.parquet")))) for number in numbers]
+        write_files(target, 0, [epoch.head(records // len(numbers)) for epoch in epochs])
+    return target
+
+
 def records_truth(folder: Path) -> pa.Table:
     """Returns how many records there are in the files: `records`."""
     return pa.table({"records": [read_inputs(folder).num_rows]})

@@ -20,6 +20,8 @@ PASS_THROUGH = "pass-through"
 """The limit of every engine with functions in Python: scan, exchange, Arrow to Python and back, without any state."""
 REFERENCE = "duckdb"
 """The physical reference: a query over all records at once, without state."""
+PROCESS_MODE = "pyflink/process"
+"""PyFlink with its functions in processes of their own, so slow that it has one workload and few records."""
 
 
 class Engine(NamedTuple):
@@ -33,6 +35,7 @@ class Engine(NamedTuple):
         slow: Reads only the first epochs of a case, because all of them would take most of an hour.
         checkpoints: How often what it did is durable.
         key_types: What its keys may be.
+        most_records: Reads no more than these, because even the first epochs would take it hours.
     """
 
     module: str
@@ -42,6 +45,7 @@ class Engine(NamedTuple):
     slow: bool = False
     checkpoints: str = "each epoch"
     key_types: tuple[str, ...] = ("int", "string")
+    most_records: int | None = None
 
     @property
     def label(self) -> str:
@@ -61,15 +65,16 @@ ENGINES = {
     "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
     "flink-java/rocksdb": Engine("benchmarks.engines.flink", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
     "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK),
-    "pyflink": Engine("benchmarks.engines.flink", "flink", "python", "heap", True, *_FLINK),
-    "pyflink/rocksdb": Engine("benchmarks.engines.flink", "flink", "python/rocksdb", "rocksdb", True, *_FLINK),
+    "pyflink": Engine("benchmarks.engines.flink", "flink", "python/thread", "heap", True, *_FLINK),
+    "pyflink/rocksdb": Engine("benchmarks.engines.flink", "flink", "python/thread/rocksdb", "rocksdb", True, *_FLINK),
+    PROCESS_MODE: Engine("benchmarks.engines.flink", "flink", "python/process", "heap", True, *_FLINK, 100_000),
     PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
     REFERENCE: Engine("benchmarks.engines.duckdb", "duckdb", "batch", "none", checkpoints=""),
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 
-ROW_FORMS = {"row", "row/rocksdb", "transformWithState", "java", "java/rocksdb", "python", "python/rocksdb"}
-ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.form in ROW_FORMS)
+ROW_FORMS = {"row", "transformWithState", "java", "python/thread"}
+ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.form.removesuffix("/rocksdb") in ROW_FORMS)
 """Those that run an author's function, record by record."""
 
 
@@ -115,6 +120,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         inputs: Folder of the input files.
         work: Empty folder for state, checkpoints and results.
         memory_mb: Block cache and write buffers of RocksDB in one worker, in MiB; None for the backend's own.
+        most_records: Where fewer records are read: that many stand in `inputs`, and count as so many epochs.
     """
 
     workload: str
@@ -128,6 +134,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     inputs: str
     work: str
     memory_mb: int | None = None
+    most_records: int | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records are read."""
+        return self.epochs * self.epoch_records if self.most_records is None else self.most_records
 
 
 Tables = Mapping[str, pa.Table]

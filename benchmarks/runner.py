@@ -98,7 +98,7 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
         peak: Measures memory up to the end of the last epoch, in MiB.
     """
     case, steady = run.case, steady_part(run.ends)
-    engine, records = CONTENDERS[case.engine], steady.epochs * case.epoch_records
+    engine, records = CONTENDERS[case.engine], case.records * steady.epochs // case.epochs
     return Result(
         workload=case.workload,
         engine=engine.engine,
@@ -106,7 +106,7 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
         backend=engine.backend,
         key_type=case.key_type,
         keys=case.keys,
-        records=case.epochs * case.epoch_records,
+        records=case.records,
         epoch_records=case.epoch_records,
         parallelism=case.parallelism,
         records_per_second=round(records / (steady.end - steady.start), 1),

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.data import first_epochs, read_inputs, records_truth
+from benchmarks.data import first_epochs, first_records, read_inputs, records_truth
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.model import EMITTED, ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result, Tables
 from benchmarks.rounds import Report, run_rounds
@@ -76,7 +76,7 @@ def truth(case: Case) -> Tables:
     return {name: right[name] for name in compared}
 
 
-@lru_cache(maxsize=2)  # of all epochs, and of those that slow engines read
+@lru_cache(maxsize=3)  # of all epochs, and of those and the records that slow engines read
 def _truth(workload: str, inputs: Path, keys: int) -> Tables:
     return WORKLOADS[workload].truth(read_inputs(inputs), keys)
 
@@ -100,7 +100,7 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
                 )
             for engine in (one for one in plan.engines if key_type in ENGINES[one].key_types):
                 count = min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
-                part = inputs if count == epochs else inputs.with_name(f"{inputs.name}-first-{count}")
+                most = most_of(engine, count * epoch_records)
                 yield Case(
                     workload=plan.workload,
                     engine=engine,
@@ -110,8 +110,22 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
                     epoch_records=epoch_records,
                     files_per_epoch=PARALLELISM,
                     parallelism=PARALLELISM,
-                    inputs=str(first_epochs(inputs, part, count * PARALLELISM)),
+                    inputs=str(part_for(inputs, epochs, count, most)),
                     work=str(
                         folder / f"round-{round_number}" / f"{key_type}-{epoch_records}-{engine.replace('/', '-')}"
                     ),
+                    most_records=most,
                 )
+
+
+def most_of(engine: str, records: int) -> int | None:
+    """Returns how many records an engine reads of so many, where it does not read them all."""
+    most = ENGINES[engine].most_records
+    return None if most is None or most >= records else most
+
+
+def part_for(inputs: Path, epochs: int, count: int, most: int | None) -> Path:
+    """Returns a folder with the first of all epochs, or the first records alone; it is made where it is not there."""
+    part = inputs if count == epochs else inputs.with_name(f"{inputs.name}-first-{count}")
+    part = first_epochs(inputs, part, count * PARALLELISM)
+    return part if most is None else first_records(part, inputs.with_name(f"{inputs.name}-records-{most}"), most)

@@ -44,14 +44,16 @@ class Job(NamedTuple):
 def run(case: Case) -> Outcome:
     """Runs one case to its end; raises as `outcome` does."""
     work, engine = Path(case.work), CONTENDERS[case.engine]
-    form = engine.form.partition("/")[0]
+    form, _, variant = engine.form.partition("/")
     length_ms = WORKLOADS[case.workload].length_ms(case.keys)
     job = Job(case.workload + ("/sql" if form == "sql" else ""), length_ms, settings(case))
     parts = parts_of(Path(case.inputs), case.files_per_epoch)
     if form == "python" and case.workload == WINDOWS:
         # Nothing keeps a subtask from reading one file behind the other, and then all of the second would be late.
         parts = [pa.concat_tables(parts).sort_by("t")]
-    return outcome(pyflink_command(job, parts, work) if form == "python" else java_command(job, parts, work), case)
+    if form == "python":
+        return outcome(pyflink_command(job, parts, work, variant.partition("/")[0]), case)
+    return outcome(java_command(job, parts, work), case)
 
 
 def settings(case: Case) -> list[str]:
@@ -124,14 +126,14 @@ def run_flink(command: Sequence[str], work: Path) -> None:
     subprocess.run(command, check=True, cwd=work, env=os.environ | {"PATH": path})
 
 
-def pyflink_command(job: Job, parts: Sequence[pa.Table], work: Path) -> list[str]:
-    """Returns what runs a job in PyFlink's thread mode, over CSV files, one for each source subtask."""
+def pyflink_command(job: Job, parts: Sequence[pa.Table], work: Path, mode: str) -> list[str]:
+    """Returns what runs a job in PyFlink, in its mode `thread` or `process`; a CSV file for each source subtask."""
     folder = work / "csv"
     folder.mkdir()
     for part, table in enumerate(parts):
         csv.write_csv(table, folder / f"{part}.csv", csv.WriteOptions(include_header=False))
     script = str(SOURCES / "pyflink_jobs.py")
-    return [str(FLINK_PYTHON), script, job.workload, str(job.length_ms), str(folder), *job.settings]
+    return [str(FLINK_PYTHON), script, job.workload, str(job.length_ms), str(folder), mode, *job.settings]
 
 
 def epoch_ends(times: list[float], case: Case) -> list[float]:
@@ -142,5 +144,5 @@ def epoch_ends(times: list[float], case: Case) -> list[float]:
         case: Tells how many records make an epoch.
     """
     times = sorted(times)
-    last = len(times) - 1
-    return [times[min(last, epoch * case.epoch_records // NOTED_EVERY - 1)] for epoch in range(1, case.epochs + 1)]
+    last, all_of = len(times) - 1, case.records
+    return [times[min(last, epoch * all_of // case.epochs // NOTED_EVERY - 1)] for epoch in range(1, case.epochs + 1)]

@@ -1,5 +1,6 @@
 """What the jobs in PyFlink run in: settings, source and sink. Only the client imports it, so it need not be shipped."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from pyflink.table import Schema, StreamTableEnvironment
 from pyflink.table.expressions import col
 
 
-def settings_of(parallelism: str, backend: str, interval: str, checkpoints: str) -> Configuration:
-    """Returns Flink's settings, the same as those of `Jobs.java`."""
+def settings_of(mode: str, parallelism: str, backend: str, interval: str, checkpoints: str) -> Configuration:
+    """Returns Flink's settings, the same as those of `Jobs.java`, and in which mode functions in Python run."""
+    if mode == "process":
+        # Else what runs locally has its workers as threads of this one process, which a cluster never has.
+        os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112 - PyFlink's name
     settings = Configuration()
     settings.set_string("state.backend.type", backend)
     settings.set_string("execution.checkpointing.interval", f"{interval} ms")
@@ -20,7 +24,7 @@ def settings_of(parallelism: str, backend: str, interval: str, checkpoints: str)
     settings.set_string("taskmanager.memory.managed.size", "512m")
     settings.set_string("taskmanager.numberOfTaskSlots", parallelism)
     settings.set_string("pipeline.object-reuse", "true")
-    settings.set_string("python.execution-mode", "thread")
+    settings.set_string("python.execution-mode", mode)
     settings.set_string("python.executable", sys.executable)
     return settings
 

@@ -1,8 +1,8 @@
 """The workloads in PyFlink; runs in PyFlink's own environment, which has none of Lakestate's packages.
 
 Arguments: the workload, the gap of sessions or the size of windows in ms, a folder of CSV files of records, one for
-each source subtask, a folder for what was seen, the parallelism, the state backend (hashmap or rocksdb), the checkpoint
-interval in ms, a folder for checkpoints. It runs in thread mode, the faster one.
+each source subtask, the mode (thread, the faster one, or process), a folder for what was seen, the parallelism, the
+state backend (hashmap or rocksdb), the checkpoint interval in ms, a folder for checkpoints.
 """
 
 import json
@@ -213,11 +213,13 @@ def windowed(notes: Notes, size: int) -> Callable[[Any], Any]:
     )
 
 
-def main(workload: str, length: str, inputs: str, seen: str, parallelism: str, *backend_and_checkpoints: str) -> None:
+def main(
+    workload: str, length: str, inputs: str, mode: str, seen: str, parallelism: str, *backend_and_checkpoints: str
+) -> None:
     """Runs a job to its end."""
     job = job_of(workload, int(length), seen)
     environment = StreamExecutionEnvironment.get_execution_environment(
-        settings_of(parallelism, *backend_and_checkpoints)
+        settings_of(mode, parallelism, *backend_and_checkpoints)
     )
     environment.set_parallelism(int(parallelism))
     tables = StreamTableEnvironment.create(environment)

@@ -10,7 +10,7 @@ from benchmarks.__main__ import app, count
 from benchmarks.data import read_inputs
 from benchmarks.engines.flink import NO_KEY, Job, epoch_ends, java_command, parts_of, pyflink_command
 from benchmarks.engines.flink_environment import FLINK_PYTHON
-from benchmarks.model import Case, Result
+from benchmarks.model import ENGINES, Case, Result
 from benchmarks.processes import MIB, Sample
 from benchmarks.runner import EngineFailedError, Run, middle, result_of, run_case
 from benchmarks.streams import Plan, cases, judged, truth
@@ -91,6 +91,33 @@ def test_flink_has_keys_of_integers_alone(tmp_path: Path) -> None:
     assert planned == [("int", "lakestate"), ("int", "flink-java"), ("int", "pyflink"), ("string", "lakestate")]
 
 
+def test_an_engine_that_would_take_hours_reads_the_first_records_of_each_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENGINES, "pyflink/process", ENGINES["pyflink/process"]._replace(most_records=16))
+    plan = Plan(records=60, keys=5, epochs=[10, 2], engines=["pyflink", "pyflink/process"], least_epochs=6)
+
+    all_of, few, _, short = cases(plan, tmp_path, round_number=1)
+
+    assert [(one.epochs, one.epoch_records, one.records) for one in (all_of, few)] == [(5, 10, 50), (5, 10, 16)]
+    pairs = zip(parts_of(Path(all_of.inputs), 2), parts_of(Path(few.inputs), 2), strict=True)
+    assert all(one.slice(0, 8).equals(first) for one, first in pairs)
+    assert truth(few)["emitted"]["records"].to_pylist() == [16]
+    assert (short.most_records, short.records) == (None, 10), "all of them are fewer"
+
+
+def test_its_records_count_as_so_many_epochs(tmp_path: Path) -> None:
+    few = case(tmp_path, engine="pyflink/process", epochs=5, most_records=10_000)
+    ends = epoch_ends([float(number) for number in range(1, 11)], few)
+    samples = [Sample(0.0, 0.0, 1, {}), Sample(10.0, 10.0, 1, {})]
+
+    row = result_of(Run(few, ends, samples, TRUTH), TRUTH)
+
+    assert ends == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert (row.label, row.records, row.epoch_records) == ("flink/python/process", 10_000, 1_000_000)
+    assert (row.records_per_second, row.cpu_seconds_per_million) == (1_000.0, 1_000.0)
+
+
 def test_what_flink_notes_becomes_the_ends_of_epochs(tmp_path: Path) -> None:
     times = [2.0, 5.0, 1.0, 3.0, 4.0]  # each behind 1,000 records
     assert epoch_ends(times, case(tmp_path, epochs=2, epoch_records=2000)) == [2.0, 4.0]
@@ -147,10 +174,10 @@ def test_both_languages_are_given_the_same_records(tmp_path: Path) -> None:
     parts = [pa.table({"k": [2, 4, 2], "t": [7, 8, 9]}), pa.table({"k": [1], "t": [6]})]
     job = Job("sessions", 30, ["seen"])
 
-    java, python = java_command(job, parts, tmp_path), pyflink_command(job, parts, tmp_path)
+    java, python = java_command(job, parts, tmp_path), pyflink_command(job, parts, tmp_path, "process")
 
     assert java[-7:] == ["Jobs", "sessions", "30", str(tmp_path / "records.bin"), "6", "2", "seen"]
-    assert python[-4:] == ["sessions", "30", str(tmp_path / "csv"), "seen"]
+    assert python[-5:] == ["sessions", "30", str(tmp_path / "csv"), "process", "seen"]
     filled = [2, 7, 4, 8, 2, 9, 1, 6, *[NO_KEY] * 4]
     assert np.fromfile(tmp_path / "records.bin", "<i8").tolist() == filled
     assert [path.read_text().split() for path in sorted((tmp_path / "csv").iterdir())] == [

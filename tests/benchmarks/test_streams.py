@@ -70,5 +70,16 @@ def test_the_row_form_runs_every_stream_in_every_engine() -> None:
     assert set(WORKLOADS) == {"running_count", "map_and_list", "ttl", "sessions", "windows"}
 
 
+def test_pyflink_names_its_mode_and_has_processes_in_one_stream_alone() -> None:
+    forms = {name: engine.form for name, engine in ENGINES.items() if name.startswith("pyflink")}
+
+    assert forms == {
+        "pyflink": "python/thread",
+        "pyflink/rocksdb": "python/thread/rocksdb",
+        "pyflink/process": "python/process",
+    }
+    assert [name for name, one in WORKLOADS.items() if "pyflink/process" in one.engines] == ["running_count"]
+
+
 def test_windows_are_declared_and_in_sql_too() -> None:
     assert {"declared", "groupBy", "flink-sql"} <= set(WORKLOADS["windows"].engines)

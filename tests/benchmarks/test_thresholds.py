@@ -99,7 +99,7 @@ def test_every_contender_of_a_stream_has_a_threshold(workload: Workload) -> None
 
     assert {label for pair in pairs for label in pair} == {CONTENDERS[name].label for name in workload.engines}
     assert pairs >= {
-        ("lakestate/row", "flink/python"),
+        ("lakestate/row", "flink/python/thread"),
         ("lakestate/row", "flink/java/rocksdb"),
         ("lakestate/row/rocksdb", "flink/java/rocksdb"),
     }
