@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_engine.api import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
     ColumnReduceFunction,
     KeyedBatchProcessFunction,
     KeyedProcessFunction,
@@ -33,9 +35,26 @@ class Sum(ColumnReduceFunction):
         return keys.sums(values)
 
 
+class Mean(AggregateFunction):
+    def create_accumulator(self):
+        return 0, 0
+
+    def add(self, value, accumulator):
+        return accumulator[0] + 1, accumulator[1] + value
+
+    def get_result(self, accumulator):
+        return accumulator[1] / accumulator[0]
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
 class States:
+    """Keeps of each key what came of the aggregate behind its last record."""
+
     def __init__(self, ttl=None):
         self.ttl = ttl
+        self.means = {}
 
     def open(self, context):
         descriptors = [
@@ -43,13 +62,15 @@ class States:
             MapStateDescriptor("seen", Types.LONG(), Types.LONG()),
             ListStateDescriptor("listed", Types.LONG()),
             ReducingStateDescriptor("reduced", Sum(), Types.LONG()),
+            AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()])),
         ]
         if self.ttl is not None:
             for one in descriptors:
                 one.enable_time_to_live(self.ttl)
-        value, mapped, listed, reduced = descriptors
+        value, mapped, listed, reduced, mean = descriptors
         self.count, self.seen = context.get_state(value), context.get_map_state(mapped)
         self.listed, self.reduced = context.get_list_state(listed), context.get_reducing_state(reduced)
+        self.mean = context.get_aggregating_state(mean)
 
 
 class ByRow(States, KeyedProcessFunction):
@@ -58,6 +79,8 @@ class ByRow(States, KeyedProcessFunction):
         self.count.update(n)
         self.reduced.add(value.v)
         self.listed.add(value.v)
+        self.mean.add(value.v)
+        self.means[value.k] = self.mean.get()
         seen = self.seen.contains(value.v)
         self.seen.put(value.v, n)
         return [(value.k, n, value.v, seen)]
@@ -75,6 +98,10 @@ class ByBatch(States, KeyedBatchProcessFunction):
         self.seen.put_many(keys, values, counts)
         self.listed.add_many(keys, values)
         self.reduced.add_many(keys, values)
+        self.mean.add_many(keys, values)
+        assert self.mean.contains_many(keys).to_pylist() == [True] * len(keys)
+        means = self.mean.get_many(keys, Types.DOUBLE()).to_pylist()
+        self.means |= dict(zip(batch.column("k").to_pylist(), means, strict=True))
         return pa.RecordBatch.from_arrays([known, values, counts, batch.column("k")], names=COLUMNS[::-1])
 
 
@@ -84,14 +111,15 @@ READ = StateTtlConfig.new_builder(Time.milliseconds(15)).update_ttl_on_read_and_
 
 
 def run(function, epochs, backend, *, restored=False):
-    """Returns the rows of each epoch, and all that is in the states at the end."""
+    """Returns the rows of each epoch and what the aggregates gave, and all that is in the states at the end."""
     harness = Harness(function, "k", INPUT, OUTPUT, state_backend=backend)
     harness.open()
     rows = []
     for number, records in enumerate(epochs):
         harness.set_processing_time(10 * number)
         harness.process_elements(records)
-        rows.append(sorted(map(tuple, harness.extract_output_values())))
+        (own,) = harness.functions
+        rows.append((sorted(map(tuple, harness.extract_output_values())), dict(own.means)))
         harness.clear_output()
         if restored:
             snapshot = harness.snapshot()
