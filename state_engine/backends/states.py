@@ -207,10 +207,8 @@ class HeapListState(_Bound, ListState[Any]):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        replaced = ListDelta()
-        replaced.cleared = True
-        replaced.appended = list(values) if self._conform is None else [self._conform(value) for value in values]
-        self._overlay[self._context.entry] = replaced
+        appended = list(values) if self._conform is None else [self._conform(value) for value in values]
+        self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
 
     def clear(self) -> None:
         self.update([])

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from state_engine.api.types import TypeInformation
@@ -215,14 +216,11 @@ class ValueTable(HeapTable):
         self._pending = None
 
 
-class ListDelta:
+class ListDelta(msgspec.Struct, gc=False):
     """What an epoch did to one list: cleared it first or not, and appended."""
 
-    __slots__ = ("appended", "cleared")
-
-    def __init__(self) -> None:
-        self.cleared = False
-        self.appended: list[Any] = []
+    cleared: bool = False
+    appended: list[Any] = []
 
 
 class ListTable(HeapTable):
@@ -252,20 +250,24 @@ class ListTable(HeapTable):
         return self._log_rows(entries, np.array(ops, dtype=np.int8), array)
 
     def settle(self) -> None:
-        if self._pending is None:
-            return
-        overlay, array, plain = self._pending
-        self._pending = None
-        read = iter(()) if plain else iter(self._read(array))
-        for entry, delta in overlay.items():
-            appended = delta.appended
+        for entry, delta in self._taken().items():
             if delta.cleared:
                 self._remove(entry)
-            if not plain:
+            self._extend(entry, delta.appended)
+
+    def _taken(self) -> dict[Any, ListDelta]:
+        """Returns what was pending, as Arrow gives it back, and keeps nothing pending."""
+        if self._pending is None:
+            return {}
+        overlay, array, plain = self._pending
+        self._pending = None
+        if not plain:
+            read = iter(self._read(array))
+            for delta in overlay.values():
                 if delta.cleared:
                     next(read)
-                appended = [next(read) for _ in appended]
-            self._extend(entry, appended)
+                delta.appended = [next(read) for _ in delta.appended]
+        return overlay
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
         for entry, op, value in zip(entries, ops.tolist(), self._read(values), strict=True):
@@ -293,14 +295,11 @@ class ListTable(HeapTable):
         self._pending = None
 
 
-class MapDelta:
+class MapDelta(msgspec.Struct, gc=False):
     """What an epoch did to one map: cleared it first or not, then put or `DELETED` entries."""
 
-    __slots__ = ("cleared", "entries")
-
-    def __init__(self) -> None:
-        self.cleared = False
-        self.entries: dict[Any, Any] = {}
+    cleared: bool = False
+    entries: dict[Any, Any] = {}
 
 
 class MapTable(HeapTable):
@@ -342,22 +341,28 @@ class MapTable(HeapTable):
         return self._log_rows(entries, ops, array, keys_array)
 
     def settle(self) -> None:
-        if self._pending is None:
-            return
-        overlay, keys_array, array, plain = self._pending
-        self._pending = None
-        read = iter(()) if plain else iter(zip(self._read_key(keys_array), self._read(array), strict=True))
-        for entry, delta in overlay.items():
+        for entry, delta in self._taken().items():
             if delta.cleared:
                 self._remove(entry)
-                if not plain:
+            self._merge(entry, delta.entries)
+
+    def _taken(self) -> dict[Any, MapDelta]:
+        """Returns what was pending, as Arrow gives it back, and keeps nothing pending."""
+        if self._pending is None:
+            return {}
+        overlay, keys_array, array, plain = self._pending
+        self._pending = None
+        if not plain:
+            read = iter(zip(self._read_key(keys_array), self._read(array), strict=True))
+            for delta in overlay.values():
+                if delta.cleared:
                     next(read)
-            if plain:
-                self._merge(entry, delta.entries)
-                continue
-            for value in delta.entries.values():
-                put_key, put_value = next(read)
-                self._put(entry, put_key, DELETED if value is DELETED else put_value)
+                entries, delta.entries = delta.entries, {}
+                for value in entries.values():
+                    put_key, put_value = next(read)
+                    delta.entries.pop(put_key, None)  # two keys may be one in the log
+                    delta.entries[put_key] = DELETED if value is DELETED else put_value
+        return overlay
 
     def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
         """As `_put`, for several user keys."""

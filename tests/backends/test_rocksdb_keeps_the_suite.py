@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from state_engine.backends.keys import KeyCodec, KeyContext
-from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases, headers
 from state_engine.backends.time import OperatorTime
 from state_engine.key_groups import KeyGroupRange
 from state_engine.testing.state_edge_suite import EdgeSuite
@@ -36,6 +36,14 @@ class _OnRocksDB:
 
 class TestRocksDBBackend(_OnRocksDB, StateSuite):
     pass
+
+
+class TestRocksDBBackendWhoseListsAndMapsAreSpread(_OnRocksDB, ListStateSuite, MapStateSuite):
+    """What is nearly always in one cell, in many."""
+
+    @pytest.fixture(autouse=True)
+    def _spread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(headers, "SMALL", -1)
 
 
 class TestRocksDBBackendThatReadsItsDatabase(

@@ -16,7 +16,7 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, headers
 from state_engine.testing.state_harness import StateHarness
 
 KEYS = 20
@@ -91,16 +91,20 @@ class Job:
     def raw_rows(self) -> int:
         """Rows that the database has, whoever may see them."""
         base = self.harness.backend._tables["s"].base
-        cells = [key for key, _ in base.raw(*base.cells.groups(*self.harness.backend.key_groups))]
-        return sum(key[4] == (0 if base.one_cell else 1) for key in cells)
+        cells = list(base.raw(*base.cells.groups(*self.harness.backend.key_groups)))
+        if base.one_cell:
+            return len(cells)
+        return sum(1 if key[4] else len(base.small(cell)) for key, cell in cells)
 
     def close(self) -> None:
         for database in self._opened:
             database.close()
 
 
-@pytest.fixture
-def make(disk: Path) -> Iterator[Any]:
+@pytest.fixture(params=["small", "spread"])
+def make(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if request.param == "spread":
+        monkeypatch.setattr(headers, "SMALL", -1)
     jobs: list[Job] = []
 
     def job(state: StateDescriptor) -> Job:

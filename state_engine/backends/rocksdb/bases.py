@@ -5,7 +5,6 @@ into the database; and the database. Numbers of keys and rows are exact after ea
 entry learns first whether it is there: of what the function read before, otherwise of the database.
 """
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -19,7 +18,6 @@ READ_BYTES = 16 << 20
 """How much of a state is remembered as read, about; with the next read after that all of it is dropped."""
 
 _PER_CELL = 100
-_NUMBERS = struct.Struct(">QQ")
 
 KNOWN_AT_MOST = 500_000
 """Entries of which it is remembered, over the batches of an epoch, whether they are there."""
@@ -42,6 +40,9 @@ class Base(ABC):
 
     one_cell = False
     """Whether an entry is one cell, and not many behind a header."""
+
+    reads_ahead_from = 4
+    """A batch reads ahead once one record in so many asked for an entry that was not known."""
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         self._opened = opened
@@ -87,7 +88,7 @@ class Base(ABC):
         A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
         """
         self._make_room()
-        self._reads_ahead = self._reads_ahead or self._misses * 4 > len(entries)
+        self._reads_ahead = self._reads_ahead or self._misses * self.reads_ahead_from > len(entries)
         self._misses = 0
         if self._reads_ahead:
             self._read_many(list(set(entries)))
@@ -236,89 +237,4 @@ class ValueBase(Base):
         self._known = {}
 
 
-class Header:
-    """What is known of one list or map without reading it.
-
-    Attributes:
-        key: Its own key.
-        count: Its live rows.
-        end: The number of its next piece, or place.
-        stored: Whether the database has cells of it.
-    """
-
-    __slots__ = ("count", "end", "key", "stored")
-
-    def __init__(self, key: bytes, count: int = 0, end: int = 0, stored: bool = False) -> None:
-        self.key = key
-        self.count = count
-        self.end = end
-        self.stored = stored
-
-
-class HeaderedBase(Base):
-    """Entry to many rows, with a header."""
-
-    def __init__(self, opened: Opened, cells: Cells) -> None:
-        super().__init__(opened, cells)
-        self._headers: dict[Any, Header] = {}
-
-    def header(self, entry: Any) -> Header:
-        """Returns the header of an entry, of one without rows where there is none."""
-        found = self._headers.get(entry)
-        if found is None:
-            self._misses += 1
-            self._make_room()
-            self.read_headers([entry])
-            found = self._headers[entry]
-        return found
-
-    def read_headers(self, entries: Iterable[Any]) -> None:
-        """Reads headers at once, of those that are not known."""
-        unknown = [entry for entry in dict.fromkeys(entries) if entry not in self._headers]
-        keys = self.cells.keys(unknown)
-        found = self._stored(keys)
-        self._hold(found)
-        for entry, key, value in zip(unknown, keys, found, strict=True):
-            if value is None:
-                self._headers[entry] = Header(key)
-            else:
-                count, end = _NUMBERS.unpack(value)
-                self._headers[entry] = Header(key, count, end, stored=True)
-
-    def count(self, entry: Any, header: Header, more: int) -> None:
-        """Takes rows into the counts."""
-        before, header.count = header.count, header.count + more
-        self.live += (header.count > 0) - (before > 0)
-
-    def forget_reads(self) -> None:
-        super().forget_reads()
-        self._headers = {entry: h for entry, h in self._headers.items() if entry in self.staged} if self.staged else {}
-
-    def _drop(self, group: int, staged: list[Any]) -> None:
-        shadowed = {self.cells.key(entry) for entry in staged}
-        gone = sum(key not in shadowed for key, _ in self._heads_of(group))
-        for entry in staged:
-            gone += self._headers[entry].count > 0
-            del self.staged[entry]
-        self.live -= gone
-
-    def rows_of(self, group: int) -> int:
-        """Returns the live rows of a key group."""
-        own = [entry for entry in self.staged if self.cells.group(entry) == group]
-        shadowed = {self.cells.key(entry) for entry in own}
-        stored = (int.from_bytes(v[:8], "big") for k, v in self._heads_of(group) if k not in shadowed)
-        return sum(stored) + sum(self._headers[entry].count for entry in own)
-
-    def abandon(self) -> None:
-        super().abandon()
-        self._headers = {}
-
-    @staticmethod
-    def _stage_header(changes: Changes, header: Header) -> None:
-        if header.count:
-            changes.cells[header.key] = _NUMBERS.pack(header.count, header.end)
-        elif header.stored:
-            changes.cells[header.key] = None
-
-
-__all__ = ["Base", "Header", "HeaderedBase", "Opened", "ValueBase"]
+__all__ = ["Base", "Opened", "ValueBase"]

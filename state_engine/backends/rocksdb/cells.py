@@ -9,7 +9,7 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 
 | kind | rest | is |
 |---|---|---|
-| 00 | – | a value, or the header of a map or list: two numbers of 8 bytes |
+| 00 | – | a value; or a map's or list's header: number of rows, number of its next cell (0: all of it follows), 8 bytes each |
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
 | 01 | 8 bytes | a piece of a list: the elements that one epoch appended |
 """
@@ -18,13 +18,20 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from state_engine.api.type_hints import parse_ddl
-from state_engine.backends.keys import KeyCodec, Namespaced
+from state_engine.api.types import INTEGERS
+from state_engine.backends.keys import KeyCodec, Namespaced, split_entries
 from state_engine.backends.rocksdb.ordered import decode_bytes, encode_bytes, ordered_codec
 
 _HEAD = struct.Struct(">HHB")
 _NUMBER = struct.Struct(">Q")
 _VOID = b"\x00"
+_INTEGER_KEY = np.dtype(
+    [("number", ">u2"), ("group", ">u2"), ("kind", "u1"), ("some", "u1"), ("key", ">u8"), ("void", "u1")]
+)
 
 
 class Cells:
@@ -43,6 +50,7 @@ class Cells:
         self._encoders = [c.encode for c in codecs]
         self._decoders = [c.decode for c in codecs]
         self._single = self._encoders[0] if len(codecs) == 1 else None
+        self._integer = len(codecs) == 1 and codec.columns[0].type in INTEGERS
 
     def _body(self, entry: Any) -> bytes:
         key, space = (entry.key, entry.namespace) if type(entry) is Namespaced else (entry, None)
@@ -64,10 +72,22 @@ class Cells:
         """Returns the keys of many entries' values or headers."""
         if len(entries) < 8:
             return [self.key(entry) for entry in entries]
-        plain = [e.key if type(e) is Namespaced else e for e in entries]
-        groups = self._codec.key_groups(plain, self._codec.write(plain)).tolist()
+        plain, spaces = split_entries(entries)
+        columns = self._codec.write(plain)
+        numbers = self._codec.key_groups(plain, columns)
+        if self._integer and spaces is None and not columns[0].null_count:
+            return self._integer_keys(numbers, np.asarray(columns[0], np.int64))
+        groups = numbers.tolist()
         heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups)}
         return [heads[group] + self._body(entry) for group, entry in zip(groups, entries, strict=True)]
+
+    def _integer_keys(self, groups: "NDArray[np.int32]", keys: "NDArray[np.int64]") -> list[bytes]:
+        """Returns the keys of many integers in the void namespace, as `key` spells them one by one."""
+        spelled = np.zeros(len(keys), _INTEGER_KEY)
+        spelled["number"], spelled["group"], spelled["some"] = self.number, groups, 1
+        spelled["key"] = keys.view(np.uint64) ^ np.uint64(1 << 63)
+        data, size = spelled.tobytes(), _INTEGER_KEY.itemsize
+        return [data[start : start + size] for start in range(0, len(data), size)]
 
     def entry(self, key: bytes) -> tuple[Any, int]:
         """Returns the entry that a cell belongs to, and where in its key the rest begins."""

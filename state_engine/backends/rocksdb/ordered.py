@@ -69,6 +69,13 @@ def ordered_codec(type_info: TypeInformation) -> OrderedCodec:
     return OrderedCodec(encode_nullable, decode_nullable)
 
 
+def holds_floats(type_info: TypeInformation) -> bool:
+    """Says whether keys of a type may be NaN, which is one key here and in a dict as many as there are objects."""
+    if isinstance(type_info, StructType):
+        return any(map(holds_floats, type_info.types))
+    return isinstance(type_info, AtomicType) and type_info.name in ("float", "double")
+
+
 def _codec(type_info: TypeInformation) -> OrderedCodec:
     match type_info:
         case AtomicType(name) if name in INTEGERS:
@@ -213,4 +220,4 @@ _ATOMS: dict[str, OrderedCodec] = {
 }
 
 
-__all__ = ["MISFIT", "OrderedCodec", "decode_bytes", "encode_bytes", "encode_integer", "ordered_codec"]
+__all__ = ["MISFIT", "OrderedCodec", "decode_bytes", "encode_bytes", "encode_integer", "holds_floats", "ordered_codec"]

@@ -9,14 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from state_engine.api.types import TypeInformation
+from state_engine.api.types import MapType, TypeInformation
 from state_engine.backends.rocksdb.bases import Base, Opened, ValueBase
 from state_engine.backends.rocksdb.cells import Cells
-from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
-from state_engine.backends.rocksdb.ordered import ordered_codec
+from state_engine.backends.rocksdb.lists import ListBase
+from state_engine.backends.rocksdb.maps import MapBase
+from state_engine.backends.rocksdb.ordered import holds_floats, ordered_codec
 from state_engine.backends.rocksdb.values import list_codec, value_codec
 from state_engine.backends.stamps import stamped_type
-from state_engine.backends.tables import DELETED, HeapTable, ListTable, MapTable, ValueTable
+from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable, ValueTable
 from state_engine.log.ops import Op
 
 
@@ -57,28 +58,25 @@ class RocksListTable(ListTable):
         self.base: Any = base
 
     def settle(self) -> None:
-        if self._pending is not None:
-            self.base.read_headers(self._pending[0])
-        super().settle()
+        self.rows += self.base.merge(self._taken())
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
-        self.base.read_headers(entries)
-        super().apply(entries, ops, values, user_keys)
+        deltas: dict[Any, ListDelta] = {}
+        for entry, op, value in zip(entries, ops.tolist(), self._read(values), strict=True):
+            delta = deltas.get(entry)
+            if delta is None:
+                delta = deltas[entry] = ListDelta()
+            if op == Op.APPEND:
+                delta.appended.append(value)
+            else:
+                delta.cleared, delta.appended = True, []
+        self.rows += self.base.merge(deltas)
 
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         for entry, elements in self.base.items():
             kept = [element for element in elements if not expired(element[1])]
             if len(kept) < len(elements):
-                self._remove(entry)
-                self._extend(entry, kept)
-
-    def _extend(self, entry: Any, appended: list[Any]) -> None:
-        if appended:
-            self.base.extend(entry, appended)
-            self.rows += len(appended)
-
-    def _remove(self, entry: Any) -> None:
-        self.rows -= self.base.remove(entry)
+                self.rows += self.base.merge({entry: ListDelta(cleared=True, appended=kept)})
 
     def drop_group(self, group: int) -> None:
         """Removes all entries of a key group."""
@@ -94,35 +92,27 @@ class RocksMapTable(MapTable):
         self.base: Any = base
 
     def settle(self) -> None:
-        if self._pending is not None:
-            overlay = self._pending[0]
-            self.base.read_headers(overlay)
-            self.base.read_entries((e, k) for e, delta in overlay.items() if not delta.cleared for k in delta.entries)
-        super().settle()
+        self.rows += self.base.merge(self._taken())
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
-        self.base.read_headers(entries)
-        read = self._read_key(user_keys)
-        self.base.read_entries(
-            (entry, key) for entry, op, key in zip(entries, ops.tolist(), read, strict=True) if op != Op.CLEAR
-        )
-        super().apply(entries, ops, values, user_keys)
+        deltas: dict[Any, MapDelta] = {}
+        rows = zip(entries, ops.tolist(), self._read_key(user_keys), self._read(values), strict=True)
+        for entry, op, user_key, value in rows:
+            delta = deltas.get(entry)
+            if delta is None:
+                delta = deltas[entry] = MapDelta()
+            if op == Op.CLEAR:
+                delta.cleared, delta.entries = True, {}
+            else:
+                delta.entries.pop(user_key, None)
+                delta.entries[user_key] = value if op == Op.PUT else DELETED
+        self.rows += self.base.merge(deltas)
 
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         for entry, inner in self.base.items():
-            for user_key, stamped in inner.items():
-                if expired(stamped[1]):
-                    self._put(entry, user_key, DELETED)
-
-    def _put(self, entry: Any, user_key: Any, value: Any) -> None:
-        self.rows += self.base.put(entry, user_key, value)
-
-    def _merge(self, entry: Any, entries: dict[Any, Any]) -> None:
-        for user_key, value in entries.items():
-            self._put(entry, user_key, value)
-
-    def _remove(self, entry: Any) -> None:
-        self.rows -= self.base.remove(entry)
+            gone = [user_key for user_key, stamped in inner.items() if expired(stamped[1])]
+            if gone:
+                self.rows += self.base.merge({entry: MapDelta(entries=dict.fromkeys(gone, DELETED))})
 
     def drop_group(self, group: int) -> None:
         """Removes all entries of a key group."""
@@ -138,7 +128,8 @@ def rocks_table(descriptor: StateDescriptor, opened: Opened, make_cells: Callabl
         return RocksListTable(value, stamped, ListBase(opened, cells, list_codec(stored)))
     if isinstance(descriptor, MapStateDescriptor):
         keys = descriptor.key_type_info
-        base = MapBase(opened, cells, ordered_codec(keys), value_codec(stored))
+        small = None if holds_floats(keys) else value_codec(MapType(keys, stored))
+        base = MapBase(opened, cells, ordered_codec(keys), value_codec(stored), small)
         return RocksMapTable(keys, value, stamped, base)
     return RocksValueTable(value, stamped, ValueBase(opened, cells, value_codec(stored)))
 

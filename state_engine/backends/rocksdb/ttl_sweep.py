@@ -9,7 +9,8 @@ from typing import Any
 
 from state_engine.backends.rocksdb.bases import Base, ValueBase
 from state_engine.backends.rocksdb.cells import group_of, is_head
-from state_engine.backends.rocksdb.lists_and_maps import ListBase, MapBase
+from state_engine.backends.rocksdb.lists import ListBase
+from state_engine.backends.rocksdb.maps import MapBase
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
 from state_engine.backends.ttl_rules import TtlRules
 from state_engine.key_groups import KeyGroupRange
@@ -43,27 +44,27 @@ class TtlSweep:
             return
         begin, end = base.cells.groups(*self._key_groups)
         left = self._size
-        headed = not base.one_cell
         for key, value in base.raw(max(begin, self.cursor), end):
             if left <= 0:
                 self.cursor = key
                 return
-            if group_of(key) in base.resets or (headed and is_head(key)):
-                continue
-            left -= self._look(base, key, value)
+            if group_of(key) not in base.resets:
+                left -= self._look(base, key, value)
         self.cursor = b""
 
     def _look(self, base: Base, key: bytes, value: bytes) -> int:
         """Looks at one cell; returns how many rows it has."""
         entry, rest = base.cells.entry(key)
         if isinstance(base, ListBase):
-            elements = base.piece(value)
+            elements = base.small(value) if is_head(key) else base.piece(value)
             if self._changes(at for _, at in elements):
                 self._rewrite_list(entry)
             return len(elements)
         if isinstance(base, MapBase):
-            self._look_at_entry(entry, *base.row(key, rest, value))
-            return 1
+            rows = list(base.small(value).items()) if is_head(key) else [base.row(key, rest, value)]
+            for user_key, stamped in rows:
+                self._look_at_entry(entry, user_key, stamped)
+            return len(rows)
         assert isinstance(base, ValueBase), "the tables of timers have no time to live"
         held = base.value(value)
         if entry not in self._table.overlay and self._changes([held[1]]):

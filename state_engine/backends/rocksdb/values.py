@@ -1,8 +1,8 @@
 """Values as bytes: msgpack of plain data, by the declared type.
 
-Dates are ordinals, timestamps microseconds since 1970, decimals text, rows the list of their fields, maps a list of
-keys and values in turn (a key may be a row), values of a codec its version and what it made of them. What comes back is
-what a load from the log would give.
+Dates are ordinals, timestamps microseconds since 1970, decimals text, rows the list of their fields, values of a codec
+its version and what it made of them. A map of which nothing is converted is a map; any other is a list of keys and
+values in turn, for a key may be a row. What comes back is what a load from the log would give.
 """
 
 import datetime
@@ -108,6 +108,8 @@ def _same(value: Any) -> Any:
 
 
 def _maps(key: _Pair, value: _Pair) -> _Pair:
+    if key is _AS_IT_IS and value is _AS_IT_IS:
+        return _AS_IT_IS
     key_to, key_from = key[0] or _same, key[1] or _same
     value_to, value_from = value[0] or _same, value[1] or _same
 

@@ -1,0 +1,128 @@
+"""Lists over a database."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from state_engine.backends.rocksdb.bases import Opened
+from state_engine.backends.rocksdb.cells import Cells, inner_prefix, number_bytes, prefix_end
+from state_engine.backends.rocksdb.headers import FEW, Header, HeaderedBase, header_of
+from state_engine.backends.rocksdb.store import Changes
+from state_engine.backends.rocksdb.values import ValueCodec
+from state_engine.backends.tables import ListDelta
+
+_PIECE = 512
+
+
+class ListBase(HeaderedBase):
+    """Entry to list. Of one that is spread, what an epoch appends is one piece, or several, and reads no other."""
+
+    def __init__(self, opened: Opened, cells: Cells, pieces: ValueCodec) -> None:
+        super().__init__(opened, cells)
+        self._pieces = pieces
+
+    def get(self, entry: Any, default: Any = None) -> Any:
+        """Returns the elements of an entry, or the default where there are none."""
+        found = self._wholes.get(entry)
+        if found is None:
+            header = self.header(entry)
+            if not header.count:
+                return default
+            self._make_room()
+            found = self._elements(entry, header)
+            self._remember(entry, found)
+        return found
+
+    def __contains__(self, entry: Any) -> bool:
+        return self.header(entry).count > 0
+
+    def __getitem__(self, entry: Any) -> list[Any]:
+        elements: list[Any] = self.get(entry, [])
+        return elements
+
+    def _elements(self, entry: Any, header: Header) -> list[Any]:
+        if header.body is not None:
+            return self.piece(header.body) if header.body else []
+        delta = self.staged.get(entry)
+        elements: list[Any] = []
+        if header.end and not (delta is not None and delta.cleared):
+            prefix = inner_prefix(header.key)
+            if header.end <= FEW:
+                pieces: list[Any] = self._stored([prefix + number_bytes(n) for n in range(header.end)])
+            else:
+                pieces = [piece for _, piece in self._opened.store.scan(prefix, prefix_end(prefix))]
+            self._hold(pieces)
+            for piece in pieces:
+                elements.extend(self._pieces.decode(piece))
+        if delta is not None:
+            elements.extend(delta.appended)
+        return elements
+
+    def piece(self, cell: bytes) -> list[Any]:
+        """Returns the elements that a cell has."""
+        return list(self._pieces.decode(cell))
+
+    def small(self, cell: bytes) -> list[Any]:
+        """Returns the elements that lie in the cell of a header."""
+        body = header_of(b"", cell).body
+        return self.piece(body) if body else []
+
+    def _read_many(self, entries: list[Any]) -> None:
+        self.read_headers(entries)
+        wanted: list[Any] = []
+        keys: list[bytes] = []
+        counts: list[int] = []
+        headers, staged, wholes = self._headers, self.staged, self._wholes
+        for entry in entries:
+            header = headers[entry]
+            if header.end and header.end <= FEW and entry not in staged and entry not in wholes:
+                prefix = inner_prefix(header.key)
+                wanted.append(entry)
+                counts.append(header.end)
+                keys.extend(prefix + number_bytes(n) for n in range(header.end))
+        pieces = self._stored(keys)
+        self._hold(pieces)
+        found: Iterator[Any] = iter(pieces)
+        for entry, count in zip(wanted, counts, strict=True):
+            self._remember(entry, [e for _ in range(count) for e in self._pieces.decode(next(found))])
+
+    def merge(self, deltas: Mapping[Any, ListDelta]) -> int:
+        self.read_headers(deltas)
+        more = 0
+        for entry, delta in deltas.items():
+            header, appended = self._headers[entry], delta.appended
+            if delta.cleared or header.body is not None:
+                if not delta.cleared and header.body:
+                    appended = self._elements(entry, header) + appended
+                self._replace(entry, header, appended)
+                more += self._count(header, len(appended))
+            else:
+                staged = self.staged.get(entry)
+                if staged is None:
+                    staged = self.staged[entry] = ListDelta()
+                staged.appended.extend(appended)
+                more += self._count(header, header.count + len(appended))
+            self._wholes.pop(entry, None)
+        return more
+
+    def _body(self, whole: list[Any]) -> bytes:
+        return self._pieces.encode(whole) if whole else b""
+
+    def _delta(self, whole: list[Any]) -> ListDelta:
+        return ListDelta(cleared=True, appended=whole)
+
+    def _stage_spread(self, changes: Changes, header: Header, delta: ListDelta | None) -> None:
+        prefix = inner_prefix(header.key)
+        if delta is None or delta.cleared:
+            if header.end > FEW:
+                changes.ranges.append((prefix, prefix_end(prefix)))
+            else:
+                changes.cells.update((prefix + number_bytes(n), None) for n in range(header.end))
+            header.end = 0
+        appended = delta.appended if delta is not None else []
+        for start in range(0, len(appended), _PIECE):
+            piece = self._pieces.encode(appended[start : start + _PIECE])
+            changes.cells[prefix + number_bytes(header.end)] = piece
+            header.end += 1
+
+
+__all__ = ["ListBase"]

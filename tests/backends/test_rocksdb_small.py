@@ -1,0 +1,193 @@
+"""Lists and maps are in one cell as long as they are small, and in many once they have grown; nobody sees which."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases, headers
+from state_engine.backends.rocksdb.cells import is_head
+from state_engine.testing.state_harness import StateHarness
+
+TAGS = ListStateDescriptor("tags", Types.LONG())
+ROUTES = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
+FACTORS = MapStateDescriptor("factors", Types.DOUBLE(), Types.LONG())
+KEYS = range(3)
+
+
+@pytest.fixture
+def harness(disk: Path) -> Iterator[StateHarness]:
+    database = LocalDatabase(disk / "range", Tuning())
+    yield begun(database)
+    database.close()
+
+
+def begun(database: LocalDatabase) -> StateHarness:
+    made = StateHarness(lambda *args: RocksDBKeyedStateBackend(*args, database), "k bigint")
+    made.backend.resume()
+    made.backend.start("0")
+    made.backend.attach((), made._load)
+    return made
+
+
+def seal(harness: StateHarness) -> None:
+    harness.seal()
+    harness.backend.commit(str(len(harness.epochs)))
+
+
+def cells(harness: StateHarness, name: str) -> tuple[int, int]:
+    """Returns how many headers a state has in the database, and how many cells behind them."""
+    base: Any = harness.backend._tables[name].base  # type: ignore[attr-defined]
+    heads = [is_head(key) for key, _ in base.raw(*base.cells.groups(0, 12))]
+    return sum(heads), len(heads) - sum(heads)
+
+
+def test_a_small_map_is_one_cell_until_it_has_grown_and_again_once_it_was_cleared(harness: StateHarness) -> None:
+    routes = harness.state(ROUTES, 1)
+    routes.put_all({n: n for n in range(10)})
+    seal(harness)
+    assert cells(harness, "routes") == (1, 0)
+    routes.put_all({n: n for n in range(100, 300)})
+    routes.remove(3)
+    seal(harness)
+    assert cells(harness, "routes") == (1, 209)
+    routes.put(5, 55)
+    routes.remove(4)
+    seal(harness)
+    assert cells(harness, "routes") == (1, 208)
+    assert list(routes.keys()) == [0, 1, 2, *range(6, 10), *range(100, 300), 5]
+    routes.clear()
+    routes.put(7, 77)
+    seal(harness)
+    assert cells(harness, "routes") == (1, 0)
+    assert list(routes.items()) == [(7, 77)]
+    routes.remove(7)
+    seal(harness)
+    assert cells(harness, "routes") == (0, 0)
+
+
+def test_a_small_list_is_one_cell_until_it_has_grown_and_again_once_it_was_replaced(harness: StateHarness) -> None:
+    tags = harness.state(TAGS, 1)
+    for more in range(3):
+        tags.add(more)
+        seal(harness)
+        assert cells(harness, "tags") == (1, 0)
+    tags.add_all(list(range(1000)))
+    seal(harness)
+    assert cells(harness, "tags") == (1, 2)
+    tags.add(-1)
+    seal(harness)
+    assert cells(harness, "tags") == (1, 3)
+    assert list(tags.get()) == [0, 1, 2, *range(1000), -1]
+    tags.update([8])
+    seal(harness)
+    assert (cells(harness, "tags"), list(tags.get())) == ((1, 0), [8])
+    tags.clear()
+    seal(harness)
+    assert cells(harness, "tags") == (0, 0)
+
+
+def test_nan_is_one_user_key(harness: StateHarness) -> None:
+    factors = harness.state(FACTORS, 1)
+    for number in range(3):
+        factors.put(float("nan"), number)
+        seal(harness)
+    assert factors.get(math.nan) == 2
+    assert [value for _, value in factors.items()] == [2]
+    assert harness.backend.rows == 1
+
+
+def test_a_batch_of_small_ones_is_read_at_once(harness: StateHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = range(500)
+    for key in many:
+        harness.state(ROUTES, key).put(1, key)
+        harness.state(TAGS, key).add(key)
+    seal(harness)
+    store, asked = harness.backend.database.store, []  # type: ignore[attr-defined]
+    get_many = store.get_many
+    monkeypatch.setattr(store, "get_many", lambda keys: asked.append(len(keys)) or get_many(keys))
+    for _ in range(2):
+        asked.clear()
+        harness.backend.prefetch(list(many))
+        assert [harness.state(ROUTES, key).get(1) for key in many] == list(many)
+        assert [list(harness.state(TAGS, key).get()) for key in many] == [[key] for key in many]
+        for state in (ROUTES, TAGS):
+            harness.backend._tables[state.name].base.forget_reads()  # type: ignore[attr-defined]
+    assert [count for count in asked if count] == [500, 500]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(KEYS),
+        st.one_of(
+            st.tuples(st.just("put"), st.integers(0, 6), st.integers(-5, 5)),
+            st.tuples(st.just("remove"), st.integers(0, 6)),
+            st.tuples(st.just("add"), st.integers(0, 300)),
+            st.tuples(st.just("update"), st.lists(st.integers(0, 9), max_size=5)),
+            st.tuples(st.sampled_from(["clear map", "clear list"])),
+        ),
+    ),
+    max_size=8,
+)
+ENDS = st.sampled_from(["settle", "commit", "another owner", "catch up"])
+
+
+def act(harness: StateHarness, key: int, step: tuple[Any, ...]) -> None:
+    routes, tags = harness.state(ROUTES, key), harness.state(TAGS, key)
+    name, *arguments = step
+    calls = {"clear map": routes.clear, "clear list": tags.clear, "put": routes.put, "remove": routes.remove}
+    (calls | {"add": tags.add, "update": tags.update})[name](*arguments)
+
+
+def contents(harness: StateHarness) -> Any:
+    found = [(list(harness.state(ROUTES, k).items()), list(harness.state(TAGS, k).get())) for k in KEYS]
+    single = [[harness.state(ROUTES, key).get(user_key) for user_key in range(7)] for key in KEYS]
+    sizes = {s.name: (s.rows, s.keys) for s in harness.backend.statistics()}
+    return found, single, sizes
+
+
+def end(harness: StateHarness, how: str) -> None:
+    """Ends an epoch of the database, and what comes of it."""
+    backend: Any = harness.backend
+    if how == "catch up":  # another worker's attempt was sealed: the same changes come from the log
+        epoch = backend.freeze(1_000)
+        backend.forget()
+        for schema, rows in epoch:
+            backend.apply(schema.name, rows)
+        harness.epochs.append(epoch)
+    else:
+        harness.seal()
+    if how != "settle":
+        backend.commit(str(len(harness.epochs)))
+    if how == "another owner":
+        backend.database.close()
+        backend.resume()
+        backend.attach(backend.schemas, harness._load)
+
+
+@settings(max_examples=settings.default.max_examples // 5)
+@given(
+    st.lists(st.tuples(STEPS, ENDS), min_size=1, max_size=6), st.sampled_from([6, 256]), st.sampled_from([-1, 1 << 24])
+)
+def test_they_hold_what_the_heap_holds(epochs: list[Any], small: int, read_bytes: int) -> None:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        patch.setattr(headers, "SMALL", small)
+        patch.setattr(bases, "READ_BYTES", read_bytes)
+        database = LocalDatabase(Path(folder) / "range", Tuning())
+        ours, heap = begun(database), StateHarness(HeapKeyedStateBackend, "k bigint")
+        for steps, how in epochs:
+            ours.backend.prefetch([key for key, _ in steps])
+            for key, step in steps:
+                act(ours, key, step)
+                act(heap, key, step)
+            heap.seal()
+            end(ours, how)
+            assert contents(ours) == contents(heap)
+        database.close()
