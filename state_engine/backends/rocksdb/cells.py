@@ -9,7 +9,7 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 
 | kind | rest | is |
 |---|---|---|
-| 00 | – | a value; or a map's or list's header: number of rows, number of its next cell (0: all of it follows), 8 bytes each |
+| 00 | – | a value; or a header of a map or list: number of rows, of the next cell (0: all rows follow), 8 bytes each |
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
 | 01 | 8 bytes | a piece of a list: the elements that one epoch appended |
 """
