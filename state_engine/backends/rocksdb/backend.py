@@ -136,8 +136,9 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
 
     def prefetch(self, keys: list[Any]) -> None:
         """Reads at once what records with these keys are likely to ask for."""
+        distinct = list(dict.fromkeys(keys))
         for table in self._tables.values():
-            _base(table).prefetch(keys)
+            _base(table).prefetch(distinct)
 
     # States --------------------------------------------------------------------------------------------------------
 

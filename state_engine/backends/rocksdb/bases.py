@@ -83,7 +83,7 @@ class Base(ABC):
         """Takes all entries of a key group out of the count, and the staged ones away."""
 
     def prefetch(self, entries: list[Any]) -> None:
-        """Reads at once what a batch of records will read, as far as it is not known.
+        """Reads at once what a batch of records, of which each entry is given once, will read and is not known.
 
         A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
         """
@@ -91,7 +91,7 @@ class Base(ABC):
         self._reads_ahead = self._reads_ahead or self._misses * self.reads_ahead_from > len(entries)
         self._misses = 0
         if self._reads_ahead:
-            self._read_many(list(set(entries)))
+            self._read_many(entries)
 
     def write(self, changes: Changes) -> None:
         """Moves what is staged into a write."""

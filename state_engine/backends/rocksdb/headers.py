@@ -61,7 +61,7 @@ def header_of(key: bytes, cell: bytes | None) -> Header:
 class HeaderedBase(Base):
     """Entry to many rows, with a header. Staged of small ones is None: their header has all of it."""
 
-    reads_ahead_from = 16  # what is changed needs its header in the end, asked for or not
+    reads_ahead_from = 64  # what is changed needs its header in the end, asked for or not
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         super().__init__(opened, cells)
@@ -99,9 +99,9 @@ class HeaderedBase(Base):
         return found
 
     def read_headers(self, entries: Iterable[Any]) -> None:
-        """Reads headers at once, of those that are not known."""
+        """Reads headers at once, of those that are not known; no entry comes twice."""
         headers = self._headers
-        unknown = [entry for entry in dict.fromkeys(entries) if entry not in headers]
+        unknown = [entry for entry in entries if entry not in headers]
         keys = self.cells.keys(unknown)
         found = self._stored(keys)
         self._hold(found)

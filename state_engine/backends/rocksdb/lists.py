@@ -19,6 +19,8 @@ class ListBase(HeaderedBase):
     def __init__(self, opened: Opened, cells: Cells, pieces: ValueCodec) -> None:
         super().__init__(opened, cells)
         self._pieces = pieces
+        self._spread_misses = 0
+        self._reads_pieces = False
 
     def get(self, entry: Any, default: Any = None) -> Any:
         """Returns the elements of an entry, or the default where there are none."""
@@ -42,6 +44,7 @@ class ListBase(HeaderedBase):
     def _elements(self, entry: Any, header: Header) -> list[Any]:
         if header.body is not None:
             return self.piece(header.body) if header.body else []
+        self._spread_misses += 1
         delta = self.staged.get(entry)
         elements: list[Any] = []
         if header.end and not (delta is not None and delta.cleared):
@@ -68,6 +71,13 @@ class ListBase(HeaderedBase):
 
     def _read_many(self, entries: list[Any]) -> None:
         self.read_headers(entries)
+        self._reads_pieces = self._reads_pieces or self._spread_misses * 4 > len(entries)
+        self._spread_misses = 0
+        if self._reads_pieces:
+            self._read_pieces(entries)
+
+    def _read_pieces(self, entries: list[Any]) -> None:
+        """Reads lists at once that are spread over few cells."""
         wanted: list[Any] = []
         keys: list[bytes] = []
         counts: list[int] = []
