@@ -17,7 +17,7 @@ from state_engine.backends.tables import MISSING
 READ_BYTES = 16 << 20
 """How much of a state is remembered as read, about; with the next read after that all of it is dropped."""
 
-_PER_CELL = 100
+PER_CELL = 100
 
 KNOWN_AT_MOST = 500_000
 """Entries of which it is remembered, over the batches of an epoch, whether they are there."""
@@ -68,7 +68,7 @@ class Base(ABC):
 
     def _hold(self, cells: Sequence[bytes | None]) -> None:
         """Takes cells that were read into account."""
-        self._held += _PER_CELL * len(cells) + sum(map(len, filter(None, cells)))
+        self._held += PER_CELL * len(cells) + sum(map(len, filter(None, cells)))
 
     @abstractmethod
     def _read_many(self, entries: list[Any]) -> None:
@@ -237,4 +237,4 @@ class ValueBase(Base):
         self._known = {}
 
 
-__all__ = ["Base", "Opened", "ValueBase"]
+__all__ = ["PER_CELL", "Base", "Opened", "ValueBase"]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from state_engine.backends.rocksdb import bases
-from state_engine.backends.rocksdb.bases import Base, Opened
+from state_engine.backends.rocksdb.bases import PER_CELL, Base, Opened
 from state_engine.backends.rocksdb.cells import Cells
 from state_engine.backends.rocksdb.store import Changes
 
@@ -109,7 +109,7 @@ class HeaderedBase(Base):
 
     def _remember(self, entry: Any, whole: Any) -> None:
         """Keeps all of a list or map for who asks again."""
-        self._held_wholes += _PER_ROW * len(whole)
+        self._held_wholes += PER_CELL + _PER_ROW * len(whole)
         self._wholes[entry] = whole
 
     def _make_room(self) -> None:
