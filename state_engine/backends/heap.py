@@ -4,7 +4,7 @@ It is a cache: it stands for one manifest (its token), is caught up by log rows,
 The token is invalid (None) while the cache is being changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,11 +19,13 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from state_engine.api.keys import Keys, Numbers
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.columns import state_columns
+from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keyed import StateRows
-from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, split_entries
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
 from state_engine.backends.namespaced import (
     NamespacedValueColumns,
@@ -31,6 +33,8 @@ from state_engine.backends.namespaced import (
     NamespacedValueTable,
     lies_by_namespace,
 )
+from state_engine.backends.namespaced_tables import NamespacedTable
+from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
 from state_engine.backends.stamps import join_stamps
 from state_engine.backends.states import (
@@ -95,6 +99,7 @@ class HeapKeyedStateBackend:
         self._descriptors: dict[str, StateDescriptor] = {}
         self._migrated: dict[str, pa.Table] = {}
         self._cleanups: list[IncrementalCleanup] = []
+        self._numbers = KeyNumbers(codec)
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
 
@@ -109,6 +114,7 @@ class HeapKeyedStateBackend:
     def commit(self, token: str) -> None:
         """Says which manifest the base stands for."""
         self.token = token
+        self._forget_keys()
 
     def release(self) -> None:
         """Does nothing: no other worker can reach this memory."""
@@ -168,10 +174,13 @@ class HeapKeyedStateBackend:
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
+        if lies_by_namespace(descriptor):
+            return NamespacedValueTable(descriptor.type_info, self._numbers)
         return _table(descriptor)
 
     def _new_timers(self) -> TimerTable:
-        return TimerTable()
+        by_namespace = any(isinstance(table, NamespacedValueTable) for table in self._tables.values())
+        return NamespacedTimerTable(self._numbers) if by_namespace else TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         for rows in self._log_of(schema, table):
@@ -280,22 +289,30 @@ class HeapKeyedStateBackend:
                 seq += parts[0].num_rows
             if rows is not None:
                 parts.append(self._log_table(schema, rows, processing_time, seq))
-                seq += len(rows.entries)
+                seq += len(rows.ops)
             if parts:
                 changes.append((schema, parts[0] if len(parts) == 1 else sorted_by_group(parts)))  # each is sorted
         self._bind()
         return changes
 
     def _log_table(self, schema: StateSchema, rows: LogRows, processing_time: int, seq: int) -> pa.Table:
-        keys, namespaces = split_entries(rows.entries) if rows.namespaces is None else (rows.entries, rows.namespaces)
-        key_arrays = self.codec.write(keys)
-        groups = self._key_groups(keys, key_arrays)
+        namespaces: Any
+        if rows.numbers is None:
+            keys, named = split_entries(rows.entries)
+            key_arrays = self.codec.write(keys)
+            groups = self._own(self.codec.key_groups(keys, key_arrays), keys.__getitem__)
+            namespaces = pa.nulls(len(keys), pa.string()) if named is None else pa.array(named, pa.string())
+        else:
+            key_arrays, namespaces = [], rows.namespaces
+            groups = self._own(self._numbers.groups[rows.numbers], self._key_of(rows.numbers))
         order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
-        count = len(keys)
+        count = len(order)
         columns: list[Any] = [pa.array(groups[order])]
         indices: Any = pa.array(order)
         columns.extend(array.take(indices) for array in key_arrays)
-        columns.append(pa.nulls(count, pa.string()) if namespaces is None else _strings(namespaces).take(indices))
+        if rows.numbers is not None:
+            columns.extend(self._numbers.columns(rows.numbers[order]))
+        columns.append(namespaces.take(indices).cast(pa.string()))
         if rows.user_keys is not None:
             columns.append(rows.user_keys.take(indices))
         columns.append(rows.values.take(indices))
@@ -309,18 +326,22 @@ class HeapKeyedStateBackend:
             columns.append(pa.array(touched, mask=untouched))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
 
-    def _key_groups(self, keys: list[Any], arrays: "list[pa.Array[Any]]") -> "np.ndarray[Any, np.dtype[np.int32]]":
-        groups = self.codec.key_groups(keys, arrays)
+    def _own(self, groups: KeyGroups, key_at: Callable[[int], Any]) -> KeyGroups:
+        """Returns the key groups of rows, if all are those of the subtask."""
         first, last = self.key_groups
         strange = np.flatnonzero((groups < first) | (groups > last))
         if len(strange):
+            at = int(strange[0])
             raise RoutingError(
-                f"Operator {self.uid!r} wrote state of key {keys[strange[0]]!r}, whose key group {groups[strange[0]]} "
+                f"Operator {self.uid!r} wrote state of key {key_at(at)!r}, whose key group {groups[at]} "
                 f"does not belong to its subtask (key groups {first} to {last}).",
                 action="Let the engine alone set the current key. If it did, Spark and Python hash this key "
                 "differently; report it with the key's type.",
             )
         return groups
+
+    def _key_of(self, numbers: Numbers) -> Callable[[int], Any]:
+        return lambda at: self._numbers.entries[numbers[at]]
 
     def settle(self) -> None:
         """Moves the pending changes into the base: the manifest that names them is sealed."""
@@ -355,19 +376,38 @@ class HeapKeyedStateBackend:
             if isinstance(piece, int):
                 self._drop_group(table, piece)
                 continue
-            keys = self.codec.read([piece.column(c.name) for c in self.codec.columns])
-            namespaces = piece.column(log.NAMESPACE)
-            user_keys = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
+            columns: list[Any] = [piece.column(c.name) for c in self.codec.columns]
+            namespaces: Any = piece.column(log.NAMESPACE)
+            user_keys: Any = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
             values: Any = piece.column(log.VALUE)
+            ops = piece.column(log.OP).to_numpy()
+            if isinstance(table, NamespacedTable):
+                keys = Keys([column.combine_chunks() for column in columns], self.codec.read)
+                numbers = self._numbers.of_each(keys)[keys.codes]
+                table.apply_numbers(numbers, namespaces.combine_chunks(), ops, values.combine_chunks(), user_keys)
+                continue
             if table.stamped:
                 values = join_stamps(values, piece.column(log.LAST_ACCESS))
-            table.apply_rows(keys, namespaces, piece.column(log.OP).to_numpy(), values, user_keys)
+            there = namespaces.null_count < len(namespaces)
+            entries = join_entries(self.codec.read(columns), namespaces.to_pylist() if there else None)
+            table.apply(entries, ops, values, user_keys)
 
     def _drop_group(self, table: HeapTable, key_group: int) -> None:
-        table.drop_entries(partial(self._lies_in, key_group))
+        if isinstance(table, NamespacedTable):
+            table.drop_keys(self._numbers.groups == key_group)
+        else:
+            table.drop_entries(partial(self._lies_in, key_group))
 
     def _lies_in(self, key_group: int, entry: Any) -> bool:
         return self.codec.key_group(entry.key if type(entry) is Namespaced else entry) == key_group
+
+    def _forget_keys(self) -> None:
+        """Windows come and go, and so may keys: those that no table holds any more lose their numbers."""
+        tables = [table for table in self._tables.values() if isinstance(table, NamespacedTable)]
+        new = self._numbers.drop_unused(numbers for table in tables for numbers in table.used())
+        if new is not None:
+            for table in tables:
+                table.renumber(new)
 
     def _bind(self) -> None:
         for state in self._states.values():
@@ -387,14 +427,8 @@ def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
         yield rows.slice(start)
 
 
-def _strings(values: Any) -> Any:
-    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
-
-
 def _table(descriptor: StateDescriptor) -> HeapTable:
     stamped = descriptor.ttl_config is not None
-    if lies_by_namespace(descriptor):
-        return NamespacedValueTable(descriptor.type_info)
     if isinstance(descriptor, ListStateDescriptor):
         return ListTable(descriptor.type_info, stamped)
     if isinstance(descriptor, MapStateDescriptor):

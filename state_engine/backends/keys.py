@@ -1,7 +1,7 @@
 """Entry keys: how the key of a record, alone or with a namespace, stands in a backend's tables."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Keys, Numbers, by_number
 from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import INTEGERS
 from state_engine.errors import JobDefinitionError
@@ -24,41 +23,6 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     key: Any
     namespace: str
-
-
-class NamespacedKeys(Keys):
-    """Keys of a batch that are asked for in namespaces.
-
-    Args:
-        columns: Of each record the position of its key, and that of its namespace.
-        keys: The keys.
-        namespaces: The namespaces.
-        times: As of `Keys`.
-    """
-
-    def __init__(
-        self, columns: "Sequence[pa.Array[Any]]", keys: list[Any], namespaces: list[str], times: Any = None
-    ) -> None:
-        # No method of this object: in a cycle, all that a batch had would wait for a collection.
-        super().__init__(columns, partial(_joined, keys, namespaces), times)
-        self._keys = keys
-        self._namespaces = namespaces
-
-    def take(self, positions: Numbers) -> "NamespacedKeys":
-        taken = super().take(positions)
-        return NamespacedKeys(taken.columns, self._keys, self._namespaces, taken.times)
-
-    @cached_property
-    def parts(self) -> list[tuple[str, Numbers, list[Any]]]:
-        """Each namespace with the positions that it has among the distinct keys, and these."""
-        keys = np.fromiter(self._keys, object, len(self._keys))
-        codes, spaces = (np.asarray(column) for column in self.distinct.columns)
-        return [(self._namespaces[space], at, keys[codes[at]].tolist()) for space, at in by_number(spaces)]
-
-
-def _joined(keys: list[Any], namespaces: list[str], columns: Sequence[Any]) -> list[Any]:
-    codes, spaces = (column.to_pylist() for column in columns)
-    return [Namespaced(keys[code], namespaces[space]) for code, space in zip(codes, spaces, strict=True)]
 
 
 class _NoKey:
@@ -165,19 +129,34 @@ class KeyCodec:
             keys: The keys.
             arrays: The same keys as columns.
         """
-        hashes = np.full(len(keys), SEED, np.uint64)
-        for hash_column, values, array in zip(self._hash_columns, self._columns(keys), arrays, strict=True):
-            hashes = hash_column(values, array, hashes)
+        return self._groups([partial(_itself, own) for own in self._columns(keys)], arrays)
+
+    def groups_of(self, arrays: "Sequence[pa.Array[Any]]") -> NDArray[np.int32]:
+        """Returns the key groups of many keys, of which columns alone are at hand."""
+        return self._groups([partial(read, array) for read, array in zip(self._readers, arrays, strict=True)], arrays)
+
+    def _groups(self, values: "list[Values]", arrays: "Sequence[pa.Array[Any]]") -> NDArray[np.int32]:
+        hashes = np.full(len(arrays[0]), SEED, np.uint64)
+        for hash_column, own, array in zip(self._hash_columns, values, arrays, strict=True):
+            hashes = hash_column(own, array, hashes)
         groups: NDArray[np.int32] = np.mod(hashes.view(np.int64), self.max_parallelism).astype(np.int32)
         return groups
 
 
-def _column_hasher(ddl: str) -> Callable[[Sequence[Any], "pa.Array[Any]", Hashes], Hashes]:
+def _itself(values: Sequence[Any]) -> Sequence[Any]:
+    return values
+
+
+Values = Callable[[], Sequence[Any]]
+"""Gives a key column as Python values, for a hash that takes no other."""
+
+
+def _column_hasher(ddl: str) -> Callable[[Values, "pa.Array[Any]", Hashes], Hashes]:
     """Returns what hashes one key column of many keys, behind the hashes of the columns in front of it."""
     if ddl not in INTEGERS:
-        return lambda values, _, seeds: hash_values(values, ddl, seeds)
+        return lambda values, _, seeds: hash_values(values(), ddl, seeds)
 
-    def hash_column(_: Sequence[Any], array: Any, seeds: Hashes) -> Hashes:
+    def hash_column(_: Values, array: Any, seeds: Hashes) -> Hashes:
         if not array.null_count:
             return hash_integers(array.to_numpy(), ddl, seeds)
         hashes = hash_integers(array.fill_null(0).to_numpy(), ddl, seeds)
@@ -212,7 +191,6 @@ __all__ = [
     "KeyCodec",
     "KeyContext",
     "Namespaced",
-    "NamespacedKeys",
     "join_entries",
     "split_entries",
     "split_entry",

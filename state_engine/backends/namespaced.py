@@ -1,117 +1,204 @@
-"""Values of keys in namespaces, namespace by namespace: what windows that are declared keep on the heap.
+"""Values of keys in namespaces, as columns: what windows that are declared keep on the heap.
 
-Functions ask such states by columns, for many keys of few namespaces. So the tables need no object for a key in a
-namespace, nor the time to hash and compare it, which was most of what such windows took.
+Functions ask such states by columns, for many keys of few namespaces. So a table has two columns for each namespace,
+numbers of keys and values, and nothing in it is a Python object per key: neither what is asked, nor an epoch's rows.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.descriptors import StateDescriptor, ValueStateDescriptor
-from state_engine.api.keys import Keys, by_number, indices
+from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.state import ValueState
+from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import ValueColumns
-from state_engine.backends.keys import KeyContext, Namespaced, NamespacedKeys, split_entry
-from state_engine.backends.tables import MISSING, HeapTable, LogRows
+from state_engine.backends.key_numbers import KeyNumbers, positions_of
+from state_engine.backends.keys import KeyContext, join_entries, split_entry
+from state_engine.backends.namespaced_keys import NamespacedKeys, Part
+from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, last_of_each, repeated
+from state_engine.backends.tables import MISSING, LogRows
 from state_engine.log.ops import Op
+from state_engine.serialization.types import to_arrow
 
-_Values = dict[str | None, dict[Any, Any]]
+
+class Run(NamedTuple):
+    """Values of some keys.
+
+    Attributes:
+        numbers: Of the keys, ascending.
+        values: One for each, as an Arrow array.
+    """
+
+    numbers: Numbers
+    values: Any
+
+    def under(self, other: "Run") -> "Run":
+        """Returns both; where both have a key, the other one's value."""
+        there = positions_of(self.numbers, other.numbers) >= 0
+        if there.all() and len(there) == len(other.numbers):
+            return other
+        kept = np.flatnonzero(~there)
+        numbers = np.concatenate([self.numbers[kept], other.numbers])
+        order = np.argsort(numbers, kind="stable")  # which finds two runs, and merges them
+        at = np.concatenate([kept, np.arange(len(other.numbers)) + len(self.numbers)])[order]
+        return Run(numbers[order], pa.concat_arrays([self.values, other.values]).take(indices(at)))
+
+    def of(self, numbers: Numbers) -> Any:
+        """Returns the values of keys, null where there is none."""
+        at = positions_of(numbers, self.numbers)
+        if len(at) == len(self.numbers) and (at >= 0).all():
+            return self.values
+        return self.values.take(pa.array(at, mask=at < 0))
+
+    def where(self, kept: Any) -> "Run":
+        """Returns what some of the keys have."""
+        at = np.flatnonzero(kept)
+        return self if len(at) == len(self.numbers) else Run(self.numbers[at], self.values.take(indices(at)))
 
 
-class NamespacedValueTable(HeapTable):
-    """Namespace, then key, to value; None in the overlay is a delete, as in a `ValueTable`."""
+class NamespacedValueTable(NamespacedTable):
+    """Namespace to values of keys; null in the overlay is a delete, as None in that of a `ValueTable`.
 
-    base: _Values
-    overlay: _Values
-    _pending: tuple[_Values, Any] | None = None
+    What functions put key by key waits as Python values until somebody asks by columns, or the epoch ends.
+
+    Args:
+        value: Type of a value.
+        numbers: Of the keys.
+    """
+
+    base: dict[str | None, Run]
+    overlay: dict[str | None, Run]
+
+    def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
+        super().__init__(value)
+        self.numbers = numbers
+        self.type: Any = to_arrow(value)
+        self._put_singly: dict[tuple[str | None, Any], Any] = {}
+        self._pending: dict[str | None, Run] = {}
 
     @property
     def keys(self) -> int:
         return self.rows
 
-    def written(self, namespace: str | None) -> dict[Any, Any]:
-        """Returns what an epoch has written in a namespace, to write to."""
-        found = self.overlay.get(namespace)
-        if found is None:
-            found = self.overlay[namespace] = {}
-        return found
+    # Columns ----------------------------------------------------------------------------------------------------------
 
-    def values(self, namespace: str | None, keys: list[Any]) -> list[Any]:
-        """Returns the values of keys in a namespace, None where there is none."""
-        stored = self.base.get(namespace, {}).get
-        overlay = self.overlay.get(namespace)
-        if not overlay:
-            return list(map(stored, keys))
-        written = overlay.get
-        return [stored(key) if (value := written(key, MISSING)) is MISSING else value for key in keys]
+    def get(self, parts: Sequence[Part]) -> Any:
+        """Returns the values of keys, by their positions; null where there is none."""
+        self._join()
+        found = [self._of(part) for part in parts]
+        order = np.concatenate([part.positions for part in parts]) if parts else np.empty(0, np.int64)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays([pa.array([], self.type), *found]).take(indices(back))
+
+    def put(self, parts: Sequence[Part], values: Any) -> None:
+        """Sets the values of keys, by their positions; null removes."""
+        self._join()
+        for namespace, positions, numbers in parts:
+            self._lay(self.overlay, namespace, Run(numbers, values.take(indices(positions))))
+
+    def _of(self, part: Part) -> Any:
+        stored, written = self.base.get(part.namespace), self.overlay.get(part.namespace)
+        if stored is None and written is None:
+            return pa.nulls(len(part.numbers), self.type)
+        if stored is None or written is None:
+            return (stored or written).of(part.numbers)  # type: ignore[union-attr]
+        at = positions_of(part.numbers, stored.numbers)
+        over = positions_of(part.numbers, written.numbers)
+        at = np.where(over >= 0, over + len(stored.numbers), at)
+        return pa.concat_arrays([stored.values, written.values]).take(pa.array(at, mask=at < 0))
+
+    @staticmethod
+    def _lay(runs: dict[str | None, Run], namespace: str | None, run: Run) -> None:
+        below = runs.get(namespace)
+        runs[namespace] = run if below is None else below.under(run)
+
+    # Key by key -------------------------------------------------------------------------------------------------------
+
+    def value(self, entry: Any) -> Any:
+        """Returns the value of an entry."""
+        key, namespace = split_entry(entry)
+        value = self._put_singly.get((namespace, key), MISSING)
+        if value is MISSING:
+            [value] = self._read(self._of(Part(namespace, np.array([0]), self.numbers.of([key]))))
+        return value
+
+    def put_value(self, entry: Any, value: Any) -> None:
+        """Sets the value of an entry."""
+        key, namespace = split_entry(entry)
+        self._put_singly[namespace, key] = value if self.conform is None or value is None else self.conform(value)
+
+    def _join(self) -> None:
+        """Moves what was put key by key into the columns."""
+        if not self._put_singly:
+            return
+        keys, namespaces = [key for _, key in self._put_singly], [namespace for namespace, _ in self._put_singly]
+        values = list(self._put_singly.values())
+        array = self._written(self._write, values, join_entries(keys, namespaces))
+        self._put_singly = {}
+        for namespace, run in _runs(self.numbers.of(keys), pa.array(namespaces, pa.string()), array):
+            self._lay(self.overlay, namespace, run)
+
+    # Epochs -----------------------------------------------------------------------------------------------------------
 
     def freeze(self) -> LogRows | None:
-        overlay = {namespace: own for namespace, own in self.overlay.items() if own}
-        if not overlay:
+        self._join()
+        if not self.overlay:
             return None
-        keys = [key for own in overlay.values() for key in own]
-        values = [value for own in overlay.values() for value in own.values()]
-        array = self._written(self._write, values, keys)
-        self.overlay, self._pending = {}, (overlay, array)
-        ops = np.full(len(keys), Op.PUT, dtype=np.int8)
-        if array.null_count:
-            ops[np.asarray(array.is_null())] = Op.DELETE
-        of_each = np.repeat(np.arange(len(overlay)), [len(own) for own in overlay.values()])
-        namespaces = pa.array(list(overlay), pa.string()).take(indices(of_each))
-        return LogRows(keys, ops, array, namespaces=namespaces)
+        self._pending, self.overlay = self.overlay, {}
+        runs = list(self._pending.values())
+        values = pa.concat_arrays([run.values for run in runs])
+        ops = np.full(len(values), Op.PUT, dtype=np.int8)
+        if values.null_count:
+            ops[np.asarray(values.is_null())] = Op.DELETE
+        namespaces = repeated(list(self._pending), [len(run.numbers) for run in runs])
+        return LogRows([], ops, values, numbers=np.concatenate([run.numbers for run in runs]), namespaces=namespaces)
 
     def settle(self) -> None:
-        if self._pending is None:
-            return
-        overlay, array = self._pending
-        self._pending = None
-        plain = all(self._reads_alike(own.values()) for own in overlay.values())
-        read = iter(() if plain else self._read(array))
-        for namespace, own in overlay.items():
-            self._merge(namespace, own if plain else dict(zip(own, read, strict=False)))
-        self._count()
+        pending, self._pending = self._pending, {}
+        for namespace, run in pending.items():
+            self._merge(namespace, run)
 
-    def _merge(self, namespace: str | None, own: dict[Any, Any]) -> None:
-        stored = self.base.setdefault(namespace, {})
-        gone = [key for key, value in own.items() if value is None]
-        if len(gone) < len(own):
-            stored.update(own)
-        for key in gone:
-            stored.pop(key, None)
-        if not stored:
+    def forget(self) -> None:
+        self._put_singly = {}
+        super().forget()
+
+    def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
+        put = values.cast(self.type).take(pa.array(np.arange(len(values)), mask=ops != Op.PUT))
+        for namespace, run in _runs(numbers, namespaces, put):
+            self._merge(namespace, run)
+
+    def _merge(self, namespace: str | None, run: Run) -> None:
+        """Moves a run into the base."""
+        before = len(self.base[namespace].numbers) if namespace in self.base else 0
+        self._lay(self.base, namespace, run)
+        self._keep(namespace, np.asarray(self.base[namespace].values.is_valid()), before)
+
+    def _keep(self, namespace: str | None, kept: Any, before: int) -> None:
+        """Keeps some keys of a namespace in the base; it had so many before."""
+        run = self.base[namespace] = self.base[namespace].where(kept)
+        self.rows += len(run.numbers) - before
+        if not len(run.numbers):
             del self.base[namespace]
 
-    def apply_rows(self, keys: list[Any], namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
-        encoded = namespaces.cast(pa.string()).combine_chunks().dictionary_encode("encode")
-        texts = encoded.dictionary.to_pylist()
-        every, read = np.fromiter(keys, object, len(keys)), np.fromiter(self._read(values), object, len(keys))
-        read[ops != Op.PUT] = None
-        for number, positions in by_number(np.asarray(encoded.indices)):
-            # Of several rows of a key the last one counts.
-            self._merge(texts[number], dict(zip(every[positions].tolist(), read[positions].tolist(), strict=True)))
-        self._count()
+    def drop_keys(self, gone: Any) -> None:
+        for namespace, run in list(self.base.items()):
+            self._keep(namespace, ~gone[run.numbers], len(run.numbers))
 
-    def apply(self, entries: list[Any], ops: Any, values: Any, user_keys: Any) -> None:
-        keys, namespaces = zip(*map(split_entry, entries), strict=True)
-        self.apply_rows(list(keys), pa.chunked_array([pa.array(namespaces, pa.string())]), ops, values, user_keys)
+    def used(self) -> Iterable[Numbers]:
+        return (run.numbers for runs in (self.base, self.overlay, self._pending) for run in runs.values())
 
-    def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
-        for namespace, own in list(self.base.items()):
-            gone = [key for key in own if belongs(key if namespace is None else Namespaced(key, namespace))]
-            self._merge(namespace, dict.fromkeys(gone))
-        self._count()
-
-    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
-        """Does nothing: its values have none."""
-
-    def _count(self) -> None:
-        self.rows = sum(map(len, self.base.values()))
+    def renumber(self, new: Numbers) -> None:
+        for runs in self.base, self.overlay, self._pending:
+            for namespace, run in runs.items():
+                runs[namespace] = Run(new[run.numbers], run.values)
 
     def _drop_pending(self) -> None:
-        self._pending = None
+        self._pending = {}
 
 
 class NamespacedValueState(ValueState[Any]):
@@ -122,17 +209,14 @@ class NamespacedValueState(ValueState[Any]):
         self._context = context
 
     def bind(self) -> None:
-        """Does nothing: the table is asked for its dicts each time."""
+        """Does nothing: the table is asked each time."""
 
     def value(self) -> Any:
-        key, namespace = split_entry(self._context.entry)
-        [value] = self.table.values(namespace, [key])
+        value = self.table.value(self._context.entry)
         return value if value is None or self.table.copy is None else self.table.copy(value)
 
     def update(self, value: Any) -> None:
-        key, namespace = split_entry(self._context.entry)
-        conform = self.table.conform
-        self.table.written(namespace)[key] = value if conform is None or value is None else conform(value)
+        self.table.put_value(self._context.entry, value)
 
     def clear(self) -> None:
         self.update(None)
@@ -143,24 +227,34 @@ class NamespacedValueColumns(ValueColumns):
 
     state: NamespacedValueState
 
-    def remove_many(self, keys: Keys) -> None:
-        self._put(keys.distinct, [None] * len(keys.distinct))
-
-    def _values(self, keys: Keys) -> list[Any]:
+    def get_many(self, keys: Keys) -> Any:
         if not isinstance(keys, NamespacedKeys):
-            return super()._values(keys)
-        table, found = self.state.table, np.empty(len(keys.distinct), object)
-        for namespace, positions, own in keys.parts:
-            found[positions] = np.fromiter(table.values(namespace, own), object, len(own))
-        return found.tolist()
+            return super().get_many(keys)
+        return self._spread(self.state.table.get(keys.parts(self.state.table.numbers)), keys)
 
-    def _put(self, distinct: Keys, values: list[Any]) -> None:
-        if not isinstance(distinct, NamespacedKeys):
-            super()._put(distinct, values)
+    def contains_many(self, keys: Keys) -> Any:
+        return super().contains_many(keys) if not isinstance(keys, NamespacedKeys) else pc.is_valid(self.get_many(keys))
+
+    def put_many(self, keys: Keys, values: Any) -> None:
+        if not isinstance(keys, NamespacedKeys):
+            super().put_many(keys, values)
             return
-        given = np.fromiter(values, object, len(values))
-        for namespace, positions, own in distinct.parts:
-            self.state.table.written(namespace).update(zip(own, given[positions].tolist(), strict=True))
+        array = self.column.fitted(values, len(keys))
+        of_each = array if keys.distinct is keys else array.take(indices(keys.last))
+        self.state.table.put(keys.parts(self.state.table.numbers), of_each)
+
+    def remove_many(self, keys: Keys) -> None:
+        if not isinstance(keys, NamespacedKeys):
+            super().remove_many(keys)
+            return
+        self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.state.table.type))
+
+
+def _runs(numbers: Numbers, namespaces: Any, values: Any) -> Iterable[tuple[str | None, Run]]:
+    """Yields rows by namespace; of several of a key the last one counts."""
+    for namespace, positions in by_namespace(namespaces):
+        at = positions[last_of_each(numbers[positions])]
+        yield namespace, Run(numbers[at], values.take(indices(at)))
 
 
 def lies_by_namespace(descriptor: StateDescriptor) -> bool:
@@ -173,4 +267,9 @@ def lies_by_namespace(descriptor: StateDescriptor) -> bool:
     )
 
 
-__all__ = ["NamespacedValueColumns", "NamespacedValueState", "NamespacedValueTable", "lies_by_namespace"]
+__all__ = [
+    "NamespacedValueColumns",
+    "NamespacedValueState",
+    "NamespacedValueTable",
+    "lies_by_namespace",
+]

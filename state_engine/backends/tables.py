@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from state_engine.api.types import TypeInformation
-from state_engine.backends.keys import join_entries
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
@@ -41,11 +40,11 @@ class StateValueError(Exception):
 class LogRows:
     """Rows of one state's log, before they are sorted: entries, ops and (for maps) user keys and values.
 
-    `times` are the last accesses of stamped values; None where every row has the epoch's time. `namespaces` is a
-    column; without it they are in the entries.
+    `times` are the last accesses of stamped values; None where every row has the epoch's time. Where `numbers` stand
+    for the keys (`KeyNumbers`), there are no entries, and `namespaces` is a column.
     """
 
-    __slots__ = ("entries", "namespaces", "ops", "times", "user_keys", "values")
+    __slots__ = ("entries", "namespaces", "numbers", "ops", "times", "user_keys", "values")
 
     def __init__(
         self,
@@ -54,9 +53,11 @@ class LogRows:
         values: Any,
         user_keys: Any = None,
         times: Any = None,
+        numbers: Any = None,
         namespaces: Any = None,
     ) -> None:
         self.entries = entries
+        self.numbers = numbers
         self.ops = ops
         self.values = values
         self.user_keys = user_keys
@@ -116,11 +117,6 @@ class HeapTable(ABC):
     @abstractmethod
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
         """Applies log rows, in order, to the base. Entries of `RESET_GROUP` rows were handled by the caller."""
-
-    def apply_rows(self, keys: list[Any], namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
-        """As `apply`, with the namespaces apart, as the log has them."""
-        there = namespaces.null_count < len(namespaces)
-        self.apply(join_entries(keys, namespaces.to_pylist() if there else None), ops, values, user_keys)
 
     @abstractmethod
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:

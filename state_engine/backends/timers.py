@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import by_number
+from state_engine.api.keys import Keys, by_number, indices
 from state_engine.api.types import Types
 from state_engine.backends.keys import NO_KEY
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
@@ -223,6 +223,17 @@ class TimerTable(HeapTable):
             entries = _in_turn(there) if in_turn else _listed(there)
             _put_all(self._changes.went, time, _take_all(self._changes.came, time, entries))
             yield time, entries
+
+    def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
+        """As `all_due`, as keys whose times are those of the timers; None if no timer is due."""
+        entries: list[Any] = []
+        times: list[int] = []
+        for time, of_time in self.all_due(limit, in_turn=in_turn):
+            times += [time] * len(of_time)
+            entries += of_time
+        if not entries:
+            return None
+        return Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
 
     def _add(self, entries: list[Any], time: int) -> list[Any]:
         if time not in self._there:

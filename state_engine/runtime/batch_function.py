@@ -12,6 +12,8 @@ from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import BatchTimerService, TimeDomain
 from state_engine.backends.keys import KeyCodec
+from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.time import OperatorTime
 from state_engine.runtime.declared.base import local_of
 from state_engine.runtime.declared.local import is_partial
@@ -55,8 +57,14 @@ class BatchTimers(BatchTimerService):
         self._delete(TimeDomain.EVENT_TIME, keys, timestamps)
 
     def _register(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
+        table = self._tables(domain)
+        if isinstance(table, NamespacedTimerTable) and isinstance(keys, NamespacedKeys) and keys.distinct is keys:
+            at_times = _milliseconds("timers", timestamps, len(keys))
+            if not at_times.null_count:
+                table.register_keys(keys, np.asarray(at_times))
+                return
         codes, times = _timers(keys, timestamps)
-        table, entries = self._tables(domain), keys.entries
+        entries = keys.entries
         for time, at in by_number(times):
             table.register_all([entries[code] for code in codes[at].tolist()], time)
 

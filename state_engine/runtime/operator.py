@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.functions import Function, KeyedBatchProcessFunction, KeyedProcessFunction, ProcessFunction
-from state_engine.api.keys import Keys, indices
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
@@ -224,21 +223,18 @@ class Operator:
             # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
             for _ in backend.timers(_PROCESSING).due(self.time.processing_time):
                 pass
-        timers, times, entries = self._timers(_EVENT), [], []
-        watermark, in_turn = self.time.watermark, function.in_turn
-        for time, of_time in timers.all_due(watermark, in_turn=in_turn) if timers is not None else ():
-            times += [time] * len(of_time)
-            entries += of_time
-        if not entries:
+        timers = self._timers(_EVENT)
+        keys = timers.due_keys(self.time.watermark, in_turn=function.in_turn) if timers is not None else None
+        if keys is None:
             return {}
-        keys = Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
         self.context.entry = NO_KEY
         try:
             return call.outputs(function.fire(keys, self._batch), keys)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
         except Exception as error:
-            raise self._failed(error, f"{len(times)} timers up to {times[-1]} raised") from error
+            latest = max(np.asarray(keys.times).tolist())
+            raise self._failed(error, f"{len(keys)} timers up to {latest} raised") from error
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""

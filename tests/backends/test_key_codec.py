@@ -39,6 +39,7 @@ def test_key_groups_of_many_are_those_of_each(ddl: str) -> None:
     types = [c.type for c in codec.columns]
     groups = codec.key_groups(keys, codec.write(keys))
     assert groups.dtype == np.int32
+    assert groups.tolist() == codec.groups_of(codec.write(keys)).tolist()
     assert (
         groups.tolist()
         == [key_group_of(key if isinstance(key, tuple) else (key,), types, 13) for key in keys]

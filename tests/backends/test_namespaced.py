@@ -12,13 +12,17 @@ import pytest
 from values_by_namespace import ByNamespace
 
 from state_engine.api import TimeDomain, Types, ValueStateDescriptor
-from state_engine.api.keys import indices
+from state_engine.api.keys import Keys, indices
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.keys import Namespaced, NamespacedKeys
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.keys import KeyCodec, Namespaced
 from state_engine.backends.namespaced import NamespacedValueTable
+from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.serialization.types import parse_columns
 from state_engine.testing.state_harness import StateHarness
 
 KEYS, SPACES = list(range(40)), ["0/10", "10/20", "20/30"]
+OWN = Keys([pa.array(KEYS)], lambda columns: columns[0].to_pylist())
 TYPES = {"a": Types.LONG(), "b": "array<string>"}
 VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, ["x"], ["x", "y"], []]}
 
@@ -26,7 +30,7 @@ VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, ["x"], ["x", "y"]
 def asked(drawn: random.Random, count: int) -> NamespacedKeys:
     codes = np.array([drawn.randrange(len(KEYS)) for _ in range(count)])
     spaces = np.array([drawn.randrange(len(SPACES)) for _ in range(count)])
-    return NamespacedKeys([indices(codes), indices(spaces)], KEYS, SPACES)
+    return NamespacedKeys([indices(codes), indices(spaces)], OWN, SPACES)
 
 
 class Compared:
@@ -91,7 +95,7 @@ def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
     """Windows come and go for ever."""
     harness = StateHarness(ByNamespace, "k bigint")
     state = harness.backend.state(ValueStateDescriptor("a", Types.LONG()))
-    keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], KEYS, SPACES)
+    keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], OWN, SPACES)
     state.columns.put_many(keys, [1, 2])
     harness.seal()
     table: NamespacedValueTable = state.table
@@ -101,13 +105,38 @@ def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
     assert table.base == {}
 
 
+def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
+    """Keys come and go for ever, too; the others keep what they have."""
+    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+    descriptor = ValueStateDescriptor("a", Types.LONG())
+    descriptor.by_namespace = True
+    state, timers = harness.backend.state(descriptor), harness.backend.timers(TimeDomain.EVENT_TIME)
+    counted, before = [], asked(random.Random(1), 0)
+    for start in range(0, 60_000, 2_000):
+        own = Keys([pa.array(range(start, start + 2_000))], lambda columns: columns[0].to_pylist())
+        keys = NamespacedKeys([indices(np.arange(2_000)), indices(np.zeros(2_000, np.int64))], own, [f"{start}/"])
+        state.columns.put_many(keys, own.columns[0])
+        timers.register_keys(keys, np.full(2_000, start))
+        assert len(timers.due_keys(start - 2_000, in_turn=False) or ()) == (2_000 if start else 0)
+        state.columns.remove_many(before)
+        before = keys
+        harness.seal()
+        harness.backend.commit("sealed")
+        counted.append(len(harness.backend._numbers))
+        assert harness.state(descriptor, start + 7, f"{start}/").value() == start + 7
+        assert harness.backend.rows == 4_000  # values and timers of one window
+    assert max(counted) < 10_000
+    fired = timers.due_keys(60_000, in_turn=False)
+    assert [entry.key for entry in fired.entries] == list(range(58_000, 60_000))
+
+
 def test_keys_of_a_batch_are_freed_with_it() -> None:
     """A collection would come behind the task: what the next slices of a batch need would be there besides."""
     gc.disable()
     try:
         keys = asked(random.Random(1), 10)
         assert len(keys.entries) == len(keys.distinct)
-        assert keys.parts
+        assert keys.parts(KeyNumbers(KeyCodec(parse_columns("k bigint"), 8)))
         freed = weakref.ref(keys)
         del keys
         assert freed() is None

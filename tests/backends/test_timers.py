@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from values_by_namespace import ByNamespace
 
 from state_engine.api import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext, Namespaced
+from state_engine.backends.namespaced_keys import namespaced_keys
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.backends.time import OperatorTime
 from state_engine.errors import JobDefinitionError
@@ -120,6 +123,31 @@ class TimersMachine(RuleBasedStateMachine):
             assert self.other.timers(DOMAIN).rows == len(self.sealed)
 
 
+class TimersByNamespaceMachine(TimersMachine):
+    """The same with columns of timers, which are asked for by columns, too."""
+
+    def make(self) -> Any:
+        return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
+
+    @rule(entries=st.lists(st.tuples(KEYS, TIMES), unique_by=lambda timer: timer[0]))
+    def register_columns(self, entries: list[tuple[Any, int]]) -> None:
+        keys = namespaced_keys([entry for entry, _ in entries], self.warm.codec.write)
+        self.warm.timers(DOMAIN).register_keys(keys, np.array([time for _, time in entries], np.int64))
+        self.now |= set(entries)
+
+    @rule(limit=TIMES)
+    def fire_columns(self, limit: int) -> None:
+        due = {(entry, time) for entry, time in self.now if time <= limit}
+        keys = self.warm.timers(DOMAIN).due_keys(limit, in_turn=False)
+        assert (keys is None) == (not due)
+        if keys is not None:
+            entries = [keys.entries[code] for code in keys.codes.tolist()]
+            times = keys.times.to_pylist()
+            assert times == sorted(times)
+            assert sorted(zip(entries, times, strict=True), key=repr) == sorted(due, key=repr)
+        self.now -= due
+
+
 class RocksDBTimersMachine(TimersMachine):
     """The same with queues in a database, which writes each sealed epoch at once, as a worker does."""
 
@@ -148,6 +176,7 @@ class RocksDBTimersMachine(TimersMachine):
 
 
 TestTimers = TimersMachine.TestCase
+TestTimersByNamespace = TimersByNamespaceMachine.TestCase
 TestRocksDBTimers = RocksDBTimersMachine.TestCase
 TestRocksDBTimers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 

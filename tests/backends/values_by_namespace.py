@@ -1,14 +1,24 @@
-"""A heap backend for tests that keeps all value states that can be by namespace, as declared windows have theirs."""
+"""A heap backend for tests that keeps by namespace what can be, as declared windows have theirs."""
 
 from copy import copy
 from typing import Any
 
 from state_engine.api.descriptors import StateDescriptor, ValueStateDescriptor
 from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.namespaced_timers import NamespacedTimerTable
+from state_engine.backends.timers import TimerTable
 
 
 class ByNamespace(HeapKeyedStateBackend):
-    """The backend."""
+    """The backend. It looks for keys that nobody holds any more after each epoch, however few there are."""
+
+    def settle(self) -> None:
+        super().settle()
+        self._numbers.limit = 0
+        self._forget_keys()
+
+    def _new_timers(self) -> TimerTable:
+        return NamespacedTimerTable(self._numbers)
 
     def state(self, descriptor: StateDescriptor) -> Any:
         if isinstance(descriptor, ValueStateDescriptor):

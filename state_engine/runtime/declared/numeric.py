@@ -17,6 +17,7 @@ _OR_NULL = pc.ScalarAggregateOptions(min_count=1)
 _EXACT_DIGITS = 76  # decimal256's; a column holds fewer than 10^19 values of 38 digits
 _SUM_DIGITS = 38
 _MORE_DIGITS = 10  # that Spark's sum of decimals has
+_EXACT_IN_DOUBLES = 2**53
 _HALF = 32  # bits: sums of halves of 64-bit integers do not overflow where those of the integers would
 
 
@@ -50,6 +51,8 @@ class Sum(Folded):
         return self._sums(keys, stored[0].cast(values.type), values)
 
     def _sums(self, keys: Keys, stored: Any, values: Any) -> list[Any]:
+        if pa.types.is_integer(values.type) and (sums := _exact_in_doubles(keys, stored, values)) is not None:
+            return [sums]
         wanted = to_arrow(self.result)
         codes, column = behind(keys, stored, values)
         if self.result == DOUBLE or (pa.types.is_integer(column.type) and _is_small(column)):
@@ -164,9 +167,27 @@ def _joined(high: Any, low: Any) -> Any:
 
 def _is_small(column: Any) -> bool:
     """Whether no sum of these integers can leave 64 bits."""
+    return _largest(column) * len(column) < 2**63
+
+
+def _largest(column: Any) -> int:
+    """Returns the largest of these integers, without their signs."""
     found = pc.min_max(column)
     least, largest = (found[name].as_py() or 0 for name in ("min", "max"))
-    return bool(max(-least, largest) * len(column) < 2**63)
+    return max(-least, largest)
+
+
+def _exact_in_doubles(keys: Keys, stored: Any, values: Any) -> Any:
+    """Returns the sums of integers, added as doubles, which takes a tenth of the time; None if one may be rounded."""
+    largest = _largest(values) * len(values)
+    if largest > _EXACT_IN_DOUBLES or largest + _largest(stored) >= 2**63:
+        return None
+    size, there = len(keys.distinct), np.asarray(stored.is_valid())
+    sums = np.bincount(keys.codes, longs(values), size).astype(np.int64) + longs(stored)
+    if values.null_count:
+        there = there | (np.bincount(keys.codes[np.asarray(values.is_valid())], minlength=size) > 0)
+        return pa.array(sums, mask=~there)
+    return pa.array(sums)
 
 
 def as_doubles(numbers: Any) -> Any:

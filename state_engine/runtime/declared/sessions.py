@@ -18,11 +18,10 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows import TimeWindow
-from state_engine.backends.keys import NamespacedKeys
-from state_engine.runtime.declared.base import keys_of
+from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
-from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, starts_of
+from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, bounds_of
 
 _SESSION = StructType(("start_ms", "end_ms", "namespace"), (Types.LONG(), Types.LONG(), Types.STRING()), carrier=tuple)
 
@@ -142,20 +141,18 @@ class SessionAggregation(WindowedAggregation):
     # Sessions that are over ---------------------------------------------------------------------------------------
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        entries, times = keys.entries, np.asarray(keys.times)
-        starts_of(entries)
-        numbers: dict[Any, int] = {}
-        codes = np.array([numbers.setdefault(entry.key, len(numbers)) for entry in entries], np.int64)
-        each = keys_of(list(numbers))
+        windows = self._fired(keys)
+        bounds_of(windows)
+        each, ends = windows.own, np.asarray(windows.times) + 1
         stored = _Stored.of(self._sessions.get_many(each))
-        at = stored.positions(codes, times + 1, pa.array([entry.namespace for entry in entries], pa.string()))
+        namespaces = pa.array(windows.namespaces, pa.string()).take(indices(windows.spaces))
+        at = stored.positions(windows.of_own, ends, namespaces)
         there = np.flatnonzero(at >= 0)
         stays = np.ones(len(stored.spans.codes), bool)
         stays[at[there]] = False
         rest = np.flatnonzero(stays)
         self._put_lists(each, np.arange(len(each)), stored.spans.take(rest), stored.namespaces.take(indices(rest)))
-        over = [entries[position] for position in there.tolist()]
-        return self._rows(over, stored.spans.starts[at[there]], pa.array(times[there]), ctx)
+        return self._rows(windows.take(there), stored.spans.starts[at[there]], ctx)
 
 
 class _Stored(NamedTuple):
@@ -215,7 +212,7 @@ class _Groups(NamedTuple):
         # Only the first group of a session can be new: records begin one only in front of all that was there.
         holders += ~was[holders] & (found.counts > 1)
         columns = [indices(found.codes[found.sessions]), indices(np.arange(len(was)))]
-        return cls(NamespacedKeys(columns, keys.entries, texts.tolist()), texts.tolist(), holders)
+        return cls(NamespacedKeys(columns, keys.distinct, texts.tolist()), texts.tolist(), holders)
 
 
 __all__ = ["SessionAggregation"]

@@ -13,8 +13,8 @@ from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
-from state_engine.api.windows.windows import TimeWindowSerializer, event_time
-from state_engine.backends.keys import NamespacedKeys
+from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, event_time
+from state_engine.backends.namespaced_keys import NamespacedKeys, namespaced_keys
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
 from state_engine.runtime.declared.comparison import Flags
@@ -111,40 +111,48 @@ class WindowedAggregation(FiresTogether):
         positions = indices(np.flatnonzero(late))
         return self._late_data, ctx.timed(batch.select(self._columns).take(positions), pa.array(times).take(positions))
 
-    def _rows(self, entries: list[Any], starts: Numbers, times: Any, ctx: Any) -> Any:
+    def _fired(self, keys: Keys) -> NamespacedKeys:
+        """Returns the keys and windows that timers were there for.
+
+        Raises:
+            JobDefinitionError: One is the timer of another function.
+        """
+        return (
+            keys if isinstance(keys, NamespacedKeys) else namespaced_keys(keys.entries, self._key_columns, keys.times)
+        )
+
+    def _rows(self, windows: NamespacedKeys, starts: Numbers, ctx: Any) -> Any:
         """Returns a row for each window that is over, and forgets what was kept of it.
 
         Args:
-            entries: A key and a namespace per window.
-            starts: When the windows begin, in ms.
-            times: The last ms of each.
+            windows: Of each its key and namespace, and as its time its last ms.
+            starts: When they begin, in ms.
             ctx: Puts event times to rows.
         """
-        numbers: dict[str, int] = {}
-        spaces = np.array([numbers.setdefault(entry.namespace, len(numbers)) for entry in entries], np.int64)
-        own = [entry.key for entry in entries]
-        rows = dict(zip(self._key, self._key_columns(own), strict=True))
-        bounds = {START: starts, END: np.asarray(times) + 1}
+        of_own = indices(windows.of_own)
+        shown = zip(self._key, windows.own.columns, strict=False)  # rows of all records show no key
+        rows = {name: column.take(of_own) for name, column in shown}
+        bounds = {START: starts, END: np.asarray(windows.times) + 1}
         rows |= {name: pa.array(ms * 1000).cast(to_arrow(_BOUND)) for name, ms in bounds.items()}
-        of_windows = NamespacedKeys([indices(np.arange(len(own))), indices(spaces)], own, list(numbers))
-        given = ctx.timed(pa.table(rows | self._aggregates.take(of_windows)), times)
+        given = ctx.timed(pa.table(rows | self._aggregates.take(windows)), windows.times)
         # As far as nobody can tell from their order whether a cache was warm: sorted here, by columns, it costs little.
         return given.sort_by([(name, "ascending") for name in (END, START, *self._key)])
 
     def _key_columns(self, entries: list[Any]) -> list[Any]:
+        if not self._key:
+            return [pa.nulls(len(entries), pa.bool_())]
         parts = [entries] if len(self._key) == 1 else [[key[i] for key in entries] for i in range(len(self._key))]
         return [write(part) for write, part in zip(self._write_key, parts, strict=True)]
 
 
-def starts_of(entries: list[Any]) -> dict[str, int]:
-    """Returns the windows that entries are in, which timers were there for, by their texts, and the start of each.
+def bounds_of(windows: NamespacedKeys) -> list[TimeWindow]:
+    """Returns the windows that namespaces stand for.
 
     Raises:
-        JobDefinitionError: It is the timer of another function.
+        JobDefinitionError: One stands for none: its timer is that of another function.
     """
     try:
-        texts = dict.fromkeys(entry.namespace for entry in entries)
-        return {text: SERIALIZER.deserialize(text).start for text in texts}
+        return [SERIALIZER.deserialize(text) for text in windows.namespaces]  # type: ignore[arg-type]
     except (AttributeError, ValueError):
         raise JobDefinitionError(
             "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
@@ -161,4 +169,4 @@ def _check(key: Sequence[str]) -> None:
             )
 
 
-__all__ = ["END", "SERIALIZER", "START", "WindowedAggregation", "starts_of"]
+__all__ = ["END", "SERIALIZER", "START", "WindowedAggregation", "bounds_of"]

@@ -13,13 +13,15 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
 from state_engine.api.windows import TimeWindow
-from state_engine.backends.keys import NamespacedKeys
+from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.runtime.declared.base import DescriptorT
 from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane, is_partial
-from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, starts_of
+from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, bounds_of
 
 _PAIRS = 1 << 20
 """So many pairs of a record and a window are at hand at once, and some more."""
+_FEW = 1 << 10
+"""Up to so many windows more than records are counted one by one, whether a record is in them or not."""
 
 
 class WindowAggregation(WindowedAggregation):
@@ -78,7 +80,7 @@ class WindowAggregation(WindowedAggregation):
 
     def _last_start(self, times: Any) -> Any:
         """Returns the start of the last window that begins at these times, or before them."""
-        return times - (times - self._offset) % self._slide
+        return (times - self._offset) // self._slide * self._slide + self._offset  # `%` takes ten times as long
 
     def _open(self, times: Numbers, over: int) -> tuple[Numbers, Numbers]:
         """Returns of each record the start of its last window, and how many windows up to that are not over."""
@@ -89,6 +91,12 @@ class WindowAggregation(WindowedAggregation):
 
     def _pairs(self, last: Numbers, counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Yields positions of records and starts of their windows, slice by slice, in the records' order."""
+        if counts.max(initial=0) <= 1:
+            there = np.flatnonzero(counts)
+            for start in range(0, len(there), _PAIRS):
+                records = there[start : start + _PAIRS]
+                yield records, last[records]
+            return
         slices = np.cumsum(counts) // _PAIRS
         for at in np.split(np.arange(len(counts)), np.flatnonzero(np.diff(slices)) + 1):
             records = np.repeat(at, counts[at])
@@ -106,16 +114,26 @@ class WindowAggregation(WindowedAggregation):
 
     def _windows(self, keys: Keys, records: Numbers, starts: Numbers) -> Keys:
         """Returns keys with windows as their namespaces, for the methods of states and timers."""
-        distinct, windows = np.unique(starts, return_inverse=True)
+        distinct, windows = self._numbered(starts)
         texts = [SERIALIZER.serialize(TimeWindow(start, start + self._size)) for start in distinct.tolist()]
-        return NamespacedKeys([indices(keys.codes[records]), indices(windows)], keys.entries, texts)
+        return NamespacedKeys([indices(keys.codes[records]), indices(windows)], keys.distinct, texts)
+
+    def _numbered(self, starts: Numbers) -> tuple[Numbers, Numbers]:
+        """Returns the starts that there are, in order, and of each window the number of its start among them."""
+        least = starts.min()
+        numbers = (starts - least) // self._slide
+        most = int(numbers.max()) + 1
+        if most > len(numbers) + _FEW:  # records far apart
+            return np.unique(starts, return_inverse=True)
+        there = np.bincount(numbers) > 0
+        return least + np.flatnonzero(there) * self._slide, (np.cumsum(there) - 1)[numbers]
 
     # Windows that are over ----------------------------------------------------------------------------------------
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        entries = keys.entries
-        starts = starts_of(entries)
-        return self._rows(entries, np.array([starts[entry.namespace] for entry in entries]), keys.times, ctx)
+        windows = self._fired(keys)
+        starts = np.array([window.start for window in bounds_of(windows)])
+        return self._rows(windows, starts[windows.spaces], ctx)
 
 
 __all__ = ["WindowAggregation"]

@@ -59,3 +59,11 @@ def test_a_sum_that_is_too_large_is_named(kind):
 
 def test_only_what_an_epoch_adds_up_to_can_be_too_large():
     assert results(Aggregate.sum("v"), "bigint", [2**62], [2**62, -1, 2**62, -(2**62)]) == [2**62, 2**63 - 1]
+
+
+@pytest.mark.parametrize("largest", [1, 2**31, 2**53 // 6, 2**53 // 6 + 1, 2**60])
+def test_sums_of_integers_are_exact_whichever_way_they_are_added(largest):
+    values = [largest, None, -largest + 1, largest, -1, largest - 2]
+    sums = [sum(value or 0 for value in values) * n for n in (1, 2)]
+    assert results(Aggregate.sum("v"), "bigint", values, values[::-1]) == sums
+    assert results(Aggregate.sum("v"), "bigint", [None], [None, 3], [None]) == [None, 3, 3]

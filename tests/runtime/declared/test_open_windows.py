@@ -11,9 +11,10 @@ from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from state_engine.backends.columns import ListColumns
 from state_engine.backends.keys import Namespaced
+from state_engine.backends.namespaced_keys import namespaced_keys
 from state_engine.errors import JobDefinitionError, OutputTypeError, UserFunctionError
 from state_engine.runtime.declared import windows as declared
-from state_engine.runtime.declared.windowed import starts_of
+from state_engine.runtime.declared.windowed import bounds_of
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 from state_engine.testing import windowed_harness
 
@@ -129,7 +130,7 @@ def test_timers_of_another_function_are_named():
 @pytest.mark.parametrize("entry", ["a", Namespaced("a", "global"), Namespaced("a", "5")])
 def test_timers_of_what_is_no_window_of_time_are_named(entry):
     with pytest.raises(JobDefinitionError, match="is of no window of time"):
-        starts_of([entry])
+        bounds_of(namespaced_keys([entry], lambda keys: [pa.array(keys)]))
 
 
 def test_processing_time_timers_of_another_function_do_not_stay():

@@ -1,0 +1,178 @@
+"""Numbers of keys: what tables that lie by columns have in place of them.
+
+A key is looked up as a Python object once per batch that it is in, however many windows and states it has there. All
+else is integers: a table has the numbers of its keys in ascending order, so that two of them are merged like columns.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import count, islice, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.backends.keys import KeyCodec
+
+KeyGroups = NDArray[np.int32]
+
+_AT_LEAST = 1 << 12
+_MORE = 8
+"""Arrow looks at all keys that are known, a dict at those that are asked for: it is faster for fewer than a share."""
+
+
+class KeyNumbers:
+    """The keys that some tables of a backend hold, by number; these count from 0.
+
+    Many keys of one column are looked up by Arrow, others in a dict, which is there once it is needed.
+
+    Args:
+        codec: Of the keys.
+
+    Attributes:
+        codec: As given.
+        groups: Their key groups by number.
+        limit: Of fewer keys nobody asks whether a table still holds them.
+        generation: Another one when keys got other numbers.
+    """
+
+    def __init__(self, codec: KeyCodec) -> None:
+        self.codec = codec
+        self.groups: KeyGroups = np.empty(0, np.int32)
+        self.limit = _AT_LEAST
+        self.generation = 0
+        self._parts = [codec.write([])]  # of the key columns, one behind the other
+        self._entries: list[Any] = []  # of the first keys
+        self._numbers: dict[Any, int] = {}  # likewise
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def entries(self) -> list[Any]:
+        """The keys by number, as Python values."""
+        if len(self._entries) < len(self):
+            columns = [column.slice(len(self._entries)) for column in self._joined()]
+            self._entries += self.codec.read(columns)
+        return self._entries
+
+    def of(self, entries: list[Any]) -> Numbers:
+        """Returns the numbers of keys, of which new ones get some."""
+        known = self._dict()
+        found = np.fromiter(map(known.get, entries, repeat(-1)), np.int64, len(entries))
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            first = dict.fromkeys([entries[at] for at in new.tolist()])
+            self._add(self.codec.write(list(first)))
+            self._entries += first
+            known = self._dict()
+            found[new] = [known[entries[at]] for at in new.tolist()]
+        return found
+
+    def of_each(self, keys: Keys) -> Numbers:
+        """Returns the number of each distinct key, of which new ones get some.
+
+        Args:
+            keys: Their columns are the key columns.
+        """
+        if isinstance(keys, _Numbered) and keys.by is self and keys.generation == self.generation:
+            return np.arange(len(keys))
+        each = keys.distinct.columns
+        if len(each) > 1 or len(each[0]) * _MORE < len(self) or pa.types.is_nested(each[0].type):
+            return self.of(keys.entries)
+        column: Any = each[0].cast(self._parts[0][0].type)
+        found = np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64)
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            found[new] = np.arange(len(new)) + len(self)
+            self._add([column.take(indices(new))])
+        return found
+
+    @property
+    def keys(self) -> Keys:
+        """All keys, by their numbers."""
+        return _Numbered(self, self._joined())
+
+    def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
+        """Returns the key columns of keys."""
+        taken = indices(numbers)
+        return [column.take(taken) for column in self._joined()]
+
+    def drop_unused(self, used: Iterable[Numbers]) -> Numbers | None:
+        """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
+
+        Args:
+            used: All numbers that tables hold. It is walked only if they are looked at.
+
+        Returns:
+            By number the new one, in the same order; None if all stay as they are.
+        """
+        if len(self) < self.limit:
+            return None
+        holds = np.zeros(len(self), bool)
+        for numbers in used:
+            holds[numbers] = True
+        kept = np.flatnonzero(holds)
+        self.limit = max(2 * len(kept), _AT_LEAST)
+        if len(kept) == len(self):
+            return None
+        self._parts, self.groups = [self.columns(kept)], self.groups[kept]
+        self._entries, self._numbers = [], {}
+        self.generation += 1
+        return np.cumsum(holds) - 1
+
+    def _add(self, columns: "list[pa.Array[Any]]") -> None:
+        self.groups = np.concatenate([self.groups, self.codec.groups_of(columns)])
+        self._parts.append(columns)
+
+    def _dict(self) -> dict[Any, int]:
+        known = self._numbers
+        if len(known) < len(self):
+            known.update(zip(islice(self.entries, len(known), None), count(len(known)), strict=False))
+        return known
+
+    def _joined(self) -> "list[pa.Array[Any]]":
+        if len(self._parts) > 1:
+            self._parts = [[pa.concat_arrays(list(parts)) for parts in zip(*self._parts, strict=True)]]
+        return self._parts[0]
+
+
+class _Numbered(Keys):
+    """All keys that are numbered: their positions are their numbers, so nobody has to look them up again."""
+
+    def __init__(self, by: KeyNumbers, columns: "list[pa.Array[Any]]") -> None:
+        super().__init__(columns, by.codec.read)
+        self.by, self.generation = by, by.generation
+        self.codes = np.arange(len(columns[0]))
+
+    @cached_property
+    def entries(self) -> list[Any]:
+        same = self.generation == self.by.generation
+        return self.by.entries[: len(self)] if same else self._read(self.columns)
+
+
+def positions_of(wanted: Numbers, numbers: Numbers) -> Numbers:
+    """Returns where numbers stand among others, both ascending; -1 where they do not."""
+    if len(wanted) == len(numbers) and np.array_equal(wanted, numbers):
+        return np.arange(len(numbers))
+    if not len(numbers):
+        return np.full(len(wanted), -1)
+    found = np.searchsorted(numbers, wanted)
+    found[found == len(numbers)] = 0
+    found[numbers[found] != wanted] = -1
+    return found
+
+
+def ascending(numbers: Numbers, size: int) -> Numbers:
+    """Returns the order of numbers below a size, of which none is there twice."""
+    if size > 4 * len(numbers):
+        return np.argsort(numbers)
+    places = np.full(size, -1)
+    places[numbers] = np.arange(len(numbers))
+    return places[places >= 0]
+
+
+__all__ = ["KeyGroups", "KeyNumbers", "ascending", "positions_of"]

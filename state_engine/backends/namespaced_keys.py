@@ -1,0 +1,138 @@
+"""Keys of a batch that are asked for in namespaces: windows of records."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.keys import Keys, Numbers, by_number, indices
+from state_engine.backends.key_numbers import KeyNumbers, ascending
+from state_engine.backends.keys import Namespaced, split_entry
+
+_DENSE = 8
+"""Pairs of key and namespace are counted one by one, if there are so many times more of them than records at most."""
+
+
+class Part(NamedTuple):
+    """The distinct keys of one namespace.
+
+    Attributes:
+        namespace: None is the void one.
+        positions: Where they stand among all.
+        numbers: Of the keys, ascending.
+    """
+
+    namespace: str | None
+    positions: Numbers
+    numbers: Numbers
+
+
+class NamespacedKeys(Keys):
+    """Keys of a batch that are asked for in namespaces.
+
+    Args:
+        columns: Of each record the number of its key among the distinct ones of `own`, and that of its namespace.
+        own: The keys, by the key columns.
+        namespaces: The namespaces.
+        times: As of `Keys`.
+
+    Attributes:
+        own: As given.
+        namespaces: As given.
+    """
+
+    def __init__(
+        self, columns: "Sequence[pa.Array[Any]]", own: Keys, namespaces: Sequence[str | None], times: Any = None
+    ) -> None:
+        # No method of this object: in a cycle, all that a batch had would wait for a collection.
+        super().__init__(columns, partial(_joined, own, namespaces), times)
+        self.own = own
+        self.namespaces = namespaces
+        self._parts: tuple[tuple[KeyNumbers, int], list[Part]] | None = None
+
+    @property
+    def of_own(self) -> Numbers:
+        """Of each record the number of its key among the distinct ones of `own`."""
+        return np.asarray(self.columns[0])
+
+    @property
+    def spaces(self) -> Numbers:
+        """Of each record the number of its namespace."""
+        return np.asarray(self.columns[1])
+
+    @cached_property
+    def codes(self) -> Numbers:
+        """The number of each record's key among the distinct ones; these stand in no order that counts."""
+        pairs = self.spaces * len(self.own) + self.of_own
+        size = int(pairs.max(initial=0)) + 1
+        if size > _DENSE * len(pairs):
+            return Keys([indices(pairs)], _unread).codes
+        there = np.zeros(size, bool)  # a tenth of the time that hashing takes
+        there[pairs] = True
+        codes: Numbers = (np.cumsum(there) - 1)[pairs]
+        return codes
+
+    @property
+    def distinct(self) -> "NamespacedKeys":
+        return self if self._is_distinct else cast(NamespacedKeys, self._distinct)
+
+    @cached_property
+    def _is_distinct(self) -> bool:
+        """Whether each key is there once, and has its own number: as of the keys of `_distinct`."""
+        return self._count == len(self) and np.array_equal(self.codes, np.arange(len(self)))
+
+    def take(self, positions: Numbers) -> "NamespacedKeys":
+        taken = super().take(positions)
+        return NamespacedKeys(taken.columns, self.own, self.namespaces, taken.times)
+
+    def parts(self, numbers: KeyNumbers) -> list[Part]:
+        """Returns the distinct keys, namespace by namespace."""
+        if self.distinct is not self:
+            return self.distinct.parts(numbers)
+        by = numbers, numbers.generation
+        if self._parts is None or self._parts[0] != by:
+            of_each = numbers.of_each(self.own.distinct)
+            found = []
+            for space, at in by_number(self.spaces):
+                own = of_each[self.of_own[at]]
+                order = ascending(own, len(numbers))
+                found.append(Part(self.namespaces[space], at[order], own[order]))
+            self._parts = by, found
+        return self._parts[1]
+
+
+def _unread(_: Any) -> list[Any]:
+    raise NotImplementedError("numbers stand for no keys of their own")
+
+
+def _joined(own: Keys, namespaces: Sequence[str | None], columns: Sequence[Any]) -> list[Any]:
+    keys, spaces = (column.to_pylist() for column in columns)
+    entries = own.entries
+    return [
+        entries[key] if (namespace := namespaces[space]) is None else Namespaced(entries[key], namespace)
+        for key, space in zip(keys, spaces, strict=True)
+    ]
+
+
+def namespaced_keys(
+    entries: list[Any], write: "Callable[[list[Any]], Sequence[pa.Array[Any]]]", times: Any = None
+) -> NamespacedKeys:
+    """Returns entries, each given once, as such keys.
+
+    Args:
+        entries: Keys, most of them with namespaces.
+        write: Makes columns of keys.
+        times: As of `Keys`.
+    """
+    keys: dict[Any, int] = {}
+    spaces: dict[str | None, int] = {}
+    codes = [keys.setdefault(key, len(keys)) for key, _ in map(split_entry, entries)]
+    numbers = [spaces.setdefault(namespace, len(spaces)) for _, namespace in map(split_entry, entries)]
+    listed = list(keys)
+    columns = [indices(np.array(column, np.int64)) for column in (codes, numbers)]
+    return NamespacedKeys(columns, Keys(write(listed), lambda _: listed), list(spaces), times)
+
+
+__all__ = ["NamespacedKeys", "Part", "namespaced_keys"]

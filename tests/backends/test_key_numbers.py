@@ -1,0 +1,80 @@
+"""Numbers of keys: one for each key, whichever way it is looked up, until nobody holds it any more."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from state_engine.api.keys import Keys
+from state_engine.backends.key_numbers import KeyNumbers, ascending, positions_of
+from state_engine.backends.keys import KeyCodec
+from state_engine.serialization.types import parse_columns
+
+M = 13
+KEYS: dict[str, list[Any]] = {
+    "k bigint": [None, *range(-50, 250)],
+    "k string": [None, "", *(f"key {n}" for n in range(300))],
+    "a string, b int": [(a, b) for a in (None, "x", "y") for b in (None, *range(60))],
+}
+
+
+def columns_of(codec: KeyCodec, keys: list[Any]) -> Keys:
+    return Keys(codec.write(keys), codec.read)
+
+
+@pytest.mark.parametrize("ddl", KEYS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_key_has_one_number(ddl: str, seed: int) -> None:
+    drawn, codec = random.Random(seed), KeyCodec(parse_columns(ddl), M)
+    numbers, known = KeyNumbers(codec), {}
+    for size in (1, 200, 3, 3, 400, 1, 100):
+        keys = drawn.choices(KEYS[ddl], k=size)
+        if drawn.random() < 0.5:
+            found = dict(zip(keys, numbers.of(keys).tolist(), strict=True))
+        else:
+            asked = columns_of(codec, keys)
+            found = dict(zip(asked.entries, numbers.of_each(asked).tolist(), strict=True))
+        assert all(known.setdefault(key, number) == number for key, number in found.items())
+        assert sorted(known.values()) == list(range(len(numbers)))
+    assert [known[key] for key in numbers.entries] == list(range(len(numbers)))
+    assert numbers.groups.tolist() == [codec.key_group(key) for key in numbers.entries]
+    some = np.array(drawn.sample(range(len(numbers)), 10))
+    assert codec.read(numbers.columns(some)) == [numbers.entries[number] for number in some]
+    assert numbers.of_each(numbers.keys).tolist() == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("ddl", KEYS)
+def test_who_is_left_keeps_the_order(ddl: str) -> None:
+    codec = KeyCodec(parse_columns(ddl), M)
+    numbers, keys = KeyNumbers(codec), KEYS[ddl]
+    numbers.of(keys)
+    assert numbers.drop_unused([np.array([0])]) is None  # so few are not looked at
+    before, held = numbers.keys, np.arange(0, len(keys), 3)
+    numbers.limit = 0
+    new = numbers.drop_unused([held[::2], held[1::2]])
+    assert new is not None
+    assert new[held].tolist() == list(range(len(held)))
+    assert numbers.entries == keys[::3]
+    assert numbers.groups.tolist() == [codec.key_group(key) for key in keys[::3]]
+    assert numbers.of(keys[::3]).tolist() == list(range(len(held)))
+    assert numbers.of_each(before).tolist() == numbers.of(keys).tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sorted_numbers_among_others(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    numbers, wanted = (np.flatnonzero(drawn.random(40) < share) for share in drawn.random(2))
+    places = {number: at for at, number in enumerate(numbers.tolist())}
+    assert positions_of(wanted, numbers).tolist() == [places.get(number, -1) for number in wanted.tolist()]
+    assert positions_of(numbers, numbers).tolist() == list(range(len(numbers)))
+    shuffled = drawn.permutation(numbers)
+    for size in (40, 4000):
+        assert shuffled[ascending(shuffled, size)].tolist() == numbers.tolist()
+
+
+def test_keys_of_another_arrow_type_are_the_same() -> None:
+    numbers = KeyNumbers(KeyCodec(parse_columns("k string"), M))
+    assert numbers.of_each(Keys([pa.array(["a", "b"], pa.large_string())], lambda _: ["a", "b"])).tolist() == [0, 1]
+    assert numbers.of(["b", "a"]).tolist() == [1, 0]
