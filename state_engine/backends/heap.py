@@ -6,7 +6,7 @@ The token is invalid (None) while the cache is being changed.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +100,7 @@ class HeapKeyedStateBackend:
         self._migrated: dict[str, pa.Table] = {}
         self._cleanups: list[IncrementalCleanup] = []
         self._numbers = KeyNumbers(codec)
+        self._placed_last: tuple[Numbers, Any, tuple[Numbers, list[Any]]] | None = None
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
 
@@ -275,6 +276,7 @@ class HeapKeyedStateBackend:
         """
         for cleanup in self._cleanups:
             cleanup.run()
+        self._placed_last = None
         changes = []
         seq = 0
         for name, table in self._tables.items():
@@ -292,27 +294,14 @@ class HeapKeyedStateBackend:
                 seq += len(rows.ops)
             if parts:
                 changes.append((schema, parts[0] if len(parts) == 1 else sorted_by_group(parts)))  # each is sorted
+        self._placed_last = None
         self._bind()
         return changes
 
     def _log_table(self, schema: StateSchema, rows: LogRows, processing_time: int, seq: int) -> pa.Table:
-        namespaces: Any
-        if rows.numbers is None:
-            keys, named = split_entries(rows.entries)
-            key_arrays = self.codec.write(keys)
-            groups = self._own(self.codec.key_groups(keys, key_arrays), keys.__getitem__)
-            namespaces = pa.nulls(len(keys), pa.string()) if named is None else pa.array(named, pa.string())
-        else:
-            key_arrays, namespaces = [], rows.namespaces
-            groups = self._own(self._numbers.groups[rows.numbers], self._key_of(rows.numbers))
-        order = np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
+        order, placed = self._placed(rows) if rows.numbers is None else self._placed_numbers(rows)
         count = len(order)
-        columns: list[Any] = [pa.array(groups[order])]
-        indices: Any = pa.array(order)
-        columns.extend(array.take(indices) for array in key_arrays)
-        if rows.numbers is not None:
-            columns.extend(self._numbers.columns(rows.numbers[order]))
-        columns.append(namespaces.take(indices).cast(pa.string()))
+        columns, indices = list(placed), cast(Any, pa.array(order))
         if rows.user_keys is not None:
             columns.append(rows.user_keys.take(indices))
         columns.append(rows.values.take(indices))
@@ -325,6 +314,27 @@ class HeapKeyedStateBackend:
             untouched = np.ones(count, dtype=bool) if schema.kind == "timer" else rows.ops[order] >= log.Op.DELETE
             columns.append(pa.array(touched, mask=untouched))
         return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
+
+    def _placed(self, rows: LogRows) -> "tuple[Numbers, list[Any]]":
+        """Returns the order of rows by key group, and in this order their key groups, keys and namespaces."""
+        keys, namespaces = split_entries(rows.entries)
+        arrays = self.codec.write(keys)
+        groups = self._own(self.codec.key_groups(keys, arrays), keys.__getitem__)
+        arrays.append(pa.nulls(len(keys), pa.string()) if namespaces is None else pa.array(namespaces, pa.string()))
+        order = _by_group(groups)
+        indices: Any = pa.array(order)
+        return order, [pa.array(groups[order]), *(array.take(indices) for array in arrays)]
+
+    def _placed_numbers(self, rows: LogRows) -> "tuple[Numbers, list[Any]]":
+        """As `_placed`. Two states of one function have the same keys in the same order: these are placed once."""
+        numbers, namespaces, known = rows.numbers, rows.namespaces, self._placed_last
+        if known is None or not (np.array_equal(known[0], numbers) and known[1].equals(namespaces)):
+            groups = self._own(self._numbers.groups[numbers], lambda at: self._numbers.entries[numbers[at]])
+            order = _by_group(groups)
+            texts = namespaces.take(pa.array(order)).cast(pa.string())
+            columns = [pa.array(groups[order]), *self._numbers.columns(numbers[order]), texts]
+            known = self._placed_last = numbers, namespaces, (order, columns)
+        return known[2]
 
     def _own(self, groups: KeyGroups, key_at: Callable[[int], Any]) -> KeyGroups:
         """Returns the key groups of rows, if all are those of the subtask."""
@@ -339,9 +349,6 @@ class HeapKeyedStateBackend:
                 "differently; report it with the key's type.",
             )
         return groups
-
-    def _key_of(self, numbers: Numbers) -> Callable[[int], Any]:
-        return lambda at: self._numbers.entries[numbers[at]]
 
     def settle(self) -> None:
         """Moves the pending changes into the base: the manifest that names them is sealed."""
@@ -425,6 +432,10 @@ def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
         start = index + 1
     if start < rows.num_rows:
         yield rows.slice(start)
+
+
+def _by_group(groups: KeyGroups) -> Numbers:
+    return np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
 
 
 def _table(descriptor: StateDescriptor) -> HeapTable:

@@ -23,6 +23,9 @@ _AT_LEAST = 1 << 12
 _MORE = 8
 """Arrow looks at all keys that are known, a dict at those that are asked for: it is faster for fewer than a share."""
 
+_SPARSE = 8
+"""So many times more numbers than are there are still walked one by one, in place of a sort."""
+
 
 class KeyNumbers:
     """The keys that some tables of a backend hold, by number; these count from 0.
@@ -166,13 +169,15 @@ def positions_of(wanted: Numbers, numbers: Numbers) -> Numbers:
     return found
 
 
-def ascending(numbers: Numbers, size: int) -> Numbers:
-    """Returns the order of numbers below a size, of which none is there twice."""
-    if size > 4 * len(numbers):
-        return np.argsort(numbers)
-    places = np.full(size, -1)
-    places[numbers] = np.arange(len(numbers))
-    return places[places >= 0]
+def last_of_each(numbers: Numbers, size: int) -> Numbers:
+    """Returns the position of the last one of each number, in the order of the numbers, which are below a size."""
+    if size <= _SPARSE * len(numbers):
+        places = np.full(size, -1)
+        places[numbers] = np.arange(len(numbers))
+        return places[places >= 0]
+    order = np.argsort(numbers, kind="stable")
+    last: Numbers = order[np.append(np.diff(numbers[order]) != 0, True)[: len(order)]]
+    return last
 
 
-__all__ = ["KeyGroups", "KeyNumbers", "ascending", "positions_of"]
+__all__ = ["KeyGroups", "KeyNumbers", "last_of_each", "positions_of"]

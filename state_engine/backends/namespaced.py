@@ -16,10 +16,10 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.state import ValueState
 from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import ValueColumns
-from state_engine.backends.key_numbers import KeyNumbers, positions_of
+from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.namespaced_keys import NamespacedKeys, Part
-from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, last_of_each, repeated
+from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import MISSING, LogRows
 from state_engine.log.ops import Op
 from state_engine.serialization.types import to_arrow
@@ -140,7 +140,7 @@ class NamespacedValueTable(NamespacedTable):
         values = list(self._put_singly.values())
         array = self._written(self._write, values, join_entries(keys, namespaces))
         self._put_singly = {}
-        for namespace, run in _runs(self.numbers.of(keys), pa.array(namespaces, pa.string()), array):
+        for namespace, run in self._runs(self.numbers.of(keys), pa.array(namespaces, pa.string()), array):
             self._lay(self.overlay, namespace, run)
 
     # Epochs -----------------------------------------------------------------------------------------------------------
@@ -169,8 +169,14 @@ class NamespacedValueTable(NamespacedTable):
 
     def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
         put = values.cast(self.type).take(pa.array(np.arange(len(values)), mask=ops != Op.PUT))
-        for namespace, run in _runs(numbers, namespaces, put):
+        for namespace, run in self._runs(numbers, namespaces, put):
             self._merge(namespace, run)
+
+    def _runs(self, numbers: Numbers, namespaces: Any, values: Any) -> Iterable[tuple[str | None, Run]]:
+        """Yields rows by namespace; of several of a key the last one counts."""
+        for namespace, positions in by_namespace(namespaces):
+            at = positions[last_of_each(numbers[positions], len(self.numbers))]
+            yield namespace, Run(numbers[at], values.take(indices(at)))
 
     def _merge(self, namespace: str | None, run: Run) -> None:
         """Moves a run into the base."""
@@ -248,13 +254,6 @@ class NamespacedValueColumns(ValueColumns):
             super().remove_many(keys)
             return
         self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.state.table.type))
-
-
-def _runs(numbers: Numbers, namespaces: Any, values: Any) -> Iterable[tuple[str | None, Run]]:
-    """Yields rows by namespace; of several of a key the last one counts."""
-    for namespace, positions in by_namespace(namespaces):
-        at = positions[last_of_each(numbers[positions])]
-        yield namespace, Run(numbers[at], values.take(indices(at)))
 
 
 def lies_by_namespace(descriptor: StateDescriptor) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices
-from state_engine.backends.key_numbers import KeyNumbers, ascending
+from state_engine.backends.key_numbers import KeyNumbers, last_of_each
 from state_engine.backends.keys import Namespaced, split_entry
 
 _DENSE = 8
@@ -97,7 +97,7 @@ class NamespacedKeys(Keys):
             found = []
             for space, at in by_number(self.spaces):
                 own = of_each[self.of_own[at]]
-                order = ascending(own, len(numbers))
+                order = last_of_each(own, len(numbers))
                 found.append(Part(self.namespaces[space], at[order], own[order]))
             self._parts = by, found
         return self._parts[1]

@@ -67,11 +67,4 @@ def by_namespace(namespaces: Any) -> Iterable[tuple[str | None, Numbers]]:
         yield texts[number], positions
 
 
-def last_of_each(numbers: Numbers) -> Numbers:
-    """Returns the position of the last one of each number, in the numbers' order."""
-    order = np.argsort(numbers, kind="stable")
-    last: Numbers = order[np.append(np.diff(numbers[order]) != 0, True)[: len(order)]]
-    return last
-
-
-__all__ = ["NamespacedTable", "by_namespace", "last_of_each", "repeated"]
+__all__ = ["NamespacedTable", "by_namespace", "repeated"]

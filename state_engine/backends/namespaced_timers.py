@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices
-from state_engine.backends.key_numbers import KeyNumbers, positions_of
+from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import NO_KEY, join_entries, split_entries
 from state_engine.backends.namespaced_keys import NamespacedKeys
-from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, last_of_each, repeated
+from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import LogRows
 from state_engine.backends.timers import TimerTable
 from state_engine.log.ops import Op
@@ -243,7 +243,7 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
         for namespace, positions in by_namespace(namespaces):
             for time, within in by_number(times[positions]):
                 at = positions[within]
-                at = at[last_of_each(numbers[at])]
+                at = at[last_of_each(numbers[at], len(self.numbers))]
                 came = ops[at] == Op.PUT
                 place = Place(time, namespace)
                 self.rows += len(self._add(place, numbers[at[came]]))
