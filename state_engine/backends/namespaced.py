@@ -38,14 +38,17 @@ class Run(NamedTuple):
 
     def under(self, other: "Run") -> "Run":
         """Returns both; where both have a key, the other one's value."""
-        there = positions_of(self.numbers, other.numbers) >= 0
-        if there.all() and len(there) == len(other.numbers):
+        at = positions_of(other.numbers, self.numbers)
+        new = at < 0
+        if len(other.numbers) - np.count_nonzero(new) == len(self.numbers):
             return other
-        kept = np.flatnonzero(~there)
-        numbers = np.concatenate([self.numbers[kept], other.numbers])
-        order = np.argsort(numbers, kind="stable")  # which finds two runs, and merges them
-        at = np.concatenate([kept, np.arange(len(other.numbers)) + len(self.numbers)])[order]
-        return Run(numbers[order], pa.concat_arrays([self.values, other.values]).take(indices(at)))
+        numbers, rows = self.numbers, np.arange(len(self.numbers))
+        over = np.arange(len(other.numbers)) + len(rows)
+        rows[at[~new]] = over[~new]
+        if new.any():
+            places = np.searchsorted(numbers, other.numbers[new])
+            numbers, rows = np.insert(numbers, places, other.numbers[new]), np.insert(rows, places, over[new])
+        return Run(numbers, pa.concat_arrays([self.values, other.values]).take(indices(rows)))
 
     def of(self, numbers: Numbers) -> Any:
         """Returns the values of keys, null where there is none."""
@@ -182,10 +185,13 @@ class NamespacedValueTable(NamespacedTable):
         """Moves a run into the base."""
         before = len(self.base[namespace].numbers) if namespace in self.base else 0
         self._lay(self.base, namespace, run)
-        self._keep(namespace, np.asarray(self.base[namespace].values.is_valid()), before)
+        self.rows += len(self.base[namespace].numbers) - before
+        if run.values.null_count:
+            self._keep(namespace, np.asarray(self.base[namespace].values.is_valid()))
 
-    def _keep(self, namespace: str | None, kept: Any, before: int) -> None:
-        """Keeps some keys of a namespace in the base; it had so many before."""
+    def _keep(self, namespace: str | None, kept: Any) -> None:
+        """Keeps some keys of a namespace in the base."""
+        before = len(self.base[namespace].numbers)
         run = self.base[namespace] = self.base[namespace].where(kept)
         self.rows += len(run.numbers) - before
         if not len(run.numbers):
@@ -193,7 +199,7 @@ class NamespacedValueTable(NamespacedTable):
 
     def drop_keys(self, gone: Any) -> None:
         for namespace, run in list(self.base.items()):
-            self._keep(namespace, ~gone[run.numbers], len(run.numbers))
+            self._keep(namespace, ~gone[run.numbers])
 
     def used(self) -> Iterable[Numbers]:
         return (run.numbers for runs in (self.base, self.overlay, self._pending) for run in runs.values())

@@ -46,7 +46,7 @@ class Sets:
         there = of_time.get(place.namespace, _NONE)
         new = numbers[positions_of(numbers, there) < 0]
         if len(new):
-            of_time[place.namespace] = np.sort(np.concatenate([there, new]), kind="stable") if len(there) else new
+            of_time[place.namespace] = np.insert(there, np.searchsorted(there, new), new) if len(there) else new
         return new
 
     def remove(self, place: Place, numbers: Numbers) -> Numbers:
@@ -112,8 +112,9 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
             keys: Each once.
             times: One for each.
         """
+        of_each = times if keys.distinct is keys else times[keys.first]
         for namespace, positions, numbers in keys.parts(self.numbers):
-            own = times[positions]
+            own = of_each[positions]
             if (own == own[0]).all():
                 self._register(Place(int(own[0]), namespace), numbers)
                 continue

@@ -1,5 +1,7 @@
 """Numbers of keys: one for each key, whichever way it is looked up, until nobody holds it any more."""
 
+import datetime
+import decimal
 import random
 from typing import Any
 
@@ -13,9 +15,17 @@ from state_engine.backends.keys import KeyCodec
 from state_engine.serialization.types import parse_columns
 
 M = 13
+DAY, NOON = datetime.date(1969, 12, 1), datetime.datetime(1969, 12, 31, 23, 58, tzinfo=datetime.UTC)
 KEYS: dict[str, list[Any]] = {
     "k bigint": [None, *range(-50, 250)],
     "k string": [None, "", *(f"key {n}" for n in range(300))],
+    "k boolean": [None, True, False],
+    "k tinyint": [None, *range(-100, 100)],
+    "k binary": [None, *(bytes([n]) for n in range(256))],
+    "k date": [None, *(DAY + datetime.timedelta(n) for n in range(300))],
+    "k timestamp": [None, *(NOON + datetime.timedelta(0, n) for n in range(300))],
+    "k timestamp_ntz": [None, *(NOON.replace(tzinfo=None) + datetime.timedelta(0, n) for n in range(300))],
+    "k decimal(20,2)": [None, *(decimal.Decimal(n) / 4 for n in range(300))],
     "a string, b int": [(a, b) for a in (None, "x", "y") for b in (None, *range(60))],
 }
 
@@ -40,7 +50,7 @@ def test_a_key_has_one_number(ddl: str, seed: int) -> None:
         assert sorted(known.values()) == list(range(len(numbers)))
     assert [known[key] for key in numbers.entries] == list(range(len(numbers)))
     assert numbers.groups.tolist() == [codec.key_group(key) for key in numbers.entries]
-    some = np.array(drawn.sample(range(len(numbers)), 10))
+    some = np.array(drawn.choices(range(len(numbers)), k=10))
     assert codec.read(numbers.columns(some)) == [numbers.entries[number] for number in some]
     assert numbers.of_each(numbers.keys).tolist() == list(range(len(numbers)))
 
