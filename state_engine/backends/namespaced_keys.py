@@ -64,24 +64,18 @@ class NamespacedKeys(Keys):
 
     @cached_property
     def codes(self) -> Numbers:
-        """The number of each record's key among the distinct ones; these stand in no order that counts."""
         pairs = self.spaces * len(self.own) + self.of_own
-        size = int(pairs.max(initial=0)) + 1
-        if size > _DENSE * len(pairs):
+        size, count = int(pairs.max(initial=0)) + 1, len(pairs)
+        if size > _DENSE * count:
             return Keys([indices(pairs)], _unread).codes
-        there = np.zeros(size, bool)  # a tenth of the time that hashing takes
-        there[pairs] = True
-        codes: Numbers = (np.cumsum(there) - 1)[pairs]
+        places = np.full(size, count)  # a third of the time that hashing takes
+        places[pairs[::-1]] = np.arange(count - 1, -1, -1)
+        is_first = np.zeros(count, bool)
+        is_first[places[places < count]] = True
+        self.first = np.flatnonzero(is_first)
+        places[pairs[self.first]] = np.arange(len(self.first))
+        codes: Numbers = places[pairs]
         return codes
-
-    @property
-    def distinct(self) -> "NamespacedKeys":
-        return self if self._is_distinct else cast(NamespacedKeys, self._distinct)
-
-    @cached_property
-    def _is_distinct(self) -> bool:
-        """Whether each key is there once, and has its own number: as of the keys of `_distinct`."""
-        return self._count == len(self) and np.array_equal(self.codes, np.arange(len(self)))
 
     def take(self, positions: Numbers) -> "NamespacedKeys":
         taken = super().take(positions)
@@ -90,7 +84,7 @@ class NamespacedKeys(Keys):
     def parts(self, numbers: KeyNumbers) -> list[Part]:
         """Returns the distinct keys, namespace by namespace."""
         if self.distinct is not self:
-            return self.distinct.parts(numbers)
+            return cast(NamespacedKeys, self.distinct).parts(numbers)
         by = numbers, numbers.generation
         if self._parts is None or self._parts[0] != by:
             of_each = numbers.of_each(self.own.distinct)

@@ -112,9 +112,8 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
             keys: Each once.
             times: One for each.
         """
-        of_each = times if keys.distinct is keys else times[keys.first]
         for namespace, positions, numbers in keys.parts(self.numbers):
-            own = of_each[positions]
+            own = times[positions]
             if (own == own[0]).all():
                 self._register(Place(int(own[0]), namespace), numbers)
                 continue

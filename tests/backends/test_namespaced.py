@@ -28,8 +28,8 @@ VALUES: dict[str, list[Any]] = {"a": [None, 1, 2], "b": [None, ["x"], ["x", "y"]
 
 
 def asked(drawn: random.Random, count: int) -> NamespacedKeys:
-    codes = np.array([drawn.randrange(len(KEYS)) for _ in range(count)])
-    spaces = np.array([drawn.randrange(len(SPACES)) for _ in range(count)])
+    codes = np.array([drawn.randrange(len(KEYS)) for _ in range(count)], np.int64)
+    spaces = np.array([drawn.randrange(len(SPACES)) for _ in range(count)], np.int64)
     return NamespacedKeys([indices(codes), indices(spaces)], OWN, SPACES)
 
 
@@ -170,3 +170,15 @@ def apply(harness: StateHarness, other: StateHarness) -> int:
     for schema, table in changes:
         other.backend.apply(schema.name, table)
     return sum(table.num_rows for _, table in changes)
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 300])
+def test_keys_in_namespaces_are_numbered_as_they_come(count: int) -> None:
+    """What an order decides, as in sketches, is as it would be with any other keys."""
+    keys = asked(random.Random(count), count)
+    plain = Keys(keys.columns, lambda _: [])
+    assert keys.codes.tolist() == plain.codes.tolist()
+    assert keys.first.tolist() == plain.first.tolist()
+    assert [column.to_pylist() for column in keys.distinct.columns] == [
+        column.to_pylist() for column in plain.distinct.columns
+    ]
