@@ -1,5 +1,6 @@
 """What an operator does with a function that takes whole batches."""
 
+import math
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from state_engine.backends.keys import KeyCodec
 from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.time import OperatorTime
-from state_engine.runtime.declared.base import local_of
+from state_engine.runtime.declared.base import local_of, wants_all
 from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN, OutputValueError
@@ -115,6 +116,7 @@ class BatchCall:
         outputs = {MAIN: spec.output, **spec.side_outputs}
         self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
         self._timed = {MAIN, *spec.timed_side_outputs} if spec.emits_event_time else set()
+        self._enough = math.inf if wants_all(spec.function) else ENOUGH_BYTES
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -123,7 +125,7 @@ class BatchCall:
         if batch.num_rows:  # without records there is nothing to call the function with
             self._waiting.append(batch)
             self._bytes += batch.nbytes
-        return self._bytes < ENOUGH_BYTES
+        return self._bytes < self._enough
 
     def taken(self) -> pa.RecordBatch | None:
         """Returns all that waits, as one batch, and forgets it; None if nothing does."""

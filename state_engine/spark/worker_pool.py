@@ -19,6 +19,7 @@ import struct
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pyspark.util import enable_faulthandler
@@ -28,6 +29,7 @@ from state_engine.spark.worker_homes import Homes
 _NUMBER = struct.Struct("!i")
 _TASK, _DONE = b"t", b"d"
 _UNKNOWN = -1
+_TRACEBACKS = "PYTHON_FAULTHANDLER_DIR"
 
 
 @dataclass(eq=False)
@@ -77,11 +79,14 @@ class WorkerPool:
         self._control = control
         self._work = work
         self._homes: Homes[Worker] = Homes(grows=grows)
-        self._workers: dict[int, Worker] = {}
+        self._workers: set[Worker] = set()
         self._connections: list[Connection] = []
         self._selector = selectors.DefaultSelector()
         self._watch(listener, self._connect)
         self._watch(control, self._ask)
+        self._tracebacks = _own_tracebacks()
+        if self._tracebacks is not None:
+            self._tracebacks.mkdir(exist_ok=True)
 
     def serve(self) -> None:
         """Returns when Spark has closed the control."""
@@ -104,10 +109,14 @@ class WorkerPool:
             return
         [pid] = _NUMBER.unpack(asked)
         for connection in [one for one in self._connections if one.pid == pid]:
-            if connection.server is not None:
-                os.kill(connection.server.pid, signal.SIGKILL)  # its channel ends, and `_hear` sees to the rest
-            else:
+            server = connection.server
+            if server is None:
                 self._close(connection)
+                continue
+            with contextlib.suppress(ProcessLookupError):  # it has just died by itself
+                os.kill(server.pid, signal.SIGKILL)
+            self._forget(server)
+            self._drop(connection)
 
     def _connect(self) -> None:
         """Spark wants one worker more: it gets a connection, named by a process that no other one is named by."""
@@ -117,9 +126,9 @@ class WorkerPool:
         try:
             worker = worker or self._fork(sock)
             sock.sendall(_NUMBER.pack(worker.pid))
-        except OSError as error:
+        except OSError as error:  # there can be no process more, or Spark has gone
             traceback.print_exc()
-            with sock:
+            with sock, contextlib.suppress(OSError):
                 sock.sendall(_NUMBER.pack(-(error.errno or 1)))
             return
         connection = Connection(sock, worker.pid)
@@ -136,12 +145,23 @@ class WorkerPool:
             self._close(connection)
             return
         partition = _NUMBER.unpack(head)[0] if len(head) == _NUMBER.size else _UNKNOWN
-        worker = self._homes.choose(partition, len(self._connections)) or self._fork()
+        worker = self._worker_for(partition)
+        if worker is None:
+            self._close(connection)
+            return
         self._homes.begin(partition, worker)
         self._selector.unregister(connection.sock)
         connection.server, worker.serves = worker, connection
         with contextlib.suppress(OSError):  # it has just died, and its channel says so next
             socket.send_fds(worker.channel, [_TASK], [connection.sock.fileno()])
+
+    def _worker_for(self, partition: int) -> Worker | None:
+        """Returns an idle worker; None if none is, and there can be no process more: that fails one task, not all."""
+        try:
+            return self._homes.choose(partition, len(self._connections)) or self._fork()
+        except OSError:
+            traceback.print_exc()
+            return next(iter(self._homes.idle()), None)
 
     def _hear(self, worker: Worker) -> None:
         """A worker is done with its task, or has ended."""
@@ -160,8 +180,16 @@ class WorkerPool:
         if told:
             self._watch(connection.sock, lambda: self._hand_over(connection))
         else:
-            _leave_traceback(worker, connection)
+            self._leave_traceback(worker, connection)
             self._drop(connection)  # Spark finds the connection closed, as if it had been the worker's own
+
+    def _leave_traceback(self, worker: Worker, connection: Connection) -> None:
+        """Puts what a dying worker wrote where Spark looks for it (`spark.python.worker.faulthandler.enabled`)."""
+        if self._tracebacks is not None:
+            with contextlib.suppress(OSError):
+                written = self._tracebacks / str(worker.pid)
+                if written.stat().st_size:
+                    written.replace(self._tracebacks.parent / str(connection.pid))
 
     def _close(self, connection: Connection) -> None:
         """Ends an idle connection; the workers end with the last one, as Spark wants it of workers without a task."""
@@ -170,6 +198,8 @@ class WorkerPool:
 
     def _drop(self, connection: Connection) -> None:
         self._connections.remove(connection)
+        with contextlib.suppress(OSError):  # also where a process that the author's code has started holds a copy
+            connection.sock.shutdown(socket.SHUT_RDWR)
         connection.sock.close()
         if not self._connections:
             for worker in self._homes.idle():
@@ -179,7 +209,7 @@ class WorkerPool:
         """Lets a worker end, which it does when its channel is closed."""
         self._selector.unregister(worker.channel)
         worker.channel.close()
-        del self._workers[worker.pid]
+        self._workers.remove(worker)
         self._homes.remove(worker)
 
     def _fork(self, accepted: socket.socket | None = None) -> Worker:
@@ -198,7 +228,8 @@ class WorkerPool:
         if not pid:
             self._begin(its, [ours, *([accepted] if accepted is not None else [])])
         its.close()
-        worker = self._workers[pid] = Worker(pid, ours)
+        worker = Worker(pid, ours)
+        self._workers.add(worker)
         self._homes.add(worker)
         self._watch(ours, lambda: self._hear(worker))
         return worker
@@ -210,13 +241,15 @@ class WorkerPool:
         """
         code = 1
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._tracebacks is not None:
+            os.environ[_TRACEBACKS] = str(self._tracebacks)
         try:
             with enable_faulthandler():
                 self._selector.close()
                 for sock in (
                     self._listener,
                     *others,
-                    *(worker.channel for worker in self._workers.values()),
+                    *(worker.channel for worker in self._workers),
                     *(connection.sock for connection in self._connections),
                 ):
                     sock.close()
@@ -230,12 +263,10 @@ class WorkerPool:
             os._exit(code)
 
 
-def _leave_traceback(worker: Worker, connection: Connection) -> None:
-    """Puts what a dying worker wrote where Spark looks for it (`spark.python.worker.faulthandler.enabled`)."""
-    folder = os.environ.get("PYTHON_FAULTHANDLER_DIR")
-    if folder is not None:
-        with contextlib.suppress(OSError):
-            os.replace(f"{folder}/{worker.pid}", f"{folder}/{connection.pid}")
+def _own_tracebacks() -> Path | None:
+    """Returns where our workers write what they die of: in Spark's folder a file is named by what Spark was told."""
+    folder = os.environ.get(_TRACEBACKS)
+    return None if folder is None else Path(folder, f"workers-{os.getpid()}")
 
 
 def serve_tasks(channel: socket.socket, run: Callable[[socket.socket], int], *, reuse: bool) -> int:
@@ -247,9 +278,13 @@ def serve_tasks(channel: socket.socket, run: Callable[[socket.socket], int], *, 
         reuse: Whether there is more than one.
     """
     while True:
-        _, descriptors, _, _ = socket.recv_fds(channel, len(_TASK), 1)
+        try:
+            _, descriptors, _, _ = socket.recv_fds(channel, len(_TASK), 1)
+        except ConnectionError:  # the daemon was killed
+            return 0
         if not descriptors:
             return 0
+        os.set_inheritable(descriptors[0], False)  # as an accepted one is, but not one that was handed over
         with socket.socket(fileno=descriptors[0]) as sock:
             code = run(sock)
             if code or not reuse:

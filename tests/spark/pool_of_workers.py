@@ -1,13 +1,15 @@
 """A pool of workers without Spark: its tasks tell who runs them, wait, or end their worker. A process of its own."""
 
 import os
+import resource
+import signal
 import socket
 import sys
 import time
 
 from state_engine.spark.worker_pool import Worker, WorkerPool, serve_tasks
 
-TELL, WAIT, CRASH, ABORT, END, READ = (bytes([letter]) for letter in b"twcaer")
+TELL, WAIT, CRASH, ABORT, END, READ, HELPER = (bytes([letter]) for letter in b"twcaerh")
 
 
 def run(sock: socket.socket) -> int:
@@ -17,6 +19,9 @@ def run(sock: socket.socket) -> int:
         os._exit(3)
     if what == ABORT:
         os.abort()
+    if what == HELPER:  # which outlives its worker
+        os.system("sleep 600 >/dev/null 2>&1 </dev/null & echo $! > helper.pid")
+        os._exit(3)
     if what == WAIT:
         sock.sendall(os.getpid().to_bytes(4))
         time.sleep(600)
@@ -41,6 +46,10 @@ def main() -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as the daemon does
+    if len(sys.argv) > 4:
+        number = int(sys.argv[4])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
     print("listening", flush=True)
     Telling(listener, 0, lambda channel: serve_tasks(channel, run, reuse=reuse), grows=grows).serve()
 

@@ -1,5 +1,7 @@
 """The pool of Python workers, with a test in Spark's place: it connects, writes tasks, asks for kills. No JVM."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pool_of_workers import ABORT, CRASH, END, READ, TELL, WAIT
+from pool_of_workers import ABORT, CRASH, END, HELPER, READ, TELL, WAIT
 
 SCRIPT = Path(__file__).with_name("pool_of_workers.py")
 SECONDS = 30
@@ -18,11 +20,15 @@ SECONDS = 30
 class Pool:
     """What Spark sees of a daemon."""
 
-    def __init__(self, path: Path, reuse: bool = True, grows: bool = True) -> None:
+    def __init__(self, path: Path, reuse: bool = True, grows: bool = True, files: int | None = None) -> None:
         self.path = path
         self.lines: list[Line] = []
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(path), "reuse" if reuse else "once", "grows" if grows else "fixed"],
+            [
+                *(sys.executable, str(SCRIPT), str(path), "reuse" if reuse else "once", "grows" if grows else "fixed"),
+                *([] if files is None else [str(files)]),
+            ],
+            cwd=path.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -54,7 +60,11 @@ class Pool:
         assert self.process.wait(SECONDS) == 0
 
     def clean(self) -> None:
+        workers = self.workers()
         self.process.kill()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(SECONDS)
         for line in self.lines:
             line.sock.close()
@@ -72,6 +82,9 @@ class Line:
         self.sock.settimeout(SECONDS)
         self.sock.connect(str(pool.path))
         self.pid = self.number()
+        if self.pid >= 2**31:
+            self.sock.close()
+            raise OSError("there can be no worker more")
 
     def number(self) -> int:
         found = self.sock.recv(4)
@@ -93,7 +106,10 @@ class Line:
 
 
 def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:  # it has ended
+        return []
 
 
 def alive(pid: int) -> bool:
@@ -174,7 +190,6 @@ def test_a_cancelled_task_ends_the_worker_that_runs_it_and_no_other(start) -> No
     assert b.run(0, WAIT) == zero
     pool.kill(b)
     assert b.is_closed()
-    pool.hears()
     await_end(zero)
     assert pool.workers() == {one}
     assert a.run(1) == one
@@ -203,6 +218,55 @@ def test_the_traceback_of_a_worker_that_dies_is_left_where_spark_looks_for_it(st
     b.begin(0, ABORT)
     assert b.is_closed()
     assert "pool_of_workers.py" in (tmp_path / str(b.pid)).read_text()
+
+
+def test_a_process_that_a_worker_left_behind_holds_no_connection_open(start, tmp_path) -> None:
+    pool = start()
+    a, b = pool.connect(), pool.connect()
+    assert b.run(1) == a.pid
+    b.begin(1, HELPER)
+    assert b.is_closed()
+    helper = int((tmp_path / "helper.pid").read_text())
+    assert alive(helper)
+    os.kill(helper, signal.SIGKILL)
+
+
+def test_a_kill_of_a_worker_that_has_just_died_ends_nothing_else(start) -> None:
+    pool = start()
+    a, b = pool.connect(), pool.connect()
+    zero, one = a.run(0), b.run(1)
+    assert a.run(0, WAIT) == zero
+    os.kill(pool.process.pid, signal.SIGSTOP)  # busy elsewhere
+    os.kill(zero, signal.SIGKILL)
+    await_end(zero)
+    pool.kill(a)
+    os.kill(pool.process.pid, signal.SIGCONT)
+    assert a.is_closed()
+    assert b.run(1) == one
+
+
+def test_a_task_for_which_there_can_be_no_new_worker_goes_to_an_idle_one(start) -> None:
+    pool = start(files=16)
+    lines = [pool.connect(), pool.connect()]
+    homes = {line.run(n) for n, line in enumerate(lines)}
+    with suppress(OSError):
+        for partition in range(2, 100):  # until there are no more descriptors
+            lines.append(pool.connect())
+            homes.add(lines[-1].run(partition))
+    assert len(lines) < 16
+    assert lines[0].run(100) in homes
+    assert lines[1].run(101) in homes
+
+
+def test_who_closes_a_connection_before_it_is_answered_ends_nothing(start) -> None:
+    pool = start()
+    a = pool.connect()
+    os.kill(pool.process.pid, signal.SIGSTOP)
+    gone = socket.socket(socket.AF_UNIX)
+    gone.connect(str(pool.path))
+    gone.close()
+    os.kill(pool.process.pid, signal.SIGCONT)
+    assert a.run(0) == a.pid
 
 
 def test_a_worker_that_ends_itself_lets_spark_close_the_connection(start) -> None:

@@ -29,10 +29,12 @@ class Declared(KeyedBatchProcessFunction):
 
     Attributes:
         local: What Spark may do of it in front of the exchange, with the same result; None if that cannot be.
+        wants_all: Whether it gets all records of an epoch in one call, however many they are.
     """
 
     verb: str  # what the author called
     local: LocalAggregation | None = None
+    wants_all = False
 
     def __init__(self, ttl: StateTtlConfig | None) -> None:
         if ttl is not None and ttl.get_ttl_time_characteristic() == StateTtlConfig.TtlTimeCharacteristic.EventTime:
@@ -90,6 +92,11 @@ def local_of(function: Function) -> LocalAggregation | None:
     return function.local if isinstance(function, Declared) else None
 
 
+def wants_all(function: Function) -> bool:
+    """Returns whether a function wants all records of an epoch in one call."""
+    return isinstance(function, Declared) and function.wants_all
+
+
 def types_of(names: Sequence[str], columns: StructType) -> tuple[TypeInformation, ...]:
     """Returns the types of some columns."""
     return tuple(columns.types[columns.names.index(name)] for name in names)
@@ -136,4 +143,14 @@ def stored_rows(columns: StructType) -> StructType:
     return StructType(columns.names, columns.types, carrier=tuple)
 
 
-__all__ = ["Declared", "FiresTogether", "keys_of", "local_of", "ordered_column", "renaming", "stored_rows", "types_of"]
+__all__ = [
+    "Declared",
+    "FiresTogether",
+    "keys_of",
+    "local_of",
+    "ordered_column",
+    "renaming",
+    "stored_rows",
+    "types_of",
+    "wants_all",
+]

@@ -48,6 +48,7 @@ class ChangelogAggregation(Declared):
     """
 
     verb = "aggregate"
+    wants_all = True  # what goes may stand in front of what it takes back
 
     def __init__(
         self,
@@ -61,17 +62,23 @@ class ChangelogAggregation(Declared):
         super().__init__(ttl)
         if retract:
             _check_op(columns)
-        taken = next((name for name in (*key, *aggregates) if name.lower() == OP), None)
+        taken = next((name for name in (*key, *aggregates) if str(name).lower() == OP), None)
         if taken is not None:
             raise JobDefinitionError(
                 f"aggregate() has a key or a result {taken!r}: the rows of a changelog get a column of this name.",
                 action=renaming(taken) if taken in key else "Rename it.",
             )
         self._key, self._retract = tuple(key), retract
-        self._of = described(aggregates)
         beside = dict.fromkeys(key, "a key column")
         counted = {**aggregates, _RECORDS: Aggregate.count()} if aggregates else aggregates
         self._aggregates = NamedAggregates(counted, columns, beside, retract=retract)
+        if ttl is not None and any(one.kind == "collect" for one in aggregates.values()):
+            raise JobDefinitionError(
+                "aggregate() got collect, a changelog and a time to live: values expire one by one, which no row would "
+                "say.",
+                action="Leave out one of the three.",
+            )
+        self._of = described(aggregates)
         types = {name: self._aggregates.types[name] for name in aggregates}
         key_types = types_of(key, columns)
         self.output = StructType((*key, *types, OP), (*key_types, *types.values(), Types.STRING()))

@@ -43,6 +43,7 @@ class Latest(Declared):
     ) -> None:
         super().__init__(ttl)
         self._columns, self._changelog = columns, changelog
+        self.wants_all = changelog
         self.output = with_op(self.verb, columns) if changelog else columns
         self._by = None if by is None else ordered_column(self.verb, by, columns)
         self._by_name = by

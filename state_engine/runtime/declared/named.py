@@ -294,13 +294,13 @@ def _is_number(column: TypeInformation) -> bool:
     )
 
 
-def _check(aggregates: Mapping[str, Aggregate], beside: Mapping[str, str]) -> None:
+def _check(aggregates: Mapping[Any, Any], beside: Mapping[str, str]) -> None:
     if not aggregates:
         raise JobDefinitionError(
             "aggregate() got no aggregates.", action="Give some by name: aggregate({'n': Aggregate.count()})."
         )
     for name, one in aggregates.items():
-        if not isinstance(one, Aggregate):
+        if not (isinstance(name, str) and isinstance(one, Aggregate)):
             raise JobDefinitionError(
                 f"aggregate() got {name!r}: {one!r}.", action="Give names, and what Aggregate's methods make."
             )

@@ -93,7 +93,7 @@ class Mean(Folded):
 
     def given(self, parts: list[Any]) -> Any:
         total, n = _doubles(as_doubles(parts[0])), longs(parts[1])
-        return pa.array(total / np.maximum(n, 1), mask=n == 0)
+        return pa.array(total / np.maximum(n, 1), mask=n <= 0)  # less than none: more was taken back than came
 
 
 class Deviation(Folded):

@@ -4,15 +4,21 @@ import statistics
 from collections import defaultdict
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_engine.api import Aggregate, StateTtlConfig, Time
 from state_engine.api.type_hints import parse_columns_ddl
+from state_engine.backends.keys import KeyCodec
 from state_engine.errors import JobDefinitionError, UserFunctionError
+from state_engine.runtime import batch_function
+from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.changelog import ChangelogAggregation
 from state_engine.runtime.declared.latest import Latest
+from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization.column import Column
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 
 RECORDS = "k string, v bigint, m decimal(5,2), s string"
@@ -211,6 +217,40 @@ def test_refuses_names_that_its_rows_have():
         ChangelogAggregation(["op"], {"n": Aggregate.count()}, columns, retract=True)
     with pytest.raises(JobDefinitionError, match="column 'op'"):
         Latest(columns, changelog=True)
+
+
+def test_refuses_lists_whose_values_expire_one_by_one():
+    ttl = StateTtlConfig.new_builder(Time.seconds(1)).build()
+    with pytest.raises(JobDefinitionError, match="expire one by one"):
+        ChangelogAggregation(["k"], {"all": Aggregate.collect("v")}, parse_columns_ddl(RECORDS), ttl)
+
+
+@pytest.mark.parametrize("aggregates", [{"n": "count"}, {1: Aggregate.count()}, {}])
+def test_refuses_what_is_no_aggregate_as_without_a_changelog(aggregates):
+    with pytest.raises(JobDefinitionError):
+        ChangelogAggregation(["k"], aggregates, parse_columns_ddl(RECORDS))
+
+
+def test_the_mean_of_less_than_nothing_is_null():
+    with harness({"mean": Aggregate.avg("v")}, "k string, v bigint, op string") as one:
+        rows = rows_of(one, ("a", None, "+I"), ("a", None, "+I"), ("a", 5, "-D"))
+        assert rows == [("a", None, "+I")]
+
+
+def test_an_epoch_is_looked_at_as_a_whole_however_large_it_is(monkeypatch):
+    """What goes may stand in front of what it takes back."""
+    monkeypatch.setattr(batch_function, "ENOUGH_BYTES", 1)
+    columns, key = parse_columns_ddl(CHANGES), (Column(name="k", type="string"),)
+    numbers, batch = {"n": Aggregate.count()}, pa.record_batch({"k": ["a"]})
+
+    def waits(function):
+        spec = OperatorSpec("of", "keyed_process", function, columns, key, (), function.output, max_parallelism=8)
+        return batch_function.BatchCall(spec, [0], KeyCodec(key, 8)).waits_with(batch)
+
+    assert waits(ChangelogAggregation(["k"], numbers, columns, retract=True))
+    assert waits(Latest(parse_columns_ddl(RECORDS), changelog=True))
+    assert not waits(Aggregation(["k"], numbers, columns))
+    assert not waits(Latest(columns))
 
 
 def test_an_op_that_is_none_stops_the_job():
