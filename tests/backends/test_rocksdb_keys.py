@@ -73,6 +73,8 @@ def test_what_python_holds_for_equal_is_one_key() -> None:
     assert len({integers.encode(one) for one in (1, 1.0, True, np.int64(1), decimal.Decimal(1))}) == 1
     assert len({doubles.encode(zero) for zero in (0, 0.0, -0.0, False)}) == 1
     assert flags.encode(1) == flags.encode(True)
+    decimals = ordered_codec(parse_ddl("decimal(5,2)"))
+    assert len({decimals.encode(one) for one in (1, 1.0, True, decimal.Decimal("1.00"))}) == 1
     assert math.isnan(doubles.decode(doubles.encode(math.nan), 0)[0])
 
 
@@ -86,7 +88,7 @@ def test_what_python_holds_for_equal_is_one_key() -> None:
         ("date", [1, datetime.datetime(2024, 1, 1)]),
         ("timestamp", [1, datetime.datetime(2024, 1, 1), datetime.date(2024, 1, 1)]),
         ("timestamp_ntz", [datetime.datetime(2024, 1, 1, tzinfo=UTC)]),
-        ("decimal(5,2)", ["x", decimal.Decimal("1.001")]),
+        ("decimal(5,2)", ["x", "1", (0, (1,), 0), decimal.Decimal("NaN"), decimal.Decimal("1.001")]),
         ("double", ["x", (1 << 53) + 1]),
         ("struct<a:int,b:int>", [1, (1,), (1, "x")]),
     ],

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +20,7 @@ from state_engine.testing.state_harness import StateHarness
 TAGS = ListStateDescriptor("tags", Types.LONG())
 ROUTES = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
 FACTORS = MapStateDescriptor("factors", Types.DOUBLE(), Types.LONG())
+PRICES = MapStateDescriptor("prices", "decimal(5,2)", Types.LONG())
 KEYS = range(2)
 
 
@@ -102,6 +104,15 @@ def test_a_small_list_is_one_cell_until_it_has_grown_and_again_once_it_was_repla
     tags.clear()
     seal(harness)
     assert cells(harness, "tags") == (0, 0)
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_a_decimal_is_found_by_what_equals_it_however_large_the_map_is(harness: StateHarness, size: int) -> None:
+    prices = harness.state(PRICES, 1)
+    prices.put_all({Decimal(number): number for number in range(size)})
+    seal(harness)
+    asked: list[Any] = [Decimal("1.00"), 1, 1.0, "1", (0, (1,), 0)]
+    assert [prices.get(one) for one in asked] == [1, 1, 1, None, None]
 
 
 def test_nan_is_one_user_key(harness: StateHarness) -> None:

@@ -175,7 +175,10 @@ def _timestamp_codec(epoch: datetime.datetime) -> OrderedCodec:
 
 def _decimal_codec(scale: int) -> OrderedCodec:
     def encode(value: Any) -> bytes:
-        scaled = _DIGITS.scaleb(decimal.Decimal(value), scale)
+        number = decimal.Decimal(value)
+        if number != value:  # text and tuples, which a dict does not find it by
+            raise TypeError(value)
+        scaled = _DIGITS.scaleb(number, scale)
         digits = int(scaled)
         if digits != scaled:
             raise ValueError(value)
