@@ -44,9 +44,14 @@ def seal(harness: StateHarness) -> None:
     harness.backend.commit(str(len(harness.epochs)))
 
 
+def base_of(harness: StateHarness, name: str) -> Any:
+    """Returns what the table of a state has in place of dicts."""
+    return harness.backend._tables[name].base  # type: ignore[attr-defined]
+
+
 def cells(harness: StateHarness, name: str) -> tuple[int, int]:
     """Returns how many headers a state has in the database, and how many cells behind them."""
-    base: Any = harness.backend._tables[name].base  # type: ignore[attr-defined]
+    base = base_of(harness, name)
     heads = [is_head(key) for key, _ in base.raw(*base.cells.groups(0, 12))]
     return sum(heads), len(heads) - sum(heads)
 
@@ -125,23 +130,88 @@ def test_nan_is_one_user_key(harness: StateHarness) -> None:
     assert harness.backend.rows == 1
 
 
-def test_a_batch_of_small_ones_is_read_at_once(harness: StateHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked(harness: StateHarness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells each read asks the database for."""
+    store, counts = harness.backend.database.store, []  # type: ignore[attr-defined]
+    get_many = store.get_many
+    monkeypatch.setattr(store, "get_many", lambda keys: (counts.append(len(keys)) if keys else None) or get_many(keys))
+    return counts
+
+
+def forget(harness: StateHarness) -> None:
+    """Forgets what was read, but not whether batches read ahead."""
+    for state in (ROUTES, TAGS):
+        base_of(harness, state.name).forget_reads()
+
+
+def test_a_batch_of_small_ones_is_read_at_once(harness: StateHarness, asked: list[int]) -> None:
     many = range(500)
     for key in many:
         harness.state(ROUTES, key).put(1, key)
         harness.state(TAGS, key).add(key)
     seal(harness)
-    store, asked = harness.backend.database.store, []  # type: ignore[attr-defined]
-    get_many = store.get_many
-    monkeypatch.setattr(store, "get_many", lambda keys: asked.append(len(keys)) or get_many(keys))
     for _ in range(2):
         asked.clear()
         harness.backend.prefetch(list(many))
         assert [harness.state(ROUTES, key).get(1) for key in many] == list(many)
         assert [list(harness.state(TAGS, key).get()) for key in many] == [[key] for key in many]
-        for state in (ROUTES, TAGS):
-            harness.backend._tables[state.name].base.forget_reads()  # type: ignore[attr-defined]
-    assert [count for count in asked if count] == [500, 500]
+        forget(harness)
+    assert asked == [500, 500]
+
+
+def test_lists_that_were_read_ahead_are_read_once(
+    harness: StateHarness, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much they take, and whatever else the batch asks for: small ones, and keys that are not in it."""
+    monkeypatch.setattr(bases, "READ_BYTES", 100_000)
+    spread, small, beyond = range(100), 100, 101
+    harness.state(ROUTES)
+    for key in spread:
+        harness.state(TAGS, key).add_all(list(range(300)))
+    for key in (small, beyond):
+        harness.state(TAGS, key).add(key)
+    seal(harness)
+    for _ in range(2):
+        asked.clear()
+        harness.backend.prefetch([*spread, small])
+        assert list(harness.state(TAGS, small).get()) == [small]
+        assert list(harness.state(TAGS, beyond).get()) == [beyond]
+        assert all(list(harness.state(TAGS, key).get()) == list(range(300)) for key in spread)
+        assert len(base_of(harness, "tags")._spread) <= len(spread)
+        forget(harness)
+    assert asked == [len(spread) + 1, len(spread), 1]
+
+
+def test_lists_that_were_read_one_by_one_are_dropped_and_the_headers_of_the_batch_are_not(
+    harness: StateHarness, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "READ_BYTES", 100_000)
+    base: Any = harness.state(TAGS) and base_of(harness, "tags")
+    for key in range(100):
+        harness.state(TAGS, key).add_all(list(range(300)))
+    seal(harness)
+    asked.clear()
+    base._reads_ahead = True
+    harness.backend.prefetch(list(range(100)))
+    for key in range(100):
+        assert len(list(harness.state(TAGS, key).get())) == 300
+        assert len(base._spread) < 12
+    assert asked == [100] + [1] * 100
+
+
+def test_lists_that_were_read_ahead_are_dropped_before_the_next_batch_if_they_are_much(
+    harness: StateHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "READ_BYTES", 100_000)
+    base: Any = harness.state(TAGS) and base_of(harness, "tags")
+    for key in range(100):
+        harness.state(TAGS, key).add_all(list(range(300)))
+    seal(harness)
+    base._reads_ahead = base._reads_pieces = True
+    for start in range(0, 100, 20):
+        harness.backend.prefetch(list(range(start, start + 20)))
+        assert list(base._spread) == list(range(start, start + 20))
 
 
 STEPS = st.lists(

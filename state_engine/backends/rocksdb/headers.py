@@ -22,7 +22,9 @@ SMALL = 256
 FEW = 32
 """Cells of one entry that are still read, or deleted, one by one."""
 
-_PER_ROW = 40
+PER_ROW = 40
+"""Bytes that a row takes in memory, about: a number in a list."""
+
 _NUMBERS = struct.Struct(">QQ")
 
 
@@ -108,8 +110,8 @@ class HeaderedBase(Base):
         headers.update(zip(unknown, map(header_of, keys, found), strict=True))
 
     def _remember(self, entry: Any, whole: Any) -> None:
-        """Keeps all of a list or map for who asks again."""
-        self._held_wholes += PER_CELL + _PER_ROW * len(whole)
+        """Keeps all of a list or map that lies in its header for who asks again."""
+        self._held_wholes += PER_CELL + PER_ROW * len(whole)
         self._wholes[entry] = whole
 
     def _make_room(self) -> None:
@@ -167,4 +169,4 @@ class HeaderedBase(Base):
         """Adds the cells behind a header; those that are there go if all of it lies in the header now (None)."""
 
 
-__all__ = ["FEW", "Header", "HeaderedBase", "header_of"]
+__all__ = ["FEW", "PER_ROW", "Header", "HeaderedBase", "header_of"]

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from state_engine.backends.rocksdb.bases import Opened
+from state_engine.backends.rocksdb import bases
+from state_engine.backends.rocksdb.bases import PER_CELL, Opened
 from state_engine.backends.rocksdb.cells import Cells, inner_prefix, number_bytes, prefix_end
-from state_engine.backends.rocksdb.headers import FEW, Header, HeaderedBase, header_of
+from state_engine.backends.rocksdb.headers import FEW, PER_ROW, Header, HeaderedBase, header_of
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.tables import ListDelta
@@ -21,15 +22,23 @@ class ListBase(HeaderedBase):
         self._pieces = pieces
         self._spread_misses = 0
         self._reads_pieces = False
+        self._spread: dict[Any, list[Any]] = {}  # read from pieces, which nothing but the database has
+        self._held_spread = 0
+        self._held_ahead = 0
 
     def get(self, entry: Any, default: Any = None) -> Any:
         """Returns the elements of an entry, or the default where there are none."""
-        found = self._wholes.get(entry)
-        if found is None:
-            header = self.header(entry)
-            if not header.count:
-                return default
-            self._make_room()
+        found = self._wholes.get(entry) or self._spread.get(entry)
+        if found is not None:
+            return found
+        header = self._headers.get(entry) or self.header(entry)
+        if not header.count:
+            return default
+        if header.body is None:
+            self._make_room_for_spread()
+            found = self._spread[entry] = self._elements(entry, header)
+            self._held_spread += _size(found)
+        else:
             found = self._elements(entry, header)
             self._remember(entry, found)
         return found
@@ -53,7 +62,6 @@ class ListBase(HeaderedBase):
                 pieces: list[Any] = self._stored([prefix + number_bytes(n) for n in range(header.end)])
             else:
                 pieces = [piece for _, piece in self._opened.store.scan(prefix, prefix_end(prefix))]
-            self._hold(pieces)
             for piece in pieces:
                 elements.extend(self._pieces.decode(piece))
         if delta is not None:
@@ -69,6 +77,24 @@ class ListBase(HeaderedBase):
         body = header_of(b"", cell).body
         return self.piece(body) if body else []
 
+    def prefetch(self, entries: list[Any]) -> None:
+        # What was read ahead counts when its batch is over: dropped before that, it would be read again.
+        self._held_spread += self._held_ahead
+        self._held_ahead = 0
+        self._make_room_for_spread()
+        super().prefetch(entries)
+
+    def forget_reads(self) -> None:
+        super().forget_reads()
+        self._forget_spread()
+
+    def _make_room_for_spread(self) -> None:
+        if self._held_spread > bases.READ_BYTES:
+            self._forget_spread()
+
+    def _forget_spread(self) -> None:
+        self._spread, self._held_spread, self._held_ahead = {}, 0, 0
+
     def _read_many(self, entries: list[Any]) -> None:
         self.read_headers(entries)
         self._reads_pieces = self._reads_pieces or self._spread_misses * 4 > len(entries)
@@ -81,19 +107,18 @@ class ListBase(HeaderedBase):
         wanted: list[Any] = []
         keys: list[bytes] = []
         counts: list[int] = []
-        headers, staged, wholes = self._headers, self.staged, self._wholes
+        headers, staged, spread = self._headers, self.staged, self._spread
         for entry in entries:
             header = headers[entry]
-            if header.end and header.end <= FEW and entry not in staged and entry not in wholes:
+            if header.end and header.end <= FEW and entry not in staged and entry not in spread:
                 prefix = inner_prefix(header.key)
                 wanted.append(entry)
                 counts.append(header.end)
                 keys.extend(prefix + number_bytes(n) for n in range(header.end))
-        pieces = self._stored(keys)
-        self._hold(pieces)
-        found: Iterator[Any] = iter(pieces)
+        found: Iterator[Any] = iter(self._stored(keys))
         for entry, count in zip(wanted, counts, strict=True):
-            self._remember(entry, [e for _ in range(count) for e in self._pieces.decode(next(found))])
+            elements = spread[entry] = [e for _ in range(count) for e in self._pieces.decode(next(found))]
+            self._held_ahead += _size(elements)
 
     def merge(self, deltas: Mapping[Any, ListDelta]) -> int:
         self.read_headers(deltas)
@@ -112,6 +137,7 @@ class ListBase(HeaderedBase):
                 staged.appended.extend(appended)
                 more += self._count(header, header.count + len(appended))
             self._wholes.pop(entry, None)
+            self._spread.pop(entry, None)
         return more
 
     def _body(self, whole: list[Any]) -> bytes:
@@ -133,6 +159,10 @@ class ListBase(HeaderedBase):
             piece = self._pieces.encode(appended[start : start + _PIECE])
             changes.cells[prefix + number_bytes(header.end)] = piece
             header.end += 1
+
+
+def _size(elements: list[Any]) -> int:
+    return PER_CELL + PER_ROW * len(elements)
 
 
 __all__ = ["ListBase"]
