@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types
+from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor
 from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import Namespaced
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases, headers
 from state_engine.backends.rocksdb.cells import is_head
 from state_engine.testing.state_harness import StateHarness
 
+COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.LONG())
 ROUTES = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
 FACTORS = MapStateDescriptor("factors", Types.DOUBLE(), Types.LONG())
@@ -212,6 +214,54 @@ def test_lists_that_were_read_ahead_are_dropped_before_the_next_batch_if_they_ar
     for start in range(0, 100, 20):
         harness.backend.prefetch(list(range(start, start + 20)))
         assert list(base._spread) == list(range(start, start + 20))
+
+
+@pytest.mark.parametrize("descriptor", [COUNT, TAGS, ROUTES], ids=lambda descriptor: descriptor.name)
+def test_batches_read_ahead_once_one_has_asked_for_many_and_not_because_a_small_one_follows(
+    harness: StateHarness, descriptor: Any
+) -> None:
+    harness.state(descriptor)
+    base = base_of(harness, descriptor.name)
+    base.get(0)  # before the first batch
+    harness.backend.prefetch(list(range(1000)))
+    base.get(1)
+    harness.backend.prefetch(list(range(3)))
+    assert not base._reads_ahead
+    base.get(2)
+    harness.backend.prefetch(list(range(1000)))
+    assert base._reads_ahead
+
+
+def test_pieces_are_read_ahead_once_a_batch_has_asked_for_many_and_not_because_a_small_one_follows(
+    harness: StateHarness, asked: list[int]
+) -> None:
+    base: Any = harness.state(TAGS) and base_of(harness, "tags")
+    for key in range(20):
+        harness.state(TAGS, key).add_all(list(range(300)))
+    seal(harness)
+    for batch in range(10):  # one in each of many batches is no more than one
+        harness.backend.prefetch(list(range(20)))
+        base.get(batch)
+    harness.backend.prefetch([18, 19])
+    assert not base._reads_pieces
+    base.get(18)
+    harness.backend.prefetch(list(range(20)))
+    assert base._reads_pieces
+
+
+def test_windows_count_where_batches_name_them(harness: StateHarness) -> None:
+    harness.state(TAGS)
+    base = base_of(harness, "tags")
+    windows = [Namespaced(key, "w") for key in range(10)]
+    for _ in range(2):
+        harness.backend.prefetch(list(range(10)))
+        for window in windows:
+            base.get(window)
+    harness.backend.prefetch([*range(10), *windows])
+    assert not base._reads_ahead
+    base.get(Namespaced(10, "w"))
+    harness.backend.prefetch(windows)
+    assert base._reads_ahead
 
 
 STEPS = st.lists(

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from state_engine.backends.keys import Namespaced
 from state_engine.backends.rocksdb.cells import Cells, group_of, head_range
 from state_engine.backends.rocksdb.store import Changes, Store
 from state_engine.backends.rocksdb.values import ValueCodec
@@ -42,7 +43,7 @@ class Base(ABC):
     """Whether an entry is one cell, and not many behind a header."""
 
     reads_ahead_from = 4
-    """A batch reads ahead once one record in so many asked for an entry that was not known."""
+    """Batches read ahead once one of the entries of a batch in so many was asked for and not known."""
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         self._opened = opened
@@ -52,6 +53,8 @@ class Base(ABC):
         self._reset: set[int] = set()
         self._held = 0
         self._misses = 0
+        self._batch: list[Any] = []
+        self._has_windows: bool | None = None
         self._reads_ahead = False
 
     def __len__(self) -> int:
@@ -88,10 +91,23 @@ class Base(ABC):
         A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
         """
         self._make_room()
-        self._reads_ahead = self._reads_ahead or self._misses * self.reads_ahead_from > len(entries)
+        self._reads_ahead = self._reads_ahead or self._were_many(self._misses * self.reads_ahead_from)
         self._misses = 0
+        self._batch, self._has_windows = entries, None
         if self._reads_ahead:
             self._read_many(entries)
+
+    def _were_many(self, misses: int) -> bool:
+        """Says whether there were so many misses as the batch in which they happened has entries."""
+        return 0 < len(self._batch) < misses
+
+    def _is_miss(self, entry: Any) -> bool:
+        """Says whether an entry that is not known could have been read ahead: batches of plain keys name no windows."""
+        if type(entry) is not Namespaced:
+            return True
+        if self._has_windows is None:
+            self._has_windows = Namespaced in set(map(type, self._batch))
+        return self._has_windows
 
     def write(self, changes: Changes) -> None:
         """Moves what is staged into a write."""
@@ -165,7 +181,7 @@ class ValueBase(Base):
         """Returns the value of an entry."""
         value = self._read.get(entry, MISSING)
         if value is MISSING:
-            self._misses += 1
+            self._misses += self._is_miss(entry)
             self._make_room()
             self._read_many([entry])
             value = self._read[entry]

@@ -94,7 +94,7 @@ class HeaderedBase(Base):
         """Returns the header of an entry, of one without rows where there is none."""
         found = self._headers.get(entry)
         if found is None:
-            self._misses += 1
+            self._misses += self._is_miss(entry)
             self._make_room()
             self.read_headers([entry])
             found = self._headers[entry]

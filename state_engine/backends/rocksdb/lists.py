@@ -53,7 +53,7 @@ class ListBase(HeaderedBase):
     def _elements(self, entry: Any, header: Header) -> list[Any]:
         if header.body is not None:
             return self.piece(header.body) if header.body else []
-        self._spread_misses += 1
+        self._spread_misses += self._is_miss(entry)
         delta = self.staged.get(entry)
         elements: list[Any] = []
         if header.end and not (delta is not None and delta.cleared):
@@ -82,6 +82,8 @@ class ListBase(HeaderedBase):
         self._held_spread += self._held_ahead
         self._held_ahead = 0
         self._make_room_for_spread()
+        self._reads_pieces = self._reads_pieces or self._were_many(self._spread_misses * 4)
+        self._spread_misses = 0
         super().prefetch(entries)
 
     def forget_reads(self) -> None:
@@ -97,8 +99,6 @@ class ListBase(HeaderedBase):
 
     def _read_many(self, entries: list[Any]) -> None:
         self.read_headers(entries)
-        self._reads_pieces = self._reads_pieces or self._spread_misses * 4 > len(entries)
-        self._spread_misses = 0
         if self._reads_pieces:
             self._read_pieces(entries)
 
