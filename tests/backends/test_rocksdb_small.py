@@ -22,6 +22,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.LONG())
 ROUTES = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
 FACTORS = MapStateDescriptor("factors", Types.DOUBLE(), Types.LONG())
+NESTED = MapStateDescriptor("nested", Types.LONG(), Types.LIST(Types.LIST(Types.LONG())))
 PRICES = MapStateDescriptor("prices", "decimal(5,2)", Types.LONG())
 KEYS = range(2)
 
@@ -262,6 +263,32 @@ def test_windows_count_where_batches_name_them(harness: StateHarness) -> None:
     base.get(Namespaced(10, "w"))
     harness.backend.prefetch(windows)
     assert base._reads_ahead
+
+
+@pytest.mark.parametrize("descriptor", [NESTED, TAGS], ids=lambda descriptor: descriptor.name)
+def test_what_was_decoded_of_headers_in_one_batch_has_a_limit(
+    harness: StateHarness, asked: list[int], monkeypatch: pytest.MonkeyPatch, descriptor: Any
+) -> None:
+    """Also of a few rows that are many objects."""
+    many = range(200)
+    for key in many:
+        if descriptor is NESTED:
+            harness.state(NESTED, key).put(1, [[] for _ in range(240)])
+        else:
+            harness.state(TAGS, key).add_all(list(range(100)))
+    seal(harness)
+    monkeypatch.setattr(bases, "READ_BYTES", 300_000)
+    base = base_of(harness, descriptor.name)
+    base._reads_ahead = True
+    asked.clear()
+    harness.backend.prefetch(list(many))
+    most = 0
+    for key in many:
+        found = base.get(key)
+        assert base.get(key) is found
+        most = max(most, len(base._wholes))
+    assert 10 < most < 100
+    assert asked == [len(many)]
 
 
 STEPS = st.lists(

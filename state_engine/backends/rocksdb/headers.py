@@ -25,6 +25,8 @@ FEW = 32
 PER_ROW = 40
 """Bytes that a row takes in memory, about: a number in a list."""
 
+_PER_BYTE = 16
+
 _NUMBERS = struct.Struct(">QQ")
 
 
@@ -109,9 +111,12 @@ class HeaderedBase(Base):
         self._hold(found)
         headers.update(zip(unknown, map(header_of, keys, found), strict=True))
 
-    def _remember(self, entry: Any, whole: Any) -> None:
+    def _remember(self, entry: Any, whole: Any, body: bytes) -> None:
         """Keeps all of a list or map that lies in its header for who asks again."""
-        self._held_wholes += PER_CELL + PER_ROW * len(whole)
+        if self._held + self._held_wholes > bases.READ_BYTES:
+            self._forget_wholes()
+        # A row may have many small objects in it: the bytes tell of those.
+        self._held_wholes += PER_CELL + max(PER_ROW * len(whole), _PER_BYTE * len(body))
         self._wholes[entry] = whole
 
     def _make_room(self) -> None:

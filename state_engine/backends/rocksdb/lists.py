@@ -40,7 +40,7 @@ class ListBase(HeaderedBase):
             self._held_spread += _size(found)
         else:
             found = self._elements(entry, header)
-            self._remember(entry, found)
+            self._remember(entry, found, header.body)
         return found
 
     def __contains__(self, entry: Any) -> bool:

@@ -73,7 +73,7 @@ class MapBase(HeaderedBase):
         if header.body is None:
             return MapView(self, entry, header)
         found = self._decoded(header.body)
-        self._remember(entry, found)
+        self._remember(entry, found, header.body)
         return found
 
     def _decoded(self, body: bytes) -> dict[Any, Any]:
