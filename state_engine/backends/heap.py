@@ -411,7 +411,8 @@ class HeapKeyedStateBackend:
     def _forget_keys(self) -> None:
         """Windows come and go, and so may keys: those that no table holds any more lose their numbers."""
         tables = [table for table in self._tables.values() if isinstance(table, NamespacedTable)]
-        new = self._numbers.drop_unused(numbers for table in tables for numbers in table.used())
+        rows = sum(table.rows for table in tables)
+        new = self._numbers.drop_unused((numbers for table in tables for numbers in table.used()), rows)
         if new is not None:
             for table in tables:
                 table.renumber(new)

@@ -38,7 +38,7 @@ class KeyNumbers:
     Attributes:
         codec: As given.
         groups: Their key groups by number.
-        limit: Of fewer keys nobody asks whether a table still holds them.
+        limit: Of fewer keys nobody asks whether a table still holds them, unless tables have far fewer rows.
         generation: Another one when keys got other numbers.
     """
 
@@ -104,16 +104,17 @@ class KeyNumbers:
         taken = indices(numbers)
         return [column.take(taken) for column in self._joined()]
 
-    def drop_unused(self, used: Iterable[Numbers]) -> Numbers | None:
+    def drop_unused(self, used: Iterable[Numbers], rows: int) -> Numbers | None:
         """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
 
         Args:
             used: All numbers that tables hold. It is walked only if they are looked at.
+            rows: How many the tables have together: when a great window is over its keys are not kept for long.
 
         Returns:
             By number the new one, in the same order; None if all stay as they are.
         """
-        if len(self) < self.limit:
+        if len(self) < min(self.limit, max(2 * rows, _AT_LEAST)):
             return None
         holds = np.zeros(len(self), bool)
         for numbers in used:

@@ -221,7 +221,7 @@ class Operator:
         backend = self.backend
         if backend and backend.has_timers(_PROCESSING):
             # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
-            for _ in backend.timers(_PROCESSING).due(self.time.processing_time):
+            for _ in backend.timers(_PROCESSING).all_due(self.time.processing_time, in_turn=False):
                 pass
         timers = self._timers(_EVENT)
         keys = timers.due_keys(self.time.watermark, in_turn=function.in_turn) if timers is not None else None

@@ -60,16 +60,26 @@ def test_who_is_left_keeps_the_order(ddl: str) -> None:
     codec = KeyCodec(parse_columns(ddl), M)
     numbers, keys = KeyNumbers(codec), KEYS[ddl]
     numbers.of(keys)
-    assert numbers.drop_unused([np.array([0])]) is None  # so few are not looked at
+    assert numbers.drop_unused([np.array([0])], 1) is None  # so few are not looked at
     before, held = numbers.keys, np.arange(0, len(keys), 3)
     numbers.limit = 0
-    new = numbers.drop_unused([held[::2], held[1::2]])
+    new = numbers.drop_unused([held[::2], held[1::2]], len(held))
     assert new is not None
     assert new[held].tolist() == list(range(len(held)))
     assert numbers.entries == keys[::3]
     assert numbers.groups.tolist() == [codec.key_group(key) for key in keys[::3]]
     assert numbers.of(keys[::3]).tolist() == list(range(len(held)))
     assert numbers.of_each(before).tolist() == numbers.of(keys).tolist()
+
+
+def test_keys_of_a_great_window_that_is_over_are_forgotten_with_it() -> None:
+    numbers = KeyNumbers(KeyCodec(parse_columns("k bigint"), M))
+    every = numbers.of(list(range(20_000)))
+    assert numbers.drop_unused([every], len(every)) is None  # looked at: all are held
+    assert numbers.limit == 40_000
+    assert numbers.drop_unused([every[:15_000]], 15_000) is None  # not yet worth it
+    assert numbers.drop_unused([every[:10]], 10) is not None
+    assert numbers.entries == list(range(10))
 
 
 @pytest.mark.parametrize("seed", range(5))
