@@ -215,7 +215,7 @@ def _state(runtime_context: RuntimeContext, descriptor: StateDescriptor) -> Any:
     return runtime_context.get_state(cast(ValueStateDescriptor, descriptor))
 
 
-def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: bool) -> Accumulator:
+def _accumulator(name: str, aggregate: Aggregate, columns: StructType, retract: bool = False) -> Accumulator:
     """Returns what does one aggregation.
 
     Args:
