@@ -98,7 +98,7 @@ class NamespacedKeys(Keys):
 
 
 def _unread(_: Any) -> list[Any]:
-    raise NotImplementedError("numbers stand for no keys of their own")
+    raise TypeError("numbers stand for no keys of their own")
 
 
 def _joined(own: Keys, namespaces: Sequence[str | None], columns: Sequence[Any]) -> list[Any]:
