@@ -22,7 +22,9 @@ MAX_ROWS = 1 << 20
 
 _BUFFER = 1 << 16
 _PIECES, _PIECE = 16, 256  # rows of a sample
+_PIECE_BYTES = 1 << 17
 _HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
+_HARDLY_SMALLER = 0.9  # of its bytes are left when a sample is compressed
 
 _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
 
@@ -66,9 +68,7 @@ def encode_parquet(
             raise ValueError("The rows of a state table are not sorted by key group.")
     cuts = _cuts(table.num_rows, groups, target_rows, max_rows)
     sink = pa.BufferOutputStream()
-    dictionaries = _dictionaries(table)
-    options: dict[str, Any] = {"compression": codec, "write_page_checksum": True, "use_dictionary": dictionaries}
-    with pq.ParquetWriter(sink, table.schema, **options) as writer:
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **_forms(table, codec)) as writer:
         for start, stop in cuts:
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
     data = sink.getvalue()
@@ -76,21 +76,28 @@ def encode_parquet(
     return data, ParquetFile(data.size, checksum_of(data), table.num_rows, row_groups, delta_statistics(table))
 
 
-def _dictionaries(table: pa.Table) -> bool | list[str]:
-    """Returns which columns get dictionaries: all but those whose values hardly repeat, as a sample tells.
+def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
+    """Returns which columns get dictionaries and which are compressed: all, but for what a sample says is in vain.
 
-    There a dictionary takes twice the time to write and to read, and more bytes. The same table has the same sample.
+    Of values that hardly repeat a dictionary takes twice the time to write and to read, and more bytes; compressing
+    bytes that do not get smaller takes longer than all the rest. The same table has the same sample.
     """
     step = table.num_rows // _PIECES
     if step < 4 * _PIECE:
-        return True
-    sample = pa.concat_tables([table.slice(piece * step, _PIECE) for piece in range(_PIECES)])
+        return {"compression": codec, "use_dictionary": True}
+    rows = max(1, min(_PIECE, _PIECE_BYTES * table.num_rows // max(1, table.nbytes)))
+    sample = pa.concat_tables([table.slice(piece * step, rows) for piece in range(_PIECES)])
     unique = {
         field.name
         for field, column in zip(sample.schema, sample.columns, strict=True)
         if _is_counted(field.type) and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
     }
-    return [path for path in _leaves(table.schema) if path.split(".")[0] not in unique] if unique else True
+    leaves = _leaves(sample, codec)
+    plain = {path for path, left in leaves.items() if path.split(".")[0] in unique and left > _HARDLY_SMALLER}
+    return {
+        "compression": {path: "none" if path in plain else codec for path in leaves},
+        "use_dictionary": [path for path in leaves if path.split(".")[0] not in unique],
+    }
 
 
 def _is_counted(kind: pa.DataType) -> bool:
@@ -103,12 +110,13 @@ def _distinct(column: "pa.ChunkedArray[Any]") -> int:
     return counted
 
 
-def _leaves(schema: pa.Schema) -> list[str]:
-    """The columns as Parquet has them: `value.list.element` is one."""
+def _leaves(sample: pa.Table, codec: ParquetCodec) -> dict[str, float]:
+    """The columns as Parquet has them (`value.list.element` is one), and what share of their bytes is left of each."""
     sink = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), sink)
-    columns = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    return [columns.column(index).path for index in range(len(columns))]
+    pq.write_table(sample, sink, compression=codec, use_dictionary=False)
+    rows = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0)
+    columns = [rows.column(index) for index in range(rows.num_columns)]
+    return {one.path_in_schema: one.total_compressed_size / one.total_uncompressed_size for one in columns}
 
 
 def write_parquet(
