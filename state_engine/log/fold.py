@@ -1,7 +1,9 @@
 """The fold: what a row of operations leaves of a state.
 
 Two results from one pass. `fold` gives the live rows after everything since the first epoch; `coalesce` gives, for an
-interval of epochs, the fewest operations with the same effect on whatever came before. Both treat all rows at once:
+interval of epochs, the fewest operations with the same effect on whatever came before. Rows of one key group do nothing
+to those of another, so rows are sorted by key group first and treated piece by piece, a few key groups that fit into the
+caches at once. All rows of a piece are treated at once:
 
 1. sort by (position, seq): a row's place is its rank;
 2. number equal (key group, key, namespace), for maps also with the user key;
@@ -11,7 +13,7 @@ interval of epochs, the fewest operations with the same effect on whatever came 
 `coalesce(x) + coalesce(y)` folds to the same as `x + y`, since the rows keep their position and seq.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.errors import DamagedFileError
-from state_engine.log.grouping import Codes, codes_of, combine
+from state_engine.log.grouping import Codes, codes_of, combine, cuts_of
 from state_engine.log.ops import KEY_GROUP, LAST_ACCESS, NAMESPACE, OP, POSITION, SEQ, USER_KEY, VALUE, Op, ops_to_codes
 from state_engine.log.records import StateSchema
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
+_PIECE_ROWS = 1 << 15  # at or behind which a piece ends: its numbers and their hash table stay in the caches
 _PIECE = 1 << 29  # bytes; with a value of 1 GiB in front still less than the 2 GiB of an array
 _LARGE: dict[Any, Any] = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
 
@@ -54,8 +57,7 @@ def fold(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
         DamagedFileError: a state of this shape has no such operation.
         ValueError: no tables, or their columns differ.
     """
-    log = _read(schema, tables)
-    return log.take(log.alive() & ((log.op == Op.PUT) | (log.op == Op.APPEND)))
+    return _kept(schema, tables, deletes=False)
 
 
 def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
@@ -64,24 +66,17 @@ def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
     What deletes or clears is kept only where something earlier may be left to delete: not behind a reset of its key
     group, a delete not behind a clear. Arguments, order of the result and errors are those of `fold`.
     """
-    log = _read(schema, tables)
-    alive = log.alive()
-    nothing_before = log.reset >= 0
-    deletes = alive & (log.op == Op.DELETE) & ~nothing_before & (log.clear < 0)
-    clears = (log.op == Op.CLEAR) & (log.rank == log.clear) & ~nothing_before
-    resets = (log.op == Op.RESET_GROUP) & (log.rank == log.reset)
-    return log.take((alive & ((log.op == Op.PUT) | (log.op == Op.APPEND))) | deletes | clears | resets)
+    return _kept(schema, tables, deletes=True)
 
 
 class _Log(NamedTuple):
-    """What the rows do to each other; all arrays are in order of rank, `rows` are as they were given.
+    """What the rows of a piece do to each other; all arrays are in order of rank.
 
     `order` leads from a rank to a row. `reset` and `clear` hold the rank of the last reset of the row's key group and
     of the last clear of its entry behind that reset, -1 where there is none. `entry` numbers (key group, key,
     namespace), `cell` what one row replaces.
     """
 
-    rows: pa.Table
     order: Codes
     op: Codes
     groups: Codes
@@ -100,36 +95,76 @@ class _Log(NamedTuple):
         last: Mask = self.rank == _last_rank(self.cell, data, self.rank)
         return np.logical_and(data, last)
 
-    def take(self, mask: Mask) -> pa.Table:
+    def effective(self) -> Mask:
+        """The fewest rows with the effect of all on whatever came before."""
+        alive = self.alive()
+        nothing_before = self.reset >= 0
+        deletes = alive & (self.op == Op.DELETE) & ~nothing_before & (self.clear < 0)
+        clears = (self.op == Op.CLEAR) & (self.rank == self.clear) & ~nothing_before
+        resets = (self.op == Op.RESET_GROUP) & (self.rank == self.reset)
+        return (alive & _is_data(self.op)) | deletes | clears | resets
+
+    def rows(self, mask: Mask) -> Codes:
         """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
         chosen = np.flatnonzero(mask)
         entry = np.where(self.op[chosen] == Op.RESET_GROUP, -1, self.entry[chosen])
-        return taken(self.rows, self.order[chosen[np.lexsort((chosen, entry, self.groups[chosen]))]])
+        return self.order[chosen[np.lexsort((entry, self.groups[chosen]))]]
 
 
-def _read(schema: StateSchema, tables: Sequence[pa.Table]) -> _Log:
+def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool) -> pa.Table:
+    """The rows with data that are alive, sorted by key group; with `deletes` also what acts on an earlier state."""
     rows = _together(schema, tables)
-    order = _order(_numbers(rows.column(POSITION)), _numbers(rows.column(SEQ)))
-    op = _numbers(rows.column(OP))[order]
-    _check_ops(schema, op)
-    groups = _numbers(rows.column(KEY_GROUP))[order]
-    keys = [codes_of(rows.column(column.name)) for column in schema.key]
-    entry = combine([codes_of(rows.column(KEY_GROUP)), *keys, codes_of(rows.column(NAMESPACE))])
+    _check_ops(schema, rows.column(OP).to_numpy())
+    groups = rows.column(KEY_GROUP).to_numpy()
+    by_group = _by_group(groups)
+    marks = taken(rows.drop_columns([VALUE, LAST_ACCESS]), by_group)
+    kept = [by_group[:0]]
+    for start, stop in cuts_of(groups[by_group], _PIECE_ROWS):
+        kept.append(by_group[start:stop][_kept_of(schema, marks.slice(start, stop - start), deletes)])
+    return taken(rows, np.concatenate(kept))
+
+
+def _kept_of(schema: StateSchema, marks: pa.Table, deletes: bool) -> "Codes | Mask":
+    """The same of a piece, whose rows are sorted by key group."""
+    groups = _numbers(marks.column(KEY_GROUP))
+    groups = groups - groups[0]
+    keys = [codes_of(marks.column(column.name)) for column in schema.key]
+    entry = combine([*keys, codes_of(marks.column(NAMESPACE)), groups])
+    op = marks.column(OP).to_numpy()
+    if np.bincount(entry).max() == 1 and not ((op == Op.CLEAR) | (op == Op.RESET_GROUP)).any():
+        return np.full(len(op), True) if deletes else _is_data(op)  # no row meets another: the order does not matter
+    log = _read(schema, marks, groups, entry)
+    return log.rows(log.effective() if deletes else log.alive() & _is_data(log.op))
+
+
+def _is_data(op: Codes) -> Mask:
+    return (op == Op.PUT) | (op == Op.APPEND)
+
+
+def _by_group(groups: Codes) -> Codes:
+    """The rows in order of key group, and in the order in which they come within one."""
+    small = len(groups) and groups.min() >= 0 and groups.max() < 1 << 15
+    return np.argsort(groups.astype(np.int16) if small else groups, kind="stable")  # 16 bits are sorted by radix
+
+
+def _read(schema: StateSchema, marks: pa.Table, groups: Codes, entry: Codes) -> _Log:
+    order = _order(_numbers(marks.column(POSITION)), _numbers(marks.column(SEQ)))
     cell: Codes | None = entry[order]
     if schema.shape == "list":
         cell = None
     elif schema.user_key is not None:
-        cell = combine([entry, codes_of(rows.column(USER_KEY))])[order]
-    entry = entry[order]
+        cell = combine([codes_of(marks.column(USER_KEY)), entry])[order]
+    op, groups, entry = marks.column(OP).to_numpy()[order], groups[order], entry[order]
     rank = np.arange(len(op), dtype=np.int64)
     reset = _last_rank(groups, op == Op.RESET_GROUP, rank)
     clear = _last_rank(entry, (op == Op.CLEAR) & (rank > reset), rank)
-    return _Log(rows, order, op, groups, entry, cell, rank, reset, clear)
+    return _Log(order, op, groups, entry, cell, rank, reset, clear)
 
 
-def _check_ops(schema: StateSchema, op: Codes) -> None:
+def _check_ops(schema: StateSchema, op: "np.ndarray[tuple[int], np.dtype[np.int8]]") -> None:
     allowed = _ALLOWED[schema.shape]
-    unknown = np.setdiff1d(op, [int(code) for code in allowed])
+    found = np.flatnonzero(np.bincount(op.view(np.uint8))).astype(np.uint8).view(np.int8)
+    unknown = np.setdiff1d(found, [int(code) for code in allowed])
     if unknown.size:
         raise DamagedFileError(
             f"State {schema.name!r} of {schema.uid!r} has rows with op {unknown.tolist()}; a {schema.shape} state has "
