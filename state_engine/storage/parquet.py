@@ -21,6 +21,7 @@ TARGET_ROWS = 1 << 17
 MAX_ROWS = 1 << 20
 
 _BUFFER = 1 << 16
+_ROOM = 1 << 20  # for headers and footer
 _PIECES, _PIECE = 16, 256  # rows of a sample
 _PIECE_BYTES = 1 << 17
 _HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
@@ -67,13 +68,32 @@ def encode_parquet(
         if (np.diff(groups) < 0).any():
             raise ValueError("The rows of a state table are not sorted by key group.")
     cuts = _cuts(table.num_rows, groups, target_rows, max_rows)
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **_forms(table, codec)) as writer:
-        for start, stop in cuts:
-            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
-    data = sink.getvalue()
+    data = _encoded(table, cuts, _forms(table, codec))
     row_groups = () if groups is None else tuple((int(groups[a]), int(groups[b - 1]), b - a) for a, b in cuts)
     return data, ParquetFile(data.size, checksum_of(data), table.num_rows, row_groups, delta_statistics(table))
+
+
+def _encoded(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> pa.Buffer:
+    """Returns the file, with a row group for each cut.
+
+    A buffer that grows is copied each time, and memory that is new has to be cleared; of one that is too large nothing
+    is touched that is not written.
+    """
+    room = pa.allocate_buffer(2 * table.nbytes + _ROOM)
+    try:
+        with pa.FixedSizeBufferWriter(room) as sink:
+            _write_row_groups(sink, table, cuts, forms)
+            return room.slice(0, sink.tell())
+    except OSError:  # values that take more room than in memory
+        growing = pa.BufferOutputStream()
+        _write_row_groups(growing, table, cuts, forms)
+        return growing.getvalue()
+
+
+def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> None:
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **forms) as writer:
+        for start, stop in cuts:
+            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
 
 
 def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
@@ -97,6 +117,7 @@ def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
     return {
         "compression": {path: "none" if path in plain else codec for path in leaves},
         "use_dictionary": [path for path in leaves if path.split(".")[0] not in unique],
+        "write_statistics": [path for path in leaves if path not in plain],
     }
 
 
