@@ -1,5 +1,6 @@
 """Decides per state how a checkpoint is published: which key groups to one file, and whether from scratch. Pure."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,10 @@ FULL_LAYERS = 32
 """A state is folded from scratch when so many incremental checkpoints lie on top of each other."""
 
 ROWS_PER_FILE = 500_000
-"""Rows of the log that are folded at once; bounds memory. One key group is never split."""
+"""Rows of the log that are folded at once, about; bounds memory. One key group is never split."""
+
+_SLACK = 1.05
+"""A range may have so many times the rows that it should: key groups are never quite even, and one range more costs more."""
 
 
 class StatePlan(NamedTuple):
@@ -109,7 +113,10 @@ def plan_state(
 def cut_ranges(
     blocks: Iterable[tuple[int, int, int]], max_parallelism: int, rows_per_range: int
 ) -> tuple[tuple[int, int], ...]:
-    """Cuts all key groups into ranges of at most about `rows_per_range` rows.
+    """Cuts all key groups into ranges of at most about `rows_per_range` rows, which share the rows evenly.
+
+    Even ranges keep threads busy to the end. What lies across a border is read for both sides, so there are no more
+    ranges than need be.
 
     Args:
         blocks: (first, last, rows): so many rows somewhere in these key groups, both inclusive.
@@ -119,12 +126,15 @@ def cut_ranges(
     rows = np.zeros(max_parallelism)
     for first, last, count in blocks:
         rows[first : last + 1] += count / (last - first + 1)
-    ranges, start, total = [], 0, 0.0
-    for group in range(max_parallelism):
-        if group > start and total + rows[group] > rows_per_range:
+    most, total = rows_per_range * _SLACK, float(rows.sum())
+    even = total / max(1, math.ceil(total / most))
+    ranges, start, behind, inside = [], 0, 0.0, 0.0
+    for group, own in enumerate(rows.tolist()):
+        reached = behind + inside + own / 2 > even * (len(ranges) + 1)  # the border in front is the nearer one
+        if group > start and (reached or inside + own > most):
             ranges.append((start, group - 1))
-            start, total = group, 0.0
-        total += float(rows[group])
+            start, behind, inside = group, behind + inside, 0.0
+        inside += own
     return (*ranges, (start, max_parallelism - 1))
 
 
