@@ -192,7 +192,7 @@ def append_files(
         info: JSON values for the commit's `commitInfo`.
 
     Returns:
-        The newest version of the table after the commit.
+        The version of the commit; where it had taken effect before, the newest one.
 
     Raises:
         NotFoundError: no table; `ensure_table` first.
@@ -240,7 +240,7 @@ def replace_files(
         now_ms: Time of removal.
 
     Returns:
-        The newest version of the table after the commit.
+        As `append_files`.
 
     Raises:
         MissingFileError: a file to remove is no longer part of the table (compacted or removed by somebody else), or
@@ -269,7 +269,17 @@ def replace_files(
 
 def live_files(path: str) -> list[str]:
     """Returns the files of the newest version, relative to the table's root, sorted."""
-    return sorted(_paths(_load(path)))
+    return version_and_files(path)[1]
+
+
+def version_and_files(path: str) -> tuple[int, list[str]]:
+    """Returns the newest version and its files, relative to the table's root, sorted.
+
+    Raises:
+        NotFoundError: There is no table.
+    """
+    table = _load(path)
+    return table.version(), sorted(_paths(table))
 
 
 def _commit_once(
@@ -297,8 +307,8 @@ def _commit_once(
             continue
         except (DeltaError, OSError) as error:
             raise _failed(path, f"committed for version {version} of {app_id!r}", error) from error
-        after = _load(path).version()
-        _make_durable(path, before + 1, after)
+        after = before + 1  # the commit is never tried again behind that of somebody else
+        _make_durable(path, after, after)
         return after
     raise StorageError(
         f"{CONFLICTS} commits to {path} were refused because others committed at the same time.",
@@ -384,4 +394,5 @@ __all__ = [
     "replace_files",
     "table_version",
     "transaction_version",
+    "version_and_files",
 ]

@@ -9,9 +9,8 @@ from state_engine.storage.delta import (
     DeltaFile,
     append_files,
     ensure_table,
-    live_files,
     prepare_schema,
-    table_version,
+    version_and_files,
 )
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.tables import ActiveFiles, TableFile
@@ -24,14 +23,11 @@ class DeltaTables:
         self._url = storage.url.rstrip("/")
 
     def active(self, table: str) -> ActiveFiles | None:
-        path = f"{self._url}/{table}"
-        version = table_version(path)
-        if version is None:
-            return None
         try:
-            return ActiveFiles(version, tuple(live_files(path)))
+            version, files = version_and_files(f"{self._url}/{table}")
         except NotFoundError:
             return None
+        return ActiveFiles(version, tuple(files))
 
     def commit(
         self,
