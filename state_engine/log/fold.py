@@ -29,6 +29,7 @@ from state_engine.log.records import StateSchema
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _PIECE_ROWS = 1 << 15  # at or behind which a piece ends: its numbers and their hash table stay in the caches
+_RUN_ROWS = 256  # from which runs are copied as they are
 _PIECE = 1 << 29  # bytes; with a value of 1 GiB in front still less than the 2 GiB of an array
 _LARGE: dict[Any, Any] = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}
 
@@ -117,11 +118,11 @@ def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool) -> 
     _check_ops(schema, rows.column(OP).to_numpy())
     groups = rows.column(KEY_GROUP).to_numpy()
     by_group = _by_group(groups)
-    marks = taken(rows.drop_columns([VALUE, LAST_ACCESS]), by_group)
+    marks = _gathered(rows.drop_columns([VALUE, LAST_ACCESS]), by_group)
     kept = [by_group[:0]]
     for start, stop in cuts_of(groups[by_group], _PIECE_ROWS):
         kept.append(by_group[start:stop][_kept_of(schema, marks.slice(start, stop - start), deletes)])
-    return taken(rows, np.concatenate(kept))
+    return _gathered(rows, np.concatenate(kept))
 
 
 def _kept_of(schema: StateSchema, marks: pa.Table, deletes: bool) -> "Codes | Mask":
@@ -199,9 +200,7 @@ def _together(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
     names += [VALUE, OP, POSITION, SEQ, LAST_ACCESS]
     same = [ops_to_codes(_columns(schema, table, names)) for table in tables]
     target = same[0].schema.remove_metadata()
-    return pa.concat_tables(
-        [table if table.schema == target else table.cast(target) for table in same]
-    ).combine_chunks()
+    return pa.concat_tables([table if table.schema == target else table.cast(target) for table in same])
 
 
 def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table:
@@ -212,6 +211,19 @@ def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table
             f"{table.column_names} (log.ops.with_position adds the position)."
         )
     return table.select(names)
+
+
+def _gathered(rows: pa.Table, indices: Codes) -> pa.Table:
+    """Returns rows by their numbers, in arrays as few as can be.
+
+    Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, once,
+    where rows that are taken one by one have to lie in one array before.
+    """
+    cuts = [0, *(np.flatnonzero(np.diff(indices) != 1) + 1).tolist(), len(indices)]
+    if len(indices) < _RUN_ROWS * len(cuts):
+        return taken(rows.combine_chunks(), indices)
+    runs = [rows.slice(int(indices[start]), stop - start) for start, stop in pairwise(cuts)]
+    return pa.concat_tables(runs).combine_chunks()
 
 
 def taken(rows: pa.Table, indices: Codes) -> pa.Table:
