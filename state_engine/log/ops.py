@@ -93,6 +93,20 @@ def _index() -> pa.StringArray:
     return pa.array([None, *(_NAMES[op] for op in sorted(Op))], pa.string())
 
 
+def ops_to_dictionary(table: pa.Table) -> pa.Table:
+    """Returns the rows with `op` by name, each name once: what `encode_parquet` writes as `ops_to_names`, but faster."""
+    index = table.schema.get_field_index(OP)
+    if not pa.types.is_integer(table.schema.field(index).type):
+        return table
+    names = _index().slice(1)
+    kind = pa.dictionary(pa.int8(), pa.string())
+    chunks = [
+        pa.DictionaryArray.from_arrays(pc.subtract(chunk, pa.scalar(1, pa.int8())), names)
+        for chunk in table.column(index).chunks
+    ]
+    return table.set_column(index, pa.field(OP, kind, nullable=False), pa.chunked_array(chunks, kind))
+
+
 def ops_to_names(table: pa.Table) -> pa.Table:
     """Returns the rows with `op` by name, as Delta tables hold it."""
     index = table.schema.get_field_index(OP)
@@ -133,6 +147,7 @@ __all__ = [
     "Op",
     "log_schema",
     "ops_to_codes",
+    "ops_to_dictionary",
     "ops_to_names",
     "table_schema",
     "with_position",

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from state_engine.errors import StorageError
 from state_engine.log.change_file import checksum_of
-from state_engine.log.ops import ops_to_names, table_schema
+from state_engine.log.ops import ops_to_dictionary, table_schema
 from state_engine.log.records import StateFile
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.checkpoint_storage import DELTA, FoldedPart, PublishedState, StorageTraits, WrittenPart
@@ -75,7 +75,7 @@ class DeltaCheckpointStorageAccess:
 def write_parquet_part(storage: CheckpointStorage, part: FoldedPart) -> WrittenPart:
     """Writes a part as the Parquet file `<folder>/<stem>.parquet`; no table is told of it."""
     path = f"{part.folder}/{part.stem}.parquet"
-    data, written = encode_parquet(ops_to_names(part.rows), codec=CODEC)
+    data, written = encode_parquet(ops_to_dictionary(part.rows), codec=CODEC)
     if not put_once(storage, path, data):
         data = pa.py_buffer(storage.get(path))
         written = _describe(path, data, expected_rows=part.rows.num_rows)

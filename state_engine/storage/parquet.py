@@ -1,5 +1,6 @@
 """One Parquet file of a state table or of staged output: row groups that follow key groups, checksums, statistics."""
 
+import base64
 import io
 from collections.abc import Callable
 from itertools import pairwise
@@ -53,7 +54,8 @@ def encode_parquet(
     """Encodes a table as one Parquet file.
 
     Args:
-        table: Rows; where there is a column `key_group`, sorted by it.
+        table: Rows; where there is a column `key_group`, sorted by it. A column with a dictionary is written, and read
+            again, as one of its values.
         codec: Compression of the pages: `zstd`, `snappy`, `lz4` or `none`.
         target_rows: Key groups share a row group until it has this many rows; one that is as large by itself gets its
             own. So there are at most 2 · rows / target_rows + 1 row groups, however many key groups.
@@ -91,9 +93,17 @@ def _encoded(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]
 
 
 def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> None:
-    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **forms) as writer:
+    read = pa.schema([field.with_type(_read_as(field.type)) for field in table.schema], table.schema.metadata)
+    same = read == table.schema
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, store_schema=same, **forms) as writer:
         for start, stop in cuts:
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+        if not same:  # Arrow reads what this says, and that are values
+            writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(read.serialize().to_pybytes()).decode()})
+
+
+def _read_as(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
@@ -112,12 +122,13 @@ def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
         for field, column in zip(sample.schema, sample.columns, strict=True)
         if _is_counted(field.type) and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
     }
+    encoded = {field.name for field in table.schema if isinstance(field.type, pa.DictionaryType)}
     leaves = _leaves(sample, codec)
     plain = {path for path, left in leaves.items() if path.split(".")[0] in unique and left > _HARDLY_SMALLER}
     return {
         "compression": {path: "none" if path in plain else codec for path in leaves},
         "use_dictionary": [path for path in leaves if path.split(".")[0] not in unique],
-        "write_statistics": [path for path in leaves if path not in plain],
+        "write_statistics": [path for path in leaves if path not in plain and path not in encoded],
     }
 
 

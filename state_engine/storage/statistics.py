@@ -16,7 +16,7 @@ def delta_statistics(table: pa.Table) -> str:
 
     Bounds are given for integers, floating point numbers (not where one is NaN), dates, timestamps (rounded outward to
     milliseconds) and strings (a long minimum is cut to 32 characters, a long maximum is left out); null counts for
-    all columns that are not nested.
+    all columns that are not nested. A column with a dictionary counts as one of its values.
     """
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -25,8 +25,11 @@ def delta_statistics(table: pa.Table) -> str:
         if pa.types.is_nested(field.type):
             continue
         nulls[field.name] = column.null_count
-        if _has_order(field.type) and column.null_count < len(column):
-            minimum, maximum = _bounds(field.type, column)
+        kind = field.type
+        if isinstance(kind, pa.DictionaryType):
+            kind, column = kind.value_type, column.unique().cast(kind.value_type)
+        if _has_order(kind) and column.null_count < len(column):
+            minimum, maximum = _bounds(kind, column)
             low |= {} if minimum is None else {field.name: minimum}
             high |= {} if maximum is None else {field.name: maximum}
     statistics = {"numRecords": table.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
