@@ -12,7 +12,7 @@ from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import StateFile
 from state_engine.log.state_ttl import drop_expired
 from state_engine.storage.checkpoint_storage import CheckpointStorageAccess, FoldedPart, PublishedState, WrittenPart
-from state_engine.storage.delta_access import write_parquet_part
+from state_engine.storage.delta_access import EncodedPart, encode_parquet_part, put_parquet_part
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, empty_rows, read_log_rows
 
@@ -56,6 +56,13 @@ class WrittenRange(NamedTuple):
     rows_per_group: "np.ndarray[Any, Any]"
 
 
+class EncodedRange(NamedTuple):
+    """A range of key groups that is folded and encoded, but not written."""
+
+    part: EncodedPart
+    rows_per_group: "np.ndarray[Any, Any]"
+
+
 def fold_parts(
     write: Callable[[FoldedPart], WrittenPart], plan: StatePlan, segments: Sequence[Segment], generation: int
 ) -> FoldedState:
@@ -76,16 +83,24 @@ def fold_parts(
     return FoldedState(plan, tuple(files), tuple(statistics), skew=_skew(per_group))
 
 
-def write_range(
-    storage: CheckpointStorage, plan: StatePlan, segments: Sequence[Segment], generation: int, first: int, last: int
-) -> WrittenRange | None:
-    """Folds key groups `first` to `last`, both inclusive, and writes a Parquet file; None when there are no rows.
+def encode_range(
+    plan: StatePlan, segments: Sequence[Segment], generation: int, first: int, last: int
+) -> EncodedRange | None:
+    """Folds key groups `first` to `last`, both inclusive, to a Parquet file in memory; None when there are no rows.
 
-    No table is told of the file. Its name stands for its content, so one that an earlier attempt left behind is taken
-    as it is. Ranges do not know of each other: they may be written by several threads or processes, in any order, also
-    twice.
+    This costs CPU and memory; `put_range` writes the file. Ranges do not know of each other: they may be encoded and put
+    by several threads or processes, in any order, also twice.
     """
-    return _fold_range(lambda part: write_parquet_part(storage, part), plan, segments, generation, first, last)
+    part = _folded_part(plan, segments, generation, first, last)
+    return None if part is None else EncodedRange(encode_parquet_part(part), _per_group(part))
+
+
+def put_range(storage: CheckpointStorage, encoded: EncodedRange) -> WrittenRange:
+    """Writes an encoded range, which means waiting for the disk. No table is told of the file.
+
+    Its name stands for its content, so one that an earlier attempt left behind is taken as it is.
+    """
+    return WrittenRange(*put_parquet_part(storage, encoded.part), encoded.rows_per_group)
 
 
 def _fold_range(
@@ -96,15 +111,23 @@ def _fold_range(
     first: int,
     last: int,
 ) -> WrittenRange | None:
+    part = _folded_part(plan, segments, generation, first, last)
+    return None if part is None else WrittenRange(*write(part), _per_group(part))
+
+
+def _folded_part(
+    plan: StatePlan, segments: Sequence[Segment], generation: int, first: int, last: int
+) -> FoldedPart | None:
     rows = [empty_rows(plan.schema), *read_log_rows(segments, plan.schema, first, last)]
     folded = _fold_all(plan, rows) if plan.full else coalesce(plan.schema, rows)
-    del rows
     if not folded.num_rows:
         return None
-    per_group = np.bincount(folded.column(KEY_GROUP).to_numpy(), minlength=plan.max_parallelism)
     stem = part_stem(plan, first, last)
-    part = FoldedPart(plan.schema, plan.table, stem, generation, plan.max_parallelism, folded)
-    return WrittenRange(*write(part), per_group)
+    return FoldedPart(plan.schema, plan.table, stem, generation, plan.max_parallelism, folded)
+
+
+def _per_group(part: FoldedPart) -> "np.ndarray[Any, Any]":
+    return np.bincount(part.rows.column(KEY_GROUP).to_numpy(), minlength=part.max_parallelism)
 
 
 def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
@@ -134,4 +157,13 @@ def commit_state(access: CheckpointStorageAccess, state: FoldedState, *, app_id:
     )
 
 
-__all__ = ["FoldedState", "Skew", "WrittenRange", "commit_state", "fold_parts", "write_range"]
+__all__ = [
+    "EncodedRange",
+    "FoldedState",
+    "Skew",
+    "WrittenRange",
+    "commit_state",
+    "encode_range",
+    "fold_parts",
+    "put_range",
+]

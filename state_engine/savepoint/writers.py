@@ -7,10 +7,11 @@ matter who does it, in which order, or how often.
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
 from typing import NamedTuple, Protocol
 
 from state_engine.checkpoint.behind import behind_base
-from state_engine.checkpoint.fold_state import WrittenRange, write_range
+from state_engine.checkpoint.fold_state import EncodedRange, WrittenRange, encode_range, put_range
 from state_engine.checkpoint.plan import StatePlan
 from state_engine.epoch.request import SavepointLocation
 from state_engine.errors import DamagedManifestError
@@ -51,7 +52,16 @@ class Fold(NamedTuple):
 
     def write(self, plan: StatePlan, first: int, last: int) -> WrittenRange | None:
         """Folds one range of key groups, both inclusive, and writes its file; None when it has no rows."""
-        return write_range(self.target, plan, self.segments, self.order.generation, first, last)
+        encoded = self.encode(plan, first, last)
+        return None if encoded is None else self.put(encoded)
+
+    def encode(self, plan: StatePlan, first: int, last: int) -> EncodedRange | None:
+        """Does the half of `write` that needs a core: all but the writing."""
+        return encode_range(plan, self.segments, self.order.generation, first, last)
+
+    def put(self, encoded: EncodedRange) -> WrittenRange:
+        """Does the other half, which waits for the disk."""
+        return put_range(self.target, encoded)
 
 
 class RangeWriter(Protocol):
@@ -70,8 +80,11 @@ class RangeWriter(Protocol):
 class ProcessWriter:
     """Folds in this process, several ranges at a time: Arrow and NumPy let go of the interpreter meanwhile.
 
+    While the disk takes the file of a range, its core folds another one: of each range that is folded at a time there
+    may be the file of one more in memory.
+
     Args:
-        threads: How many; one per core, at most `MOST_AT_ONCE`, by default.
+        threads: How many ranges are folded at a time; one per core, at most `MOST_AT_ONCE`, by default.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -80,9 +93,16 @@ class ProcessWriter:
     def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
         if self._threads == 1 or len(plan.ranges) == 1:
             return [written for first, last in plan.ranges if (written := fold.write(plan, first, last)) is not None]
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="savepoint")
+        cores = BoundedSemaphore(self._threads)
+
+        def write(range_: tuple[int, int]) -> WrittenRange | None:
+            with cores:
+                encoded = fold.encode(plan, *range_)
+            return None if encoded is None else fold.put(encoded)
+
+        pool = ThreadPoolExecutor(2 * self._threads, thread_name_prefix="savepoint")
         try:
-            found = list(pool.map(lambda range_: fold.write(plan, *range_), plan.ranges))
+            found = list(pool.map(write, plan.ranges))
         finally:
             pool.shutdown(cancel_futures=True)  # after an error no file may appear behind the clean-up
         return [written for written in found if written is not None]

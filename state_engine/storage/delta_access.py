@@ -1,11 +1,12 @@
 """The checkpoint storage `delta`: a Parquet file per part, in a Delta table per state."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from state_engine.errors import StorageError
 from state_engine.log.change_file import checksum_of
@@ -72,27 +73,53 @@ class DeltaCheckpointStorageAccess:
         return version
 
 
+class EncodedPart(NamedTuple):
+    """A part as the bytes of a Parquet file that is not written yet, and what is going to be said of it."""
+
+    data: pa.Buffer
+    written: WrittenPart
+
+
 def write_parquet_part(storage: CheckpointStorage, part: FoldedPart) -> WrittenPart:
     """Writes a part as the Parquet file `<folder>/<stem>.parquet`; no table is told of it."""
-    path = f"{part.folder}/{part.stem}.parquet"
-    data, written = encode_parquet(ops_to_dictionary(part.rows), codec=CODEC)
-    if not put_once(storage, path, data):
-        data = pa.py_buffer(storage.get(path))
-        written = _describe(path, data, expected_rows=part.rows.num_rows)
+    return put_parquet_part(storage, encode_parquet_part(part))
+
+
+def encode_parquet_part(part: FoldedPart) -> EncodedPart:
+    """Encodes a part: what costs CPU. `put_parquet_part` does the rest, for which the disk is waited for."""
+    data, encoded = encode_parquet(ops_to_dictionary(part.rows), codec=CODEC)
     file = StateFile(
         schema_id=part.schema.schema_id,
-        path=path,
-        length=written.length,
-        checksum=written.checksum,
-        rows=written.rows,
-        first=written.row_groups[0][0],
-        last=written.row_groups[-1][1],
+        path=f"{part.folder}/{part.stem}.parquet",
+        length=encoded.length,
+        checksum=encoded.checksum,
+        rows=encoded.rows,
+        first=encoded.row_groups[0][0],
+        last=encoded.row_groups[-1][1],
         generation=part.generation,
         max_parallelism=part.max_parallelism,
         codec=CODEC,
-        row_groups=written.row_groups,
+        row_groups=encoded.row_groups,
     )
-    return WrittenPart(file, written.statistics)
+    return EncodedPart(data, WrittenPart(file, encoded.statistics))
+
+
+def put_parquet_part(storage: CheckpointStorage, part: EncodedPart) -> WrittenPart:
+    """Puts an encoded part; one that an earlier attempt left under its name is taken as it is."""
+    file = part.written.file
+    if put_once(storage, file.path, part.data):
+        return part.written
+    data = pa.py_buffer(storage.get(file.path))
+    there = _describe(file.path, data, expected_rows=file.rows)
+    file = replace(
+        file,
+        length=there.length,
+        checksum=there.checksum,
+        first=there.row_groups[0][0],
+        last=there.row_groups[-1][1],
+        row_groups=there.row_groups,
+    )
+    return WrittenPart(file, there.statistics)
 
 
 def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
@@ -114,4 +141,10 @@ def _describe(path: str, data: pa.Buffer, *, expected_rows: int) -> ParquetFile:
     return ParquetFile(data.size, checksum_of(data), metadata.num_rows, tuple(groups), statistics)
 
 
-__all__ = ["DeltaCheckpointStorageAccess", "write_parquet_part"]
+__all__ = [
+    "DeltaCheckpointStorageAccess",
+    "EncodedPart",
+    "encode_parquet_part",
+    "put_parquet_part",
+    "write_parquet_part",
+]
