@@ -88,8 +88,8 @@ def encode_range(
 ) -> EncodedRange | None:
     """Folds key groups `first` to `last`, both inclusive, to a Parquet file in memory; None when there are no rows.
 
-    This costs CPU and memory; `put_range` writes the file. Ranges do not know of each other: they may be encoded and put
-    by several threads or processes, in any order, also twice.
+    This costs CPU and memory; `put_range` writes the file. Ranges do not know of each other: several threads or
+    processes may encode and put them, in any order, also twice.
     """
     part = _folded_part(plan, segments, generation, first, last)
     return None if part is None else EncodedRange(encode_parquet_part(part), _per_group(part))

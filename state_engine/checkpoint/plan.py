@@ -24,7 +24,7 @@ ROWS_PER_FILE = 500_000
 """Rows of the log that are folded at once, about; bounds memory. One key group is never split."""
 
 _SLACK = 1.05
-"""A range may have so many times the rows that it should: key groups are never quite even, and one range more costs more."""
+"""A range may have so many times the rows that it should: key groups are never quite even, and each range costs."""
 
 
 class StatePlan(NamedTuple):
@@ -128,7 +128,8 @@ def cut_ranges(
         rows[first : last + 1] += count / (last - first + 1)
     most, total = rows_per_range * _SLACK, float(rows.sum())
     even = total / max(1, math.ceil(total / most))
-    ranges, start, behind, inside = [], 0, 0.0, 0.0
+    ranges: list[tuple[int, int]] = []
+    start, behind, inside = 0, 0.0, 0.0
     for group, own in enumerate(rows.tolist()):
         reached = behind + inside + own / 2 > even * (len(ranges) + 1)  # the border in front is the nearer one
         if group > start and (reached or inside + own > most):

@@ -29,6 +29,7 @@ import pyarrow as pa
 import xxhash
 
 from state_engine.errors import DamagedFileError, UnsupportedVersionError
+from state_engine.log.grouping import cuts_of
 from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import Codec, Section, StateHandle, StateSchema
 from state_engine.serialization.column import Record
@@ -102,7 +103,7 @@ def encode_change_file(
     for schema, table in states:
         groups = _sorted_groups(schema, table)
         table = table.combine_chunks().replace_schema_metadata(None)
-        for start, stop in _cuts(groups, block_rows):
+        for start, stop in cuts_of(groups, block_rows):
             stream = _stream(table.slice(start, stop - start), options)
             sections.append(
                 Section(
@@ -252,19 +253,6 @@ def _sorted_groups(schema: StateSchema, table: pa.Table) -> "np.ndarray[tuple[in
     if column.null_count or (np.diff(groups) < 0).any():
         raise ValueError(f"The rows of state {schema.name!r} of {schema.uid!r} are not sorted by key group.")
     return groups
-
-
-def _cuts(groups: "np.ndarray[tuple[int], np.dtype[np.int32]]", block_rows: int) -> list[tuple[int, int]]:
-    """Cuts sorted rows at borders of key groups once a block has `block_rows` rows or more."""
-    cuts: list[tuple[int, int]] = []
-    start = 0
-    while start < len(groups):
-        stop = len(groups)
-        if stop - start > block_rows:
-            stop = int(np.searchsorted(groups, groups[start + block_rows - 1], side="right"))
-        cuts.append((start, stop))
-        start = stop
-    return cuts
 
 
 def _stream(rows: pa.Table, options: pa.ipc.IpcWriteOptions) -> pa.Buffer:

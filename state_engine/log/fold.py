@@ -2,8 +2,8 @@
 
 Two results from one pass. `fold` gives the live rows after everything since the first epoch; `coalesce` gives, for an
 interval of epochs, the fewest operations with the same effect on whatever came before. Rows of one key group do nothing
-to those of another, so rows are sorted by key group first and treated piece by piece, a few key groups that fit into the
-caches at once. All rows of a piece are treated at once:
+to those of another: so they are sorted by key group first, and then treated in pieces of some key groups each, which
+fit into the caches. All rows of a piece are treated at once:
 
 1. sort by (position, seq): a row's place is its rank;
 2. number equal (key group, key, namespace), for maps also with the user key;
@@ -13,7 +13,7 @@ caches at once. All rows of a piece are treated at once:
 `coalesce(x) + coalesce(y)` folds to the same as `x + y`, since the rows keep their position and seq.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -103,7 +103,8 @@ class _Log(NamedTuple):
         deletes = alive & (self.op == Op.DELETE) & ~nothing_before & (self.clear < 0)
         clears = (self.op == Op.CLEAR) & (self.rank == self.clear) & ~nothing_before
         resets = (self.op == Op.RESET_GROUP) & (self.rank == self.reset)
-        return (alive & _is_data(self.op)) | deletes | clears | resets
+        effective: Mask = (alive & _is_data(self.op)) | deletes | clears | resets
+        return effective
 
     def rows(self, mask: Mask) -> Codes:
         """The rows of a mask, sorted by key group, entry and rank; resets stand in front of their key group."""
@@ -139,7 +140,8 @@ def _kept_of(schema: StateSchema, marks: pa.Table, deletes: bool) -> "Codes | Ma
 
 
 def _is_data(op: Codes) -> Mask:
-    return (op == Op.PUT) | (op == Op.APPEND)
+    data: Mask = (op == Op.PUT) | (op == Op.APPEND)
+    return data
 
 
 def _by_group(groups: Codes) -> Codes:
@@ -219,9 +221,10 @@ def _gathered(rows: pa.Table, indices: Codes) -> pa.Table:
     Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, once,
     where rows that are taken one by one have to lie in one array before.
     """
-    cuts = [0, *(np.flatnonzero(np.diff(indices) != 1) + 1).tolist(), len(indices)]
-    if len(indices) < _RUN_ROWS * len(cuts):
+    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
+    if len(indices) < _RUN_ROWS * (len(breaks) + 1):
         return taken(rows.combine_chunks(), indices)
+    cuts = [0, *breaks.tolist(), len(indices)]
     runs = [rows.slice(int(indices[start]), stop - start) for start, stop in pairwise(cuts)]
     return pa.concat_tables(runs).combine_chunks()
 

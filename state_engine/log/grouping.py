@@ -45,7 +45,7 @@ def combine(columns: Sequence[Codes]) -> Codes:
     return combined
 
 
-def cuts_of(groups: Codes, rows: int) -> list[tuple[int, int]]:
+def cuts_of(groups: "np.ndarray[tuple[int], np.dtype[np.signedinteger[Any]]]", rows: int) -> list[tuple[int, int]]:
     """Cuts rows that are sorted by key group at borders of these, once a piece has `rows` rows or more."""
     cuts: list[tuple[int, int]] = []
     start = 0

@@ -94,17 +94,16 @@ def _index() -> pa.StringArray:
 
 
 def ops_to_dictionary(table: pa.Table) -> pa.Table:
-    """Returns the rows with `op` by name, each name once: what `encode_parquet` writes as `ops_to_names`, but faster."""
+    """Returns the rows with `op` by name, each name once: of it `encode_parquet` writes the same, but faster."""
     index = table.schema.get_field_index(OP)
     if not pa.types.is_integer(table.schema.field(index).type):
         return table
-    names = _index().slice(1)
-    kind = pa.dictionary(pa.int8(), pa.string())
-    chunks = [
-        pa.DictionaryArray.from_arrays(pc.subtract(chunk, pa.scalar(1, pa.int8())), names)
-        for chunk in table.column(index).chunks
+    names, one, kind = _index().slice(1), pa.scalar(1, pa.int8()), pa.dictionary(pa.int8(), pa.string())
+    chunks: list[Any] = [
+        pa.DictionaryArray.from_arrays(pc.subtract(chunk, one), names) for chunk in table.column(index).chunks
     ]
-    return table.set_column(index, pa.field(OP, kind, nullable=False), pa.chunked_array(chunks, kind))
+    named: Any = pa.chunked_array(chunks, kind)  # type: ignore[call-overload]
+    return table.set_column(index, pa.field(OP, kind, nullable=False), named)
 
 
 def ops_to_names(table: pa.Table) -> pa.Table:

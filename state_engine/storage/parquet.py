@@ -93,7 +93,8 @@ def _encoded(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]
 
 
 def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> None:
-    read = pa.schema([field.with_type(_read_as(field.type)) for field in table.schema], table.schema.metadata)
+    read = pa.schema([field.with_type(_read_as(field.type)) for field in table.schema])
+    read = read.with_metadata(table.schema.metadata)
     same = read == table.schema
     with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, store_schema=same, **forms) as writer:
         for start, stop in cuts:

@@ -1,6 +1,9 @@
 """The fold equals the reference, and coalescing changes nothing that a later fold can see."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from state_engine.log import fold as module
 from state_engine.log.fold import coalesce, fold
+from state_engine.log.grouping import codes_of, combine
 from state_engine.log.ops import Op, log_schema, ops_to_names
 from state_engine.log.records import StateSchema
 from state_engine.serialization.column import Column
@@ -92,27 +97,65 @@ def _live(schema: StateSchema, *tables: pa.Table) -> list[Any]:
     return ReferenceState(schema).apply_all(row for table in tables for row in table.to_pylist()).live()
 
 
-@given(_logs())
-def test_fold_leaves_what_the_reference_leaves(log: Any) -> None:
+@contextmanager
+def _cut(rows: int) -> Iterator[None]:
+    """Pieces of so many rows; such of one are of a single key group each, and every run of rows is long then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PIECE_ROWS", rows)
+        patch.setattr(module, "_RUN_ROWS", rows)
+        yield
+
+
+pieces = st.sampled_from([1, 4, 1 << 15])
+
+
+@given(_logs(), pieces)
+def test_fold_leaves_what_the_reference_leaves(log: Any, rows_of_piece: int) -> None:
     schema, epochs = log
     tables = [_table(schema, rows) for rows in epochs]
-    folded = fold(schema, tables)
+    with _cut(rows_of_piece):
+        folded = fold(schema, tables)
     assert folded.schema.equals(log_schema(schema, ddl_to_arrow, position=True))
     assert _live(schema, folded) == _live(schema, *tables)
     assert set(folded.column("op").to_pylist()) <= {Op.PUT, Op.APPEND}
     assert folded.column("key_group").to_pylist() == sorted(folded.column("key_group").to_pylist())
 
 
-@given(_logs(), st.data())
-def test_coalescing_any_intervals_changes_no_fold(log: Any, data: Any) -> None:
+@given(_logs(), pieces, st.data())
+def test_coalescing_any_intervals_changes_no_fold(log: Any, rows_of_piece: int, data: Any) -> None:
     schema, epochs = log
     tables = [_table(schema, rows) for rows in epochs]
     cut = data.draw(st.integers(0, len(tables)))
     halves = [part for part in (tables[:cut], tables[cut:]) if part]
-    coalesced = [ops_to_names(coalesce(schema, part)) for part in halves]
+    with _cut(rows_of_piece):
+        coalesced = [ops_to_names(coalesce(schema, part)) for part in halves]
     assert fold(schema, coalesced).num_rows == fold(schema, tables).num_rows
     assert _live(schema, fold(schema, coalesced)) == _live(schema, *tables)
     assert _live(schema, *coalesced) == _live(schema, *tables)
+
+
+@given(_logs(), pieces)
+def test_rows_of_an_entry_are_neighbours_in_the_order_in_which_they_were_written(log: Any, rows_of_piece: int) -> None:
+    schema, epochs = log
+    with _cut(rows_of_piece):
+        folded = fold(schema, [_table(schema, rows) for rows in epochs]).to_pylist()
+    entries = [
+        repr([row["key_group"], *(row[c.name] for c in schema.key), row["namespace"]]).replace("-0.0", "0.0")
+        for row in folded
+    ]
+    assert len(list(groupby(entries))) == len(set(entries))
+    for _, rows in groupby(zip(entries, folded, strict=True), key=itemgetter(0)):
+        places = [(row["position"], row["seq"]) for _, row in rows]
+        assert places == sorted(places)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))))
+def test_numbers_of_tuples_are_equal_exactly_if_the_tuples_are(tuples: list[tuple[int, int, int]]) -> None:
+    columns = [codes_of(pa.array([one[at] for one in tuples], pa.int64())) for at in range(3)]
+    columns.insert(1, columns[0] // 2)  # it follows from the first, as a key's group does
+    numbers = combine(columns).tolist()
+    pairs = [(a, b) for a in range(len(tuples)) for b in range(len(tuples))]
+    assert all((numbers[a] == numbers[b]) == (tuples[a] == tuples[b]) for a, b in pairs)
 
 
 @settings(max_examples=settings.default.max_examples // 3)

@@ -1,6 +1,7 @@
 """Whoever folds the ranges of a canonical savepoint, and in whatever order: the tables are the same."""
 
 import random
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from canonical_jobs import model, running_job, state_of
 from msgspec.structs import replace
 
-from state_engine.checkpoint.fold_state import WrittenRange
+from state_engine.checkpoint.fold_state import EncodedRange, WrittenRange
 from state_engine.checkpoint.plan import StatePlan
 from state_engine.errors import DamagedManifestError, StorageError
 from state_engine.log.savepoints import CanonicalSavepoint
@@ -96,3 +97,34 @@ def test_nothing_is_left_when_one_of_many_ranges_fails(tmp_path: Path, monkeypat
             taken(root, ProcessWriter(4), str(tmp_path / "backup"))
     assert list((tmp_path / "backup").rglob("*.parquet")) == []
     assert list_savepoints(root, "flights") == []
+
+
+def test_ranges_are_folded_while_the_disk_takes_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(tmp_path / "root")
+    running_job(root)
+    folded, encode, put = threading.Semaphore(0), Fold.encode, Fold.put
+
+    def encoding(fold: Fold, plan: StatePlan, first: int, last: int) -> EncodedRange | None:
+        found = encode(fold, plan, first, last)
+        folded.release()
+        return found
+
+    def putting(fold: Fold, encoded: EncodedRange) -> WrittenRange:
+        if encoded.part.written.file.first == 0 and len(plan_ranges) > 2:
+            for _ in range(3):  # two that are folded at a time, and one more
+                assert folded.acquire(timeout=30), "the disk was waited for"
+        return put(fold, encoded)
+
+    plan_ranges: tuple[tuple[int, int], ...] = ()
+
+    class Noting(ProcessWriter):
+        def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
+            nonlocal plan_ranges
+            plan_ranges = plan.ranges
+            while folded.acquire(blocking=False):
+                pass
+            return super().write(fold, plan)
+
+    monkeypatch.setattr(Fold, "encode", encoding)
+    monkeypatch.setattr(Fold, "put", putting)
+    assert taken(root, Noting(2)).rows == taken(root, ProcessWriter(1)).rows

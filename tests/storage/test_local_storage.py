@@ -151,3 +151,21 @@ def test_a_partly_written_exclusive_file_stays_and_its_name_is_taken(
             storage.put_exclusive("file", b"x")
     with pytest.raises(AlreadyExistsError):
         storage.put_exclusive("file", b"x")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_is_larger_than_a_piece_is_written_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    advised: list[tuple[int, int]] = []
+
+    def advise(descriptor: int, offset: int, length: int, advice: int) -> None:
+        advised.append((offset, length))
+        if refused:
+            raise OSError(errno.EINVAL, "this file system takes no advice")
+
+    monkeypatch.setattr("state_engine.storage.local._PIECE", 4)
+    monkeypatch.setattr("os.posix_fadvise", advise)
+    LocalStorage(tmp_path).put_exclusive("a", b"0123456789", b"abcd")
+    assert LocalStorage(tmp_path).get("a") == b"0123456789abcd"
+    assert advised == [(0, 4), (4, 4), (10, 4)]

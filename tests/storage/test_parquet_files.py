@@ -141,6 +141,47 @@ def test_damage_and_loss_are_found() -> None:
             read_parquet(storage, file, 0, last)
 
 
+def _columns(data: pa.Buffer) -> dict[str, str]:
+    """How the columns of the first row group are compressed."""
+    rows = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+    return {rows.column(at).path_in_schema: rows.column(at).compression for at in range(rows.num_columns)}
+
+
+def test_values_that_do_not_get_smaller_are_not_compressed() -> None:
+    random, rows = np.random.default_rng(1), 30_000
+    table = pa.table(
+        {
+            "key_group": pa.array([0] * rows, pa.int32()),
+            "k": pa.array(range(rows), pa.int64()),
+            "random": pa.array([random.bytes(20) for _ in range(rows)], pa.binary()),
+            "text": [f"a text like {number} others" for number in range(rows)],
+            "lists": [[number % 7] for number in range(rows)],
+        }
+    )
+    data, _ = encode_parquet(table)
+    kinds = _columns(data)
+    assert {path for path, kind in kinds.items() if kind == "UNCOMPRESSED"} == {"random"}
+    assert set(kinds) == {"key_group", "k", "random", "text", "lists.list.element"}
+    assert pq.read_table(pa.BufferReader(data)).equals(table)
+    assert encode_parquet(table)[0].equals(data), "the same table is the same file"
+
+
+def test_a_column_with_a_dictionary_is_written_as_its_values() -> None:
+    values = pa.table({"key_group": pa.array([0, 1, 1], pa.int32()), "op": ["b", None, "a"]})
+    names = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), pa.array(["a", "b", "unused"]))
+    data, written = encode_parquet(values.set_column(1, "op", names))
+    assert pq.read_table(pa.BufferReader(data)).equals(values)
+    assert written.statistics == encode_parquet(values)[1].statistics
+
+
+def test_a_file_that_is_larger_than_its_rows_in_memory_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, _ = encode_parquet(_table([0, 1]))
+    monkeypatch.setattr("state_engine.storage.parquet._ROOM", 0)
+    data, written = encode_parquet(_table([0, 1]))
+    assert data.equals(expected)
+    assert written.length == len(expected)
+
+
 def test_statistics_are_bounds() -> None:
     time = dt.datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
     table = pa.table(
