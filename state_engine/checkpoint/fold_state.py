@@ -139,7 +139,7 @@ def _skew(per_group: "np.ndarray[Any, Any]") -> Skew:
 
 def _fold_all(plan: StatePlan, rows: Sequence[pa.Table]) -> pa.Table:
     """Folds a state from its beginning; what has expired at the published epoch need not live on."""
-    return drop_expired(plan.schema, fold(plan.schema, rows), plan.processing_time, plan.watermark)
+    return drop_expired(plan.schema, fold(plan.schema, rows, copy=False), plan.processing_time, plan.watermark)
 
 
 def commit_state(access: CheckpointStorageAccess, state: FoldedState, *, app_id: str, epoch: int) -> FoldedState:

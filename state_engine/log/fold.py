@@ -42,13 +42,15 @@ _ALLOWED = {
 }
 
 
-def fold(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
+def fold(schema: StateSchema, tables: Sequence[pa.Table], *, copy: bool = True) -> pa.Table:
     """Returns the live rows of a state.
 
     Args:
         schema: The state. Its shape decides what the operations mean.
         tables: Rows in the columns of `log_schema(…, position=True)`, in any order; `op` may also be by name. All
             rows since the state began: those of a base first, if there is one.
+        copy: Put the rows into arrays as few as can be. Else long runs of rows stay where they lie in the tables: for
+            who goes through them once.
 
     Returns:
         Rows with op PUT or APPEND and their own position and seq, sorted by key group; within one the rows of a key
@@ -58,7 +60,7 @@ def fold(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
         DamagedFileError: a state of this shape has no such operation.
         ValueError: no tables, or their columns differ.
     """
-    return _kept(schema, tables, deletes=False)
+    return _kept(schema, tables, deletes=False, copy=copy)
 
 
 def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
@@ -67,7 +69,7 @@ def coalesce(schema: StateSchema, tables: Sequence[pa.Table]) -> pa.Table:
     What deletes or clears is kept only where something earlier may be left to delete: not behind a reset of its key
     group, a delete not behind a clear. Arguments, order of the result and errors are those of `fold`.
     """
-    return _kept(schema, tables, deletes=True)
+    return _kept(schema, tables, deletes=True, copy=True)
 
 
 class _Log(NamedTuple):
@@ -113,7 +115,7 @@ class _Log(NamedTuple):
         return self.order[chosen[np.lexsort((entry, self.groups[chosen]))]]
 
 
-def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool) -> pa.Table:
+def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool, copy: bool) -> pa.Table:
     """The rows with data that are alive, sorted by key group; with `deletes` also what acts on an earlier state."""
     rows = _together(schema, tables)
     _check_ops(schema, rows.column(OP).to_numpy())
@@ -123,7 +125,7 @@ def _kept(schema: StateSchema, tables: Sequence[pa.Table], *, deletes: bool) -> 
     kept = [by_group[:0]]
     for start, stop in cuts_of(groups[by_group], _PIECE_ROWS):
         kept.append(by_group[start:stop][_kept_of(schema, marks.slice(start, stop - start), deletes)])
-    return _gathered(rows, np.concatenate(kept))
+    return _gathered(rows, np.concatenate(kept), copy=copy)
 
 
 def _kept_of(schema: StateSchema, marks: pa.Table, deletes: bool) -> "Codes | Mask":
@@ -215,18 +217,19 @@ def _columns(schema: StateSchema, table: pa.Table, names: list[str]) -> pa.Table
     return table.select(names)
 
 
-def _gathered(rows: pa.Table, indices: Codes) -> pa.Table:
-    """Returns rows by their numbers, in arrays as few as can be.
+def _gathered(rows: pa.Table, indices: Codes, *, copy: bool = True) -> pa.Table:
+    """Returns rows by their numbers.
 
-    Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, once,
-    where rows that are taken one by one have to lie in one array before.
+    Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, or not
+    at all, where rows that are taken one by one have to be copied into one array before.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     if len(indices) < _RUN_ROWS * (len(breaks) + 1):
         return taken(rows.combine_chunks(), indices)
     cuts = [0, *breaks.tolist(), len(indices)]
     runs = [rows.slice(int(indices[start]), stop - start) for start, stop in pairwise(cuts)]
-    return pa.concat_tables(runs).combine_chunks()
+    found = pa.concat_tables(runs)
+    return found.combine_chunks() if copy else found
 
 
 def taken(rows: pa.Table, indices: Codes) -> pa.Table:
