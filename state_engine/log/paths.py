@@ -58,6 +58,17 @@ def base_path(generation: int, epoch: int, base_id: str) -> str:
     return f"{generation_folder(generation)}/bases/e{epoch:010d}-{base_id}.json"
 
 
+def restored_base_path(folder: str, generation: int, checksum: str) -> str:
+    """Returns the path of the base of copies that a restore made; it stands for the content.
+
+    Args:
+        folder: That of the copies (`restored_folder`).
+        generation: Of the base.
+        checksum: Of the base.
+    """
+    return f"{folder}/base-g{generation}-{checksum[:16]}.json"
+
+
 def savepoint_folder(savepoint_id: str) -> str:
     """Returns the folder of a savepoint."""
     return f"{SAVEPOINTS}/{savepoint_id}"
@@ -195,6 +206,7 @@ __all__ = [
     "parse_manifest_path",
     "parse_state_file",
     "pin_path",
+    "restored_base_path",
     "restored_folder",
     "savepoint_folder",
     "state_stream_path",

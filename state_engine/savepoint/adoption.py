@@ -2,13 +2,14 @@
 
 Files of a canonical savepoint are copied as they are; whatever a restore rewrites is written anew (`rekey.py`).
 
-A copy leaves its source free: to be moved, to be disposed of, to begin other jobs with. The base that names the
-copies is written last, under a name that stands for the source and what was rewritten: an attempt that died is gone on
-with, one that was given up or refused leaves nothing.
+A copy leaves its source free: to be moved, to be disposed of, to begin other jobs with. The name of its folder stands
+for the source and what is rewritten of it: an attempt that died is gone on with, one that was given up or refused
+leaves nothing. The base that names the copies is written last, under a name that stands for its content: who cuts the
+key groups otherwise, as another release may, writes other files and another base beside those that a log names already.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import msgspec
@@ -22,8 +23,8 @@ from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.errors import DamagedFileError, StorageError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import IMPORTED
-from state_engine.log.paths import RESTORED, manifest_path, restored_folder
-from state_engine.log.records import Adopted, Base, BaseReference
+from state_engine.log.paths import RESTORED, manifest_path, restored_base_path, restored_folder
+from state_engine.log.records import Adopted, Base, BaseReference, StateFile
 from state_engine.savepoint.copying import CopyAttempt, Progress
 from state_engine.savepoint.keeping import source_kept
 from state_engine.savepoint.rekey import rewrite_state
@@ -180,18 +181,19 @@ def _copy(
         base = _renamed(source, job, generation, folder)
     data, checksum = encode_base(base)
     reference = BaseReference(
-        path=f"{folder}/base-g{generation}.json",
+        path=restored_base_path(folder, generation, checksum),
         checksum=checksum,
         generation=generation,
         epoch=base.epoch,
         checkpoint_id=base.checkpoint_id,
     )
     adopted = Adopted(base=reference, manifest_path=f"{folder}/epoch.json")
-    if _is_there(storage, folder, adopted, [(file.path, file.length) for file in base.files]):
+    sealed = _sealed(root, target, source)
+    if _is_there(storage, folder, {adopted.manifest_path: sealed, reference.path: data}, base.files):
         return adopted
     if target.rewrite is None and source is not None:
         _copy_files(storage, folder, source, attempt)
-    _put(storage, adopted.manifest_path, _sealed(root, target, source))
+    _put(storage, adopted.manifest_path, sealed)
     _put(storage, reference.path, data)
     return adopted
 
@@ -218,11 +220,13 @@ def _sealed(root: str, target: RestoreTarget, source: Canonical | None) -> bytes
     return open_storage(root, place.job).get(manifest_path(place.generation, place.epoch))
 
 
-def _is_there(storage: CheckpointStorage, folder: str, adopted: Adopted, files: list[tuple[str, int]]) -> bool:
+def _is_there(
+    storage: CheckpointStorage, folder: str, documents: Mapping[str, bytes], files: Sequence[StateFile]
+) -> bool:
+    """Whether an attempt came to its end before: the base is written last."""
     there = {info.path: info.size for info in storage.list(folder)}
-    if adopted.base.path not in there or adopted.manifest_path not in there:
-        return False
-    return all(there.get(path) == length for path, length in files)
+    whole = all(there.get(file.path) == file.length for file in files)
+    return whole and all(path in there and storage.get(path) == data for path, data in documents.items())
 
 
 def _put(storage: CheckpointStorage, path: str, data: bytes) -> None:
