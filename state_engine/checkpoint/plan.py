@@ -126,17 +126,24 @@ def cut_ranges(
     rows = np.zeros(max_parallelism)
     for first, last, count in blocks:
         rows[first : last + 1] += count / (last - first + 1)
-    most, total = rows_per_range * _SLACK, float(rows.sum())
-    even = total / max(1, math.ceil(total / most))
+    most, left = rows_per_range * _SLACK, float(rows.sum())
+    even = _even_share(left, most)
     ranges: list[tuple[int, int]] = []
-    start, behind, inside = 0, 0.0, 0.0
+    start, inside = 0, 0.0
     for group, own in enumerate(rows.tolist()):
-        reached = behind + inside + own / 2 > even * (len(ranges) + 1)  # the border in front is the nearer one
-        if group > start and (reached or inside + own > most):
+        reached = inside + own / 2 > even  # the border in front is the nearer one
+        if inside and own and (reached or inside + own > most):  # no range is without rows
             ranges.append((start, group - 1))
-            start, behind, inside = group, behind + inside, 0.0
+            left -= inside
+            even = _even_share(left, most)  # afresh: a large key group is no debt of those behind it
+            start, inside = group, 0.0
         inside += own
     return (*ranges, (start, max_parallelism - 1))
+
+
+def _even_share(rows: float, most: float) -> float:
+    """Rows per range when as few ranges as can be share them."""
+    return rows / max(1, math.ceil(rows / most))
 
 
 def part_stem(plan: StatePlan, first: int, last: int) -> str:

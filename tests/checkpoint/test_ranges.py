@@ -1,7 +1,9 @@
 """Ranges of key groups that are folded at once: all of them, of bounded size, and even."""
 
+import math
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,9 @@ def test_ranges_hold_all_key_groups_and_no_more_rows_than_fit(rows: list[int]) -
     assert (ranges[0][0], ranges[-1][1]) == (0, len(rows) - 1)
     assert all(before[1] + 1 == after[0] for before, after in pairwise(ranges))
     for first, last in ranges:
-        assert first == last or sum(rows[first : last + 1]) <= 1.05 * LIMIT
+        inside = [own for own in rows[first : last + 1] if own]
+        assert len(inside) <= 1 or sum(inside) <= 1.05 * LIMIT
+        assert inside or len(ranges) == 1, "none is without rows"
 
 
 def test_key_groups_that_are_not_quite_even_make_no_range_more() -> None:
@@ -28,6 +32,34 @@ def test_key_groups_that_are_not_quite_even_make_no_range_more() -> None:
 def test_ranges_share_the_rows_evenly() -> None:
     ranges = cut_ranges([(0, 127, 1_100_000)], 128, 500_000)
     assert [last - first + 1 for first, last in ranges] in ([43, 42, 43], [43, 43, 42], [42, 43, 43])
+
+
+@given(st.integers(1, 10**9), st.integers(1, 32768), st.integers(1, 10**6))
+def test_even_key_groups_make_no_range_more_than_need_be(rows: int, groups: int, limit: int) -> None:
+    ranges = cut_ranges([(0, groups - 1, rows)], groups, limit)
+    largest = math.ceil(groups / len(ranges))
+    assert all(last - first < largest + 1 for first, last in ranges)
+    assert len(ranges) <= max(1, math.ceil(rows / max(limit - rows / groups, 1)))
+
+
+@pytest.mark.parametrize("large", [0, 5, 127])
+def test_behind_a_large_key_group_ranges_are_as_large_as_ever(large: int) -> None:
+    rows = [10_000_000 if group == large else 1_000 for group in range(128)]
+    ranges = cut_ranges([(group, group, count) for group, count in enumerate(rows)], 128, 500_000)
+    assert (large, large) in ranges
+    assert len(ranges) <= 3
+
+
+def test_several_large_key_groups_add_no_more_than_their_own_ranges() -> None:
+    rows = [3_000_000 if group % 32 == 7 else 10_000 for group in range(128)]
+    ranges = cut_ranges([(group, group, count) for group, count in enumerate(rows)], 128, 500_000)
+    assert len(ranges) <= 9
+
+
+def test_shares_of_rows_that_are_no_whole_numbers_make_no_range_behind_the_last() -> None:
+    for groups in range(2, 300):
+        ranges = cut_ranges([(0, groups - 2, 1_000)], groups, 100_000)
+        assert ranges == ((0, groups - 1),)
 
 
 def test_no_rows_are_one_range() -> None:
