@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -81,15 +82,18 @@ def _encoded(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]
     A buffer that grows is copied each time, and memory that is new has to be cleared; of one that is too large nothing
     is touched that is not written.
     """
+    with suppress(OSError, MemoryError):  # values that take more room than in memory, or there is not so much of it
+        return _encoded_in_room(table, cuts, forms)
+    growing = pa.BufferOutputStream()
+    _write_row_groups(growing, table, cuts, forms)
+    return growing.getvalue()
+
+
+def _encoded_in_room(table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> pa.Buffer:
     room = pa.allocate_buffer(2 * table.nbytes + _ROOM)
-    try:
-        with pa.FixedSizeBufferWriter(room) as sink:
-            _write_row_groups(sink, table, cuts, forms)
-            return room.slice(0, sink.tell())
-    except OSError:  # values that take more room than in memory
-        growing = pa.BufferOutputStream()
-        _write_row_groups(growing, table, cuts, forms)
-        return growing.getvalue()
+    with pa.FixedSizeBufferWriter(room) as sink:
+        _write_row_groups(sink, table, cuts, forms)
+        return room.slice(0, sink.tell())
 
 
 def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], forms: dict[str, Any]) -> None:

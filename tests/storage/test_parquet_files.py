@@ -182,6 +182,17 @@ def test_a_file_that_is_larger_than_its_rows_in_memory_is_written(monkeypatch: p
     assert written.length == len(expected)
 
 
+@pytest.mark.parametrize("at", ["allocated", "written"])
+def test_without_memory_for_all_at_once_a_file_is_written_bit_by_bit(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    expected, _ = encode_parquet(_table([0, 1]))
+
+    def refused(*_: object) -> None:
+        raise pa.lib.ArrowMemoryError("malloc of size 6000000000 failed")
+
+    monkeypatch.setattr(pa, "allocate_buffer" if at == "allocated" else "FixedSizeBufferWriter", refused)
+    assert encode_parquet(_table([0, 1]))[0].equals(expected)
+
+
 def test_statistics_are_bounds() -> None:
     time = dt.datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
     table = pa.table(
