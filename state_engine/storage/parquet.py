@@ -25,6 +25,7 @@ MAX_ROWS = 1 << 20
 _BUFFER = 1 << 16
 _ROOM = 1 << 20  # for headers and footer
 _PIECES, _PIECE = 16, 256  # rows of a sample
+_LEAST_OF_PIECE = 64  # of fewer rows, large as they may be, even values that repeat seem distinct
 _PIECE_BYTES = 1 << 17
 _HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
 _HARDLY_SMALLER = 0.9  # of its bytes are left when a sample is compressed
@@ -115,17 +116,20 @@ def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
     """Returns which columns get dictionaries and which are compressed: all, but for what a sample says is in vain.
 
     Of values that hardly repeat a dictionary takes twice the time to write and to read, and more bytes; compressing
-    bytes that do not get smaller takes longer than all the rest. The same table has the same sample.
+    bytes that do not get smaller takes longer than all the rest. The same table has the same sample. Key groups repeat,
+    whatever a sample says, and always have statistics: by these they are found in a file.
     """
     step = table.num_rows // _PIECES
     if step < 4 * _PIECE:
         return {"compression": codec, "use_dictionary": True}
-    rows = max(1, min(_PIECE, _PIECE_BYTES * table.num_rows // max(1, table.nbytes)))
+    rows = max(_LEAST_OF_PIECE, min(_PIECE, _PIECE_BYTES * table.num_rows // max(1, table.nbytes)))
     sample = pa.concat_tables([table.slice(piece * step, rows) for piece in range(_PIECES)])
     unique = {
         field.name
         for field, column in zip(sample.schema, sample.columns, strict=True)
-        if _is_counted(field.type) and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
+        if field.name != KEY_GROUP
+        and _is_counted(field.type)
+        and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
     }
     encoded = {field.name for field in table.schema if isinstance(field.type, pa.DictionaryType)}
     leaves = _leaves(sample, codec)

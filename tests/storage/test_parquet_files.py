@@ -193,6 +193,24 @@ def test_without_memory_for_all_at_once_a_file_is_written_bit_by_bit(monkeypatch
     assert encode_parquet(_table([0, 1]))[0].equals(expected)
 
 
+def test_few_rows_are_no_sample_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one row for each piece no value would come twice: neither a key group, nor one that many rows share."""
+    monkeypatch.setattr("state_engine.storage.parquet._PIECE_BYTES", 1)
+    rows, random = 20_000, np.random.default_rng(1)
+    table = pa.table(
+        {
+            "key_group": pa.array(np.arange(rows), pa.int32()),
+            "few": pa.array(random.permutation(rows) % 2_000),
+            "many": pa.array(random.permutation(rows)),
+        }
+    )
+    data, written = encode_parquet(table, target_rows=5_000)
+    assert encodings(data) == {"key_group": True, "few": True, "many": False}
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    bounds = [metadata.row_group(at).column(0).statistics for at in range(metadata.num_row_groups)]
+    assert [(one.min, one.max) for one in bounds] == [(first, last) for first, last, _ in written.row_groups]
+
+
 def test_statistics_are_bounds() -> None:
     time = dt.datetime(2024, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
     table = pa.table(
