@@ -23,13 +23,12 @@ def codes_of(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Codes:
     if isinstance(array, pa.StructArray):
         return _with_nulls(combine([np.zeros(len(array), np.int64), *(codes_of(f) for f in array.flatten())]), array)
     if isinstance(array, pa.MapArray):
-        entries = combine([codes_of(array.keys), codes_of(array.items)])
-        return _with_nulls(_codes_of_runs(entries, array.offsets.to_numpy()), array)
+        return _with_nulls(_codes_of_runs([array.keys, array.items], array.offsets.to_numpy()), array)
     if isinstance(array, pa.ListArray | pa.LargeListArray):
-        return _with_nulls(_codes_of_runs(codes_of(array.values), array.offsets.to_numpy()), array)
+        return _with_nulls(_codes_of_runs([array.values], array.offsets.to_numpy()), array)
     if isinstance(array, pa.FixedSizeListArray):
         offsets = (np.arange(len(array) + 1) + array.offset) * kind.list_size
-        return _with_nulls(_codes_of_runs(codes_of(array.values), offsets), array)
+        return _with_nulls(_codes_of_runs([array.values], offsets), array)
     if pa.types.is_floating(kind):
         array = pc.add(array, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
     return _dense(array)
@@ -92,9 +91,14 @@ def _with_nulls(codes: Codes, array: Any) -> Codes:
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), codes + 1, 0)
 
 
-def _codes_of_runs(values: Codes, offsets: Any) -> Codes:
-    """Numbers lists by their elements' numbers: each list becomes the bytes of its run, and bytes can be encoded."""
-    starts = offsets.astype(np.int64) * values.itemsize
+def _codes_of_runs(children: Sequence[Any], offsets: Any) -> Codes:
+    """Numbers lists by their elements' numbers: each list becomes the bytes of its run, and bytes can be encoded.
+
+    A slice of a column has the elements of the whole column as its children; only its own are numbered.
+    """
+    start, stop = int(offsets[0]), int(offsets[-1])
+    values = combine([codes_of(child.slice(start, stop - start)) for child in children])
+    starts = (offsets.astype(np.int64) - start) * values.itemsize
     buffers = [None, pa.py_buffer(starts.data), pa.py_buffer(np.ascontiguousarray(values).data)]
     return _dense(pa.Array.from_buffers(pa.large_binary(), len(starts) - 1, buffers))
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from state_engine.errors import DamagedFileError
+from state_engine.log import grouping
 from state_engine.log.fold import coalesce, fold
 from state_engine.log.grouping import codes_of
 from state_engine.log.ops import Op, log_schema, ops_to_names
@@ -153,6 +154,33 @@ def test_equal_rows_have_equal_numbers(values: list[Any], kind: pa.DataType) -> 
     for given in (array, pa.concat_arrays([array, array]).slice(len(array)), pa.chunked_array([array[:1], array[1:]])):
         codes = codes_of(given).tolist()
         assert [[a == b for b in codes] for a in codes] == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[n, n + 1] for n in range(1_000)], pa.list_(pa.int64())),
+        ([[n, n + 1] for n in range(1_000)], pa.large_list(pa.int64())),
+        ([[n, n + 1] for n in range(1_000)], pa.list_(pa.int64(), 2)),
+        ([[(n, [n])] for n in range(1_000)], pa.map_(pa.int64(), pa.list_(pa.int64()))),
+        ([{"x": [n, n]} for n in range(1_000)], pa.struct({"x": pa.list_(pa.int64())})),
+    ],
+)
+@pytest.mark.parametrize("rows", [10, 0])
+def test_of_a_slice_only_its_own_elements_are_numbered(
+    values: list[Any], kind: pa.DataType, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbered: list[int] = []
+    dense = grouping._dense
+
+    def counting(array: Any) -> Any:
+        numbered.append(len(array))
+        return dense(array)
+
+    monkeypatch.setattr(grouping, "_dense", counting)
+    codes = codes_of(pa.array(values, kind).slice(500, rows))
+    assert len(set(codes.tolist())) == rows
+    assert max(numbered) <= 2 * rows
 
 
 def _same(a: Any, b: Any) -> bool:
