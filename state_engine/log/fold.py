@@ -49,8 +49,8 @@ def fold(schema: StateSchema, tables: Sequence[pa.Table], *, copy: bool = True) 
         schema: The state. Its shape decides what the operations mean.
         tables: Rows in the columns of `log_schema(…, position=True)`, in any order; `op` may also be by name. All
             rows since the state began: those of a base first, if there is one.
-        copy: Put the rows into arrays as few as can be. Else long runs of rows stay where they lie in the tables: for
-            who goes through them once.
+        copy: Put the rows into new arrays, as few as can be. Else long runs of rows stay where they lie in the tables,
+            and keep these alive: for who goes through them once.
 
     Returns:
         Rows with op PUT or APPEND and their own position and seq, sorted by key group; within one the rows of a key
@@ -221,7 +221,8 @@ def _gathered(rows: pa.Table, indices: Codes, *, copy: bool = True) -> pa.Table:
     """Returns rows by their numbers.
 
     Tables that come sorted by key group, and of which most lives, leave long runs: these are copied as they are, or not
-    at all, where rows that are taken one by one have to be copied into one array before.
+    at all, where rows that are taken one by one have to be copied into one array before. With `copy` the result keeps
+    nothing of the tables alive.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     if len(indices) < _RUN_ROWS * (len(breaks) + 1):
@@ -229,6 +230,8 @@ def _gathered(rows: pa.Table, indices: Codes, *, copy: bool = True) -> pa.Table:
     cuts = [0, *breaks.tolist(), len(indices)]
     runs = [rows.slice(int(indices[start]), stop - start) for start, stop in pairwise(cuts)]
     found = pa.concat_tables(runs)
+    if copy and len(runs) == 1 and any(column.num_chunks == 1 for column in found.columns):
+        found = taken(found, np.arange(len(indices)))  # what is one array already is not copied by being combined
     return found.combine_chunks() if copy else found
 
 

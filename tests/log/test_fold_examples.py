@@ -183,5 +183,32 @@ def test_of_a_slice_only_its_own_elements_are_numbered(
     assert max(numbered) <= 2 * rows
 
 
+def _many(rows: int) -> pa.Table:
+    return _epoch(VALUE, 1, *((PUT, f"a key of some length {n}", n) for n in range(rows)))
+
+
+@pytest.mark.parametrize("places", [[700], [700, 15_000], [0], [19_488]])
+def test_a_copy_keeps_nothing_of_a_larger_table_alive(places: list[int]) -> None:
+    large = _many(20_000)
+    assert large.get_total_buffer_size() > 1_000_000
+    parts = [large.slice(place, 512) for place in places]
+    copied = fold(VALUE, [large.slice(0, 0), *parts])
+    assert copied.equals(pa.concat_tables(parts))
+    assert copied.get_total_buffer_size() < 2 * copied.nbytes
+    assert not _addresses(copied) & _addresses(large)
+    assert all(column.num_chunks == 1 for column in copied.columns)
+
+
+def test_what_is_not_to_be_copied_stays_where_it_is() -> None:
+    table = _many(2_000)
+    assert _addresses(fold(VALUE, [table], copy=False)) == _addresses(table)
+    assert not _addresses(fold(VALUE, [table])) & _addresses(table)
+
+
+def _addresses(table: pa.Table) -> set[int]:
+    buffers = (buffer for column in table.columns for chunk in column.chunks for buffer in chunk.buffers())
+    return {buffer.address for buffer in buffers if buffer is not None and buffer.size}
+
+
 def _same(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
