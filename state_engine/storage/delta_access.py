@@ -67,7 +67,8 @@ class DeltaCheckpointStorageAccess:
         active = self._tables.active(state.folder)
         if active is None or set(active.names) != wanted:
             raise StorageError(
-                f"The table {state.folder} does not hold the files of epoch {state.epoch}: somebody else writes it.",
+                f"The table {state.folder} does not hold the files of epoch {state.epoch}: somebody else writes it, or "
+                "an attempt of another release, which cut the key groups otherwise, has committed its own.",
                 action="Do not write, optimise or vacuum state tables; the next checkpoint rewrites the table.",
             )
         return version

@@ -236,6 +236,25 @@ def test_a_table_that_somebody_else_wrote_is_rewritten(tmp_path: Path) -> None:
     assert [(state.full, state.reason) for state in counts] == [(True, "its table holds other files than the base")]
 
 
+def test_an_attempt_that_cut_otherwise_and_died_leaves_the_next_checkpoint_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are in the table, under other names: this checkpoint fails, and the next one replaces them."""
+    job = sample_job(str(tmp_path))
+    changes = {("aircraft", "count"): [put(f"N{n}", n) for n in range(40)]}
+    sealed = job.epoch(changes, checkpoint_id=1)
+    with pytest.raises(Crashed):
+        publisher(job, CrashAt(CrashPoint.E9_TABLE_COMMITTED)).begin(sealed)
+    monkeypatch.setattr(plan, "ROWS_PER_FILE", 10)
+    running = publisher(job)
+    assert running.finish(job.epoch(kind="claim")) is None
+    [failed] = rows_of(job)
+    assert (failed.id, failed.status) == ("1", "failed")
+    assert "or an attempt of another release, which cut the key groups otherwise" in failed.failure
+    running.begin(job.epoch({("aircraft", "count"): [put("N3", 1)]}, checkpoint_id=2))
+    assert_published(job, newest(job, running))
+
+
 def test_a_lost_delta_log_does_not_lose_the_state(tmp_path: Path) -> None:
     job = sample_job(str(tmp_path))
     running = publisher(job)
