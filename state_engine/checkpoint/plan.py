@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from state_engine.log.paths import state_table_path
-from state_engine.log.records import Base, Manifest, StateFile, StateSchema
+from state_engine.log.records import Base, Manifest, Section, StateFile, StateSchema
 from state_engine.log.state_ttl import settled_time
 from state_engine.storage.checkpoint_storage import DELTA, StorageTraits
 
@@ -22,6 +22,13 @@ FULL_LAYERS = 32
 
 ROWS_PER_FILE = 500_000
 """Rows of the log that are folded at once, about; bounds memory. One key group is never split."""
+
+SMALL_ROW = 16
+"""Bytes, compressed. Of rows that are no larger `SMALL_ROWS` times as many are folded at once."""
+
+SMALL_ROWS = 4
+"""A section has up to 65,536 rows, of however many key groups. A log of many epochs was cut so finely that its sections
+were read five times, once for each range that they lie in."""
 
 _SLACK = 1.05
 """A range may have so many times the rows that it should: key groups are never quite even, and each range costs."""
@@ -94,7 +101,10 @@ def plan_state(
     reason = _why_full(schema, base, mine, head, foreign, traits)
     reason = reason or ("it was asked for" if asked_full else "")
     folded = (*mine, *files_of(inherited, schema)) if reason else ()
-    blocks = [*_blocks(manifests, schema), *_file_blocks(folded)]
+    sections = _sections(manifests, schema)
+    blocks = [*((one.first, one.last, one.rows) for one in sections), *_file_blocks(folded)]
+    size = sum(one.length for one in sections) + sum(file.length for file in folded)
+    at_once = rows_at_once(sum(rows for _, _, rows in blocks), size)
     groups = _max_parallelism(schema, mine, manifests)
     return StatePlan(
         schema=schema,
@@ -103,7 +113,7 @@ def plan_state(
         full=bool(reason),
         reason=reason,
         kept=() if reason else mine,
-        ranges=cut_ranges(blocks, groups, ROWS_PER_FILE) if reason or blocks else (),
+        ranges=cut_ranges(blocks, groups, at_once) if reason or blocks else (),
         max_parallelism=groups,
         processing_time=head.processing_time,
         watermark=settled_time(head, schema.uid),
@@ -146,6 +156,16 @@ def _even_share(rows: float, most: float) -> float:
     return rows / max(1, math.ceil(rows / most))
 
 
+def rows_at_once(rows: int, size: int) -> int:
+    """Returns how many rows a range may have, about.
+
+    Args:
+        rows: How many there are in all.
+        size: Their bytes, as they are stored.
+    """
+    return ROWS_PER_FILE * (SMALL_ROWS if size <= SMALL_ROW * rows else 1)
+
+
 def part_stem(plan: StatePlan, first: int, last: int) -> str:
     """Returns the name of the part for a range: it stands for its content, whoever writes it."""
     return f"{plan.stem}-{first:05d}-{last:05d}"
@@ -169,7 +189,7 @@ def live_rows(manifests: Sequence[Manifest], schema: StateSchema) -> tuple[int, 
 
 def changed_rows(manifests: Sequence[Manifest], schema: StateSchema) -> int:
     """Returns the rows of a state in all change files of an interval."""
-    return sum(rows for _, _, rows in _blocks(manifests, schema))
+    return sum(section.rows for section in _sections(manifests, schema))
 
 
 def _why_full(
@@ -227,13 +247,10 @@ def files_of(base: Base | None, schema: StateSchema) -> tuple[StateFile, ...]:
     return tuple(file for file in base.files if file.schema_id in ids | {schema.schema_id})
 
 
-def _blocks(manifests: Sequence[Manifest], schema: StateSchema) -> Iterable[tuple[int, int, int]]:
-    for manifest in manifests:
-        operator = manifest.operators.get(schema.uid)
-        for ack in operator.acks if operator is not None else ():
-            for section in ack.changes.sections if ack.changes is not None else ():
-                if section.name == schema.name:
-                    yield section.first, section.last, section.rows
+def _sections(manifests: Sequence[Manifest], schema: StateSchema) -> list[Section]:
+    operators = [one.operators[schema.uid] for one in manifests if schema.uid in one.operators]
+    files = [ack.changes for operator in operators for ack in operator.acks if ack.changes is not None]
+    return [section for file in files for section in file.sections if section.name == schema.name]
 
 
 def _file_blocks(files: Sequence[StateFile]) -> Iterable[tuple[int, int, int]]:
@@ -262,5 +279,6 @@ __all__ = [
     "live_rows",
     "part_stem",
     "plan_state",
+    "rows_at_once",
     "states_of",
 ]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_engine.checkpoint.plan import cut_ranges
+from state_engine.checkpoint.plan import ROWS_PER_FILE, cut_ranges, rows_at_once
 
 LIMIT = 100
 
@@ -64,3 +64,9 @@ def test_shares_of_rows_that_are_no_whole_numbers_make_no_range_behind_the_last(
 
 def test_no_rows_are_one_range() -> None:
     assert cut_ranges([], 128, 5) == ((0, 127),)
+
+
+def test_of_small_rows_more_are_folded_at_once() -> None:
+    assert rows_at_once(1_000_000, 16_000_000) == 4 * ROWS_PER_FILE
+    assert rows_at_once(1_000_000, 16_000_001) == ROWS_PER_FILE
+    assert rows_at_once(0, 0) >= ROWS_PER_FILE
