@@ -6,10 +6,10 @@ only costs an exchange more. So the strategy `AUTO` looks at the epoch before; t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from state_engine.epoch.ports import OperatorPlan
@@ -19,9 +19,12 @@ from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
+from state_engine.spark.plans import kind_of
 from state_engine.spark.wire import CONTROL
 
 AggPhaseStrategy = Literal["AUTO", "ONE_PHASE", "TWO_PHASE"]
+
+_PARTITIONING = "org.apache.spark.sql.catalyst.plans.physical"
 
 ENOUGH_RECORDS = 20_000
 """An epoch of fewer is over before another exchange could pay."""
@@ -99,6 +102,48 @@ class LocalPhase:
         return records.groupBy(self._groups).agg(self._first, self._others).select(self._selected)
 
 
+class InPlace:
+    """Lets Spark aggregate a micro-batch where it is read.
+
+    `groupBy` exchanges records so that all of a group are in one partition. Partials need not be whole, since the
+    operator merges what it gets. So the plan of the first phase says of a batch that it is one partition: then Spark
+    sees no need of that exchange, and each task aggregates its own records. What comes out says nothing of the kind,
+    or the exchange by key groups might seem needless too.
+
+    Args:
+        session: Any session of the context.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session.sparkContext._jvm
+        self._one_partition = getattr(getattr(jvm, f"{_PARTITIONING}.SinglePartition$"), "MODULE$")
+        self._unknown = getattr(jvm, f"{_PARTITIONING}.UnknownPartitioning")(0)
+        self._none = jvm.scala.Option.empty()
+        self._no_order = _sequence(jvm, [])
+        self._dataset = jvm.org.apache.spark.sql.classic.Dataset
+
+    def apply(self, batch: DataFrame, phase: Callable[[Any], Any]) -> Any:
+        """Returns what the first phase makes of a batch, as the JVM has it.
+
+        Args:
+            batch: The batch.
+            phase: Takes a batch, as the JVM has it, and gives the partials.
+
+        Returns:
+            None for a frame that is no micro-batch: that of an idle epoch.
+        """
+        plan, session = batch._jdf.queryExecution().analyzed(), batch._jdf.sparkSession()
+        if kind_of(plan) != "LogicalRDD":
+            return None
+
+        def frame(columns: Any, rows: Any, partitioning: Any) -> Any:
+            described = (columns, rows, partitioning, self._no_order, False, self._none)
+            return self._dataset.ofRows(session, plan.copy(*described, session, self._none, self._none))
+
+        made = phase(frame(plan.output(), plan.rdd(), self._one_partition)).queryExecution()
+        return frame(made.analyzed().output(), made.toRdd(), self._unknown)
+
+
 def _latest_time(node: OperatorNode) -> str:
     """A record without event time fails an epoch with a watermark; so must the group that it is in."""
     strategies = [edge.strategy for edge in node.edges]
@@ -122,4 +167,4 @@ def _sequence(jvm: Any, expressions: Sequence[str]) -> Any:
     return jvm.PythonUtils.toSeq([_column(sql) for sql in expressions])
 
 
-__all__ = ["AggPhaseStrategy", "LocalPhase", "Phases", "local_aggregation"]
+__all__ = ["AggPhaseStrategy", "InPlace", "LocalPhase", "Phases", "local_aggregation"]

@@ -86,10 +86,7 @@ class EpochPlanner:
                 _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, timed=one.emits_event_time)
                 for one, n in node.upstream
             ]
-            two_phases = prepared.may_have_two_phases and self._phases.two(plans[node.uid])
-            if two_phases:  # the first one has as many tasks as the second; of several such operators, as the last one
-                batch.sparkSession.conf.set("spark.sql.shuffle.partitions", plans[node.uid].parallelism)
-            stream = prepared.route(batch, arriving, two_phases=two_phases)
+            stream = prepared.route(batch, arriving, two_phases=self._phases.two(plans[node.uid]))
             made = prepared.outputs(stream)
             outputs |= {(planned.tail.uid, output): frame for output, frame in made.items()}
             if not made:

@@ -19,7 +19,7 @@ from state_engine.key_groups import range_of
 from state_engine.runtime.two_inputs import INPUT
 from state_engine.spark.fan_out import FanOut
 from state_engine.spark.graph import OperatorNode
-from state_engine.spark.local_aggregation import LocalPhase, local_aggregation
+from state_engine.spark.local_aggregation import InPlace, LocalPhase, local_aggregation
 from state_engine.spark.merging import from_batch, from_upstream, order_of, restriction, timing_names
 from state_engine.spark.names import quote_always
 from state_engine.spark.sources import Sources
@@ -74,16 +74,12 @@ class Prepared:
         self._ours = [*timing_names(node), CONTROL]
         local = local_aggregation(node)
         self._local = LocalPhase(session, node, local) if local is not None else None
+        self._in_place = InPlace(session) if local is not None else None
         handover = tail.handover
         self._fan_out = FanOut(session, handover, own.parallelism) if handover.shared else None
         self._outputs = handover.outputs
         self._make_map = partial(ArrowMap, session, function, handover.ddl)
         self._map = self._make_map([*node.input.names, *([GROUP] if node.carries_group else []), *self._ours])
-
-    @property
-    def may_have_two_phases(self) -> bool:
-        """Whether Spark may aggregate the records of the sources first."""
-        return self._local is not None
 
     def route(self, batch: DataFrame, outputs: Sequence[DataFrame], *, two_phases: bool = False) -> DataFrame:
         """Exchanges and sorts the records and marks, and runs the operator over them.
@@ -93,10 +89,12 @@ class Prepared:
         Args:
             batch: The records of the sources.
             outputs: What the operators in front hand on, in the order of the node's edges.
-            two_phases: Spark aggregates the records first, which it may.
+            two_phases: Spark aggregates the records of a micro-batch first, if it may.
         """
-        if two_phases:
-            return self._route_partials(batch)
+        if two_phases and self._in_place is not None:
+            partials = self._in_place.apply(batch, self._partials)
+            if partials is not None:
+                return self._route_partials(partials, batch.sparkSession)
         frames = [] if not self._node.sources else [self._restricted(batch._jdf).selectExpr(self._records)]
         frames += [self._made_of(n, output._jdf) for n, output in enumerate(outputs)]
         if not outputs:
@@ -109,12 +107,14 @@ class Prepared:
             jdf = jdf.sortWithinPartitions(self._order)
         return self._map.apply(DataFrame(jdf, batch.sparkSession))
 
-    def _route_partials(self, batch: DataFrame) -> DataFrame:
-        """The order of partials does not matter, and no operator is in front."""
+    def _partials(self, batch: Any) -> Any:
         assert self._local is not None
-        partials = self._local.apply(self._restricted(batch._jdf).selectExpr(self._records))
+        return self._local.apply(self._restricted(batch).selectExpr(self._records))
+
+    def _route_partials(self, partials: Any, session: SparkSession) -> DataFrame:
+        """The order of partials does not matter, and no operator is in front."""
         jdf = partials.union(self._control_rows_of_partials).repartitionById(self._own.parallelism, self._subtask)
-        return self._map_of_partials.apply(DataFrame(jdf, batch.sparkSession))
+        return self._map_of_partials.apply(DataFrame(jdf, session))
 
     def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
         """Returns what `route` gave output by output; empty if no operator reads one."""
