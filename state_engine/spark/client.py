@@ -21,7 +21,7 @@ from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
-from state_engine.spark.heartbeat import Heartbeat
+from state_engine.spark.heartbeat import Heartbeat, Pace
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
@@ -43,6 +43,7 @@ class JobClient(JobRequests):
         self._lock = threading.RLock()
         self._stopping = self._being_stopped = False
         self._in_batch = False
+        self._pace = Pace(job.heartbeat_interval_ms, SystemClock())
         self._error: BaseException | None = None
         self._started: Started
         self._driver: EpochDriver
@@ -116,12 +117,13 @@ class JobClient(JobRequests):
         if self._stopping:
             return False
         clock = SystemClock()
-        if self._driver.wants_rescale or self._driver.is_due(clock.now_ms()):
+        if self._driver.wants_rescale or self._started.coordinator.wants_epoch(clock.steady_ms()):
             return True
-        return self._started.coordinator.wants_epoch(clock.steady_ms())
+        return self._driver.is_due(clock.now_ms()) and not self._pace.expects_batch()
 
     def _wants_to_tell(self) -> bool:
-        return self._listens and not self._stopping and self._driver.has_notices()
+        wants = self._listens and not self._stopping and self._driver.has_notices()
+        return wants and not self._pace.expects_batch()
 
     def _look_after_checkpoints(self) -> None:
         if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself
@@ -170,10 +172,12 @@ class JobClient(JobRequests):
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         if self._stopping:
             raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
+        begun = time.perf_counter()
         sources = self._offsets.read(batch_id)
         tasks = SparkTasks(self._planner, batch, self._started.crash_property)
         self._record(lambda: self._driver.run_epoch(tasks, sources))
         self._offsets.advance(sources)
+        self._pace.ended(round(1000 * (time.perf_counter() - begun)))
 
     def _record(self, run: Any) -> StoredManifest:
         begun = time.perf_counter()

@@ -2,6 +2,46 @@
 
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
+
+from state_engine.clock import Clock
+
+PATIENCE = 10
+"""Timers wait for the next batch where batches take no longer than so many heartbeats; behind longer ones they would
+wait too long, and an epoch of their own costs little beside these."""
+
+
+class _Batch(NamedTuple):
+    took_ms: int
+    ended_ms: int
+
+
+class Pace:
+    """How closely the batches of a running job follow each other.
+
+    A batch fires the timers that the one before has made due. As long as the next one is about to come, an epoch for
+    them alone would only keep it waiting: a job whose windows end in every batch took an eighth less time without it.
+
+    Args:
+        interval_ms: How often the job looks whether something is due.
+        clock: Time.
+    """
+
+    def __init__(self, interval_ms: int, clock: Clock) -> None:
+        self._interval = interval_ms
+        self._clock = clock
+        self._last: _Batch | None = None
+
+    def ended(self, took_ms: int) -> None:
+        """Takes that a batch has ended which took so long."""
+        self._last = _Batch(took_ms, self._clock.steady_ms())
+
+    def expects_batch(self) -> bool:
+        """Says whether the next batch should be there before it is worth an epoch without one; from any thread."""
+        last = self._last
+        if last is None or last.took_ms > PATIENCE * self._interval:
+            return False
+        return self._clock.steady_ms() - last.ended_ms < max(self._interval, last.took_ms)
 
 
 class Heartbeat:
@@ -64,4 +104,4 @@ class Heartbeat:
             self._failed(error)
 
 
-__all__ = ["Heartbeat"]
+__all__ = ["PATIENCE", "Heartbeat", "Pace"]
