@@ -35,7 +35,7 @@ class EpochEnds(StreamingQueryListener):
         self._terminated = threading.Event()
 
     @cached_property
-    def _jlistener(self) -> Any:  # type: ignore[override]
+    def _jlistener(self) -> Any:
         """What Spark calls."""
         jvm: Any = SparkContext._jvm
         return jvm.PythonStreamingQueryListenerWrapper(_ByJson(self))
