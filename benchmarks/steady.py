@@ -14,7 +14,7 @@ WARM_UP = 0.2
 MIN_EPOCHS = 5
 """With fewer epochs there is no steady part to speak of."""
 LEAST_EPOCHS = 20
-"""A short data set is replayed until it fills so many: a JVM compiles most in the first ten epochs of a million records."""
+"""A short data set is replayed until it fills so many: a JVM compiles most in the first ten epochs of a million."""
 
 
 class SteadyPart(NamedTuple):
