@@ -71,7 +71,8 @@ class Publisher:
 
 @pytest.fixture
 def client() -> Any:
-    found: Any = JobClient(SimpleNamespace(name="flights"), StartOptions())  # type: ignore[arg-type]
+    job: Any = SimpleNamespace(name="flights", heartbeat_interval_ms=200)
+    found: Any = JobClient(job, StartOptions())
     found._query, found._driver, found._listens = Query(), Driver(), True
     found._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
     found._idle_tasks = lambda: None
