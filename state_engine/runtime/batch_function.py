@@ -106,6 +106,9 @@ class BatchCall:
         spec: The operator.
         key_positions: Which of the input's columns are the key.
         codec: Its keys.
+
+    Attributes:
+        latest: The largest event time of the epoch's records that the function was called with; None without one.
     """
 
     def __init__(self, spec: OperatorSpec, key_positions: list[int], codec: KeyCodec) -> None:
@@ -117,8 +120,13 @@ class BatchCall:
         self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
         self._timed = {MAIN, *spec.timed_side_outputs} if spec.emits_event_time else set()
         self._enough = math.inf if wants_all(spec.function) else ENOUGH_BYTES
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts an epoch."""
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
+        self.latest: int | None = None
 
     def waits_with(self, batch: pa.RecordBatch) -> bool:
         """Takes a batch of the exchange; says whether more may come before the function is called."""
@@ -138,6 +146,8 @@ class BatchCall:
         count = len(schema)
         own = [array.cast(field.type) for array, field in zip(batch.columns, schema, strict=False)]
         times = batch.column(count) if batch.num_columns > count else None
+        if times is not None and (latest := pc.max(times).as_py()) is not None:
+            self.latest = latest if self.latest is None else max(self.latest, latest)
         keys = Keys([own[position] for position in positions], self._codec.read, times)
         return keys, pa.RecordBatch.from_arrays(own, schema=schema)
 

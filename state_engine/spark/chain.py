@@ -56,9 +56,10 @@ class Chain:
             yield from self._hand_on(1, self.head.take_records(records))
 
     def flush(self) -> Iterator[Outputs]:
-        """E4 behind the last record: functions over batches get what waits for them."""
+        """E4 behind the last record: functions over batches get what waits for them, then what that has made due."""
         for n in range(len(self._links)):
             yield from self._step(n, lambda operator: operator.flush())
+            yield from self._step(n, lambda operator: operator.follow())
 
     def finish(self, uids: Sequence[str]) -> Iterator[Outputs]:
         """E4: tells the functions of these operators that their input has ended, the first link's first."""

@@ -70,6 +70,9 @@ class Declared(KeyedBatchProcessFunction):
 class FiresTogether(Declared):
     """One whose event-time timers that are due are handed over together, as columns.
 
+    They are when an epoch begins. Where an operator has one ordered stream, those that the epoch's records have made
+    due are once more behind the last record.
+
     Attributes:
         in_turn: Whether those of one time come in the order in which others fire; if not, in any.
     """
@@ -85,6 +88,11 @@ class FiresTogether(Declared):
                 `entries` have the namespaces that the timers were registered with.
             ctx: The clocks, and timers.
         """
+
+
+def fires_together(function: Function) -> bool:
+    """Returns whether a function gets the timers that are due together."""
+    return isinstance(function, FiresTogether)
 
 
 def local_of(function: Function) -> LocalAggregation | None:
@@ -146,6 +154,7 @@ def stored_rows(columns: StructType) -> StructType:
 __all__ = [
     "Declared",
     "FiresTogether",
+    "fires_together",
     "keys_of",
     "local_of",
     "ordered_column",

@@ -81,7 +81,7 @@ def test_equals_the_row_form(windows, backend, restored):
 
 @pytest.mark.parametrize("windows", ASSIGNERS)
 def test_equals_the_row_form_behind_an_ordered_source(windows):
-    """Row windows fire while the watermark follows the records of an epoch; these when the next epoch begins."""
+    """Row windows fire while the watermark follows the records of an epoch, these behind the last of them."""
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
     options = {"side_outputs": [LATE], "watermark_strategy": strategy}
 
@@ -98,6 +98,19 @@ def test_equals_the_row_form_behind_an_ordered_source(windows):
         assert found[0] == found[1]
 
     check()
+
+
+def test_windows_fire_behind_the_last_record_of_the_epoch_that_makes_them_due():
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
+    with by_columns(TumblingEventTimeWindows(10), {"n": Aggregate.count()}, watermark_strategy=strategy) as one:
+        record = ("a", None, 1, None)
+        one.process_elements([record] * 5, [40, 3, 24, 25, 36])  # in no order
+        assert [(row[2].timestamp(), row[-1]) for row in one.extract_output_values()] == [(0, 1), (0.02, 2)]
+        assert one.num_keyed_state_entries() == 2, "nothing is left of windows that came and went"
+        one.process_elements([record] * 2, [30, 33])
+        assert len(one.extract_output_values()) == 2, "records behind all others make nothing due"
+        one.end_input()
+        assert [row[-1] for row in one.extract_output_values()[2:]] == [3, 1]
 
 
 @pytest.mark.parametrize("windows", ASSIGNERS)
