@@ -82,6 +82,7 @@ class NamespacedValueTable(NamespacedTable):
         self.type: Any = to_arrow(value)
         self._put_singly: dict[tuple[str | None, Any], Any] = {}
         self._pending: dict[str | None, Run] = {}
+        self._no_run = Run(np.empty(0, np.int64), pa.array([], self.type))
 
     @property
     def keys(self) -> int:
@@ -152,7 +153,9 @@ class NamespacedValueTable(NamespacedTable):
         self._join()
         if not self.overlay:
             return None
-        self._pending, self.overlay = self.overlay, {}
+        self._pending, self.overlay = self._without_vain_deletes(), {}
+        if not self._pending:
+            return None
         runs = list(self._pending.values())
         values = pa.concat_arrays([run.values for run in runs])
         ops = np.full(len(values), Op.PUT, dtype=np.int8)
@@ -160,6 +163,18 @@ class NamespacedValueTable(NamespacedTable):
             ops[np.asarray(values.is_null())] = Op.DELETE
         namespaces = repeated(list(self._pending), [len(run.numbers) for run in runs])
         return LogRows([], ops, values, numbers=np.concatenate([run.numbers for run in runs]), namespaces=namespaces)
+
+    def _without_vain_deletes(self) -> dict[str | None, Run]:
+        """Returns the overlay without what came and went within the epoch."""
+        told = {}
+        for namespace, run in self.overlay.items():
+            if run.values.null_count:
+                stored = self.base.get(namespace, self._no_run)
+                there = positions_of(run.numbers, stored.numbers) >= 0
+                run = run.where(there | np.asarray(run.values.is_valid()))
+            if len(run.numbers):
+                told[namespace] = run
+        return told
 
     def settle(self) -> None:
         pending, self._pending = self._pending, {}

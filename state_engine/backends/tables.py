@@ -8,10 +8,12 @@ that a warm cache and a fresh load never differ.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import split_stamps, stamped_type
@@ -125,6 +127,13 @@ class HeapTable(ABC):
     @abstractmethod
     def _drop_pending(self) -> None: ...
 
+    def _may_hold(self, entry: Any) -> bool:
+        """Whether rows of an entry may be in the log: what came and went within an epoch needs none that remove it.
+
+        Of what has a time to live, the log may have what the base has dropped already.
+        """
+        return self.stamped or entry in self.base
+
     def _log_rows(self, entries: list[Any], ops: Any, values: Any, user_keys: Any = None) -> LogRows:
         """Returns rows whose values are as the log has them: without their stamps."""
         if not self.stamped:
@@ -172,7 +181,13 @@ class ValueTable(HeapTable):
         if not overlay:
             return None
         array = self._written(self._write, list(overlay.values()), list(overlay))
+        if array.null_count:
+            told = [value is not None or self._may_hold(entry) for entry, value in overlay.items()]
+            if not all(told):
+                overlay, array = dict(compress(overlay.items(), told)), array.filter(pa.array(told))
         self.overlay, self._pending = {}, (overlay, array)
+        if not overlay:
+            return None
         ops = np.full(len(overlay), Op.PUT, dtype=np.int8)
         if array.null_count:
             ops[array.is_null().to_numpy(zero_copy_only=False)] = Op.DELETE
@@ -234,6 +249,7 @@ class ListTable(HeapTable):
         ops: list[int] = []
         values: list[Any] = []
         for entry, delta in overlay.items():
+            delta.cleared = delta.cleared and self._may_hold(entry)
             if delta.cleared:
                 entries.append(entry)
                 ops.append(Op.CLEAR)
@@ -243,7 +259,7 @@ class ListTable(HeapTable):
             values.extend(delta.appended)
         array = self._written(self._write, values, entries)
         self.overlay, self._pending = {}, (overlay, array, self._reads_alike(values))
-        return self._log_rows(entries, np.array(ops, dtype=np.int8), array)
+        return self._log_rows(entries, np.array(ops, dtype=np.int8), array) if entries else None
 
     def settle(self) -> None:
         for entry, delta in self._taken().items():
@@ -318,6 +334,7 @@ class MapTable(HeapTable):
         values: list[Any] = []
         clears: list[int] = []
         for entry, delta in overlay.items():
+            delta.cleared = delta.cleared and self._may_hold(entry)
             if delta.cleared:
                 clears.append(len(entries))
                 entries.append(entry)
@@ -334,7 +351,7 @@ class MapTable(HeapTable):
         array = self._written(self._write, values, entries)
         plain = self._is_plain(self._plain_key, user_keys) and self._reads_alike(values)
         self.overlay, self._pending = {}, (overlay, keys_array, array, plain)
-        return self._log_rows(entries, ops, array, keys_array)
+        return self._log_rows(entries, ops, array, keys_array) if entries else None
 
     def settle(self) -> None:
         for entry, delta in self._taken().items():

@@ -129,6 +129,7 @@ class StateLogSuite(ABC):
         harness = self.harness()
         harness.state(COUNT).update(1)
         harness.state(ROUTES).put_all({"x": 1, "y": 2})
+        harness.state(ROUTES, "b").put("x", 1)
         harness.seal()
         harness.state(COUNT).clear()
         harness.state(COUNT, "b").update(2)
@@ -163,6 +164,7 @@ class StateLogSuite(ABC):
     def test_a_list_update_is_logged_as_clear_and_appends(self) -> None:
         harness = self.harness()
         harness.state(TAGS).add("old")
+        harness.seal()
         harness.state(TAGS).update(["x", "y"])
         harness.state(TAGS).add("z")
         expected = [(Op.CLEAR, None), (Op.APPEND, "x"), (Op.APPEND, "y"), (Op.APPEND, "z")]

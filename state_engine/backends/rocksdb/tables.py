@@ -30,7 +30,14 @@ class RocksTable(Protocol):
     def drop_group(self, group: int) -> None: ...
 
 
-class RocksValueTable(ValueTable):
+class _InDatabase(HeapTable):
+    """What the tables below have in common."""
+
+    def _may_hold(self, entry: Any) -> bool:
+        return True  # a look into the database costs more than a row in the log
+
+
+class RocksValueTable(_InDatabase, ValueTable):
     """Entry to value."""
 
     def __init__(self, value: TypeInformation, stamped: bool, base: ValueBase) -> None:
@@ -50,7 +57,7 @@ class RocksValueTable(ValueTable):
         self.rows = len(self.base)
 
 
-class RocksListTable(ListTable):
+class RocksListTable(_InDatabase, ListTable):
     """Entry to list."""
 
     def __init__(self, value: TypeInformation, stamped: bool, base: ListBase) -> None:
@@ -84,7 +91,7 @@ class RocksListTable(ListTable):
         self.base.drop_group(group)
 
 
-class RocksMapTable(MapTable):
+class RocksMapTable(_InDatabase, MapTable):
     """Entry to map."""
 
     def __init__(self, user_key: TypeInformation, value: TypeInformation, stamped: bool, base: MapBase) -> None:
