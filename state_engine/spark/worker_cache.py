@@ -29,6 +29,7 @@ from state_engine.log.state_ttl import ALL, settled_time
 from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
+from state_engine.spark.garbage import GARBAGE
 from state_engine.spark.task_spec import TaskSpec, unpack
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -104,7 +105,7 @@ class WorkerCache:
         """
         uid = self.spec(payload, digest).operator.uid
         own = next(o for o in plan.operators if o.uid == uid)
-        self._drop_other_sizes(plan, own)
+        self._drop_outlived(plan, own)
         key = (plan.root, plan.job, plan.generation, own.uid, own.parallelism, subtask, digest)
         cached = self._entries.pop(key, None)
         if cached is not None and not self._try(cached, partial(_catch_up, cached, plan, own, subtask, payload)):
@@ -119,11 +120,14 @@ class WorkerCache:
         self._evict(cache_bytes, [cached, *beside])
         return cached
 
-    def _drop_other_sizes(self, plan: EpochPlan, own: OperatorPlan) -> None:
-        """A running job was rescaled: nobody asks for the old ranges, whose databases may become parts of the new."""
-        same = (plan.root, plan.job, plan.generation, own.uid)
-        for key in [key for key in self._entries if key[:4] == same and key[4] != own.parallelism]:
-            self.drop(self._entries.pop(key))
+    def _drop_outlived(self, plan: EpochPlan, own: OperatorPlan) -> None:
+        """Drops what nobody asks for any more: instances of starts before this one, and of another parallelism.
+
+        The databases of a job that was rescaled as it ran may become parts of the new ones.
+        """
+        for key in [key for key in self._entries if key[:2] == (plan.root, plan.job) and key[3] == own.uid]:
+            if key[2] != plan.generation or key[4] != own.parallelism:
+                self.drop(self._entries.pop(key))
 
     def _try(self, cached: Cached, work: Callable[[], AnyT]) -> AnyT:
         """Does something with an instance, which is closed if that fails."""
@@ -148,6 +152,7 @@ class WorkerCache:
     @staticmethod
     def drop(cached: Cached) -> None:
         """Closes an instance; what its `close` raises is of no consequence."""
+        GARBAGE.let_go()
         with contextlib.suppress(Exception):
             cached.operator.close()
         with contextlib.suppress(Exception):

@@ -10,7 +10,6 @@ the task is cancelled: what is killed is the worker that has the connection then
 """
 
 import contextlib
-import gc
 import os
 import selectors
 import signal
@@ -24,6 +23,7 @@ from typing import Any, NoReturn
 
 from pyspark.util import enable_faulthandler
 
+from state_engine.spark.garbage import GARBAGE
 from state_engine.spark.worker_homes import Homes
 
 _NUMBER = struct.Struct("!i")
@@ -291,7 +291,7 @@ def serve_tasks(channel: socket.socket, run: Callable[[socket.socket], int], *, 
                 _await_end(sock)
                 return code
         channel.sendall(_DONE)
-        gc.collect()  # as Spark does behind each task, while nobody waits for it
+        GARBAGE.collect()
 
 
 def _await_end(sock: socket.socket) -> None:

@@ -217,6 +217,7 @@ def test_another_generation_never_sees_what_the_old_one_became(job: Job) -> None
     assert worker.states(restored) == expected(job)
     assert worker.states(restored)["k1"] == 0
     assert worker.states(sealed(job, {"k2": 2})) == expected(job)
+    assert {key[2] for key in worker.cache._entries} == {2}, "nobody asks for those of the old one any more"
 
 
 def test_a_cache_that_is_ahead_of_what_is_wanted_is_thrown_away(job: Job) -> None:

@@ -1,0 +1,56 @@
+"""What a worker's search for garbage looks at."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from state_engine.spark import garbage
+from state_engine.spark.garbage import Garbage
+
+
+class Node:
+    """Something in a cycle."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_what_is_new_goes_with_each_collection() -> None:
+    one = Garbage()
+    for _ in range(5):
+        node = weakref.ref(Node())
+        one.collect()
+        assert node() is None
+
+
+def test_what_has_survived_is_looked_at_again_when_something_was_let_go() -> None:
+    one, node = Garbage(), Node()
+    for _ in range(4):
+        one.collect()  # as behind tasks 1 to 4, of which the last is a full one
+    seen = weakref.ref(node)
+    del node
+    one.collect()
+    assert seen() is not None, "it was set aside"
+    one.let_go()
+    one.collect()
+    assert seen() is None
+
+
+def test_full_collections_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    full: list[int] = []
+    one = Garbage()
+    calls: dict[str, Any] = {"collect": lambda: None, "freeze": lambda: None}
+    monkeypatch.setattr(garbage, "gc", type("Gc", (), {**{n: staticmethod(c) for n, c in calls.items()}}))
+    for task in range(1, 100):
+        monkeypatch.setattr(garbage.gc, "unfreeze", staticmethod(lambda task=task: full.append(task)), raising=False)
+        one.collect()
+    assert full == [1, 2, 4, 8, 16, 32, 64]
