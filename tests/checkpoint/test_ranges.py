@@ -36,10 +36,9 @@ def test_ranges_share_the_rows_evenly() -> None:
 
 @given(st.integers(1, 10**9), st.integers(1, 32768), st.integers(1, 10**6))
 def test_even_key_groups_make_no_range_more_than_need_be(rows: int, groups: int, limit: int) -> None:
-    ranges = cut_ranges([(0, groups - 1, rows)], groups, limit)
-    largest = math.ceil(groups / len(ranges))
-    assert all(last - first < largest + 1 for first, last in ranges)
-    assert len(ranges) <= max(1, math.ceil(rows / max(limit - rows / groups, 1)))
+    ranges, each = cut_ranges([(0, groups - 1, rows)], groups, limit), rows / groups
+    assert all(last == first or (last - first + 1) * each <= 1.05 * limit * (1 + 1e-9) for first, last in ranges)
+    assert len(ranges) <= max(1, math.ceil(rows / max(limit - each, each) * (1 + 1e-9)))
 
 
 @pytest.mark.parametrize("large", [0, 5, 127])
