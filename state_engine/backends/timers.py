@@ -6,6 +6,7 @@ order that does not tell whether a cache was warm, how the job was cut into epoc
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
@@ -130,7 +131,7 @@ class TimerTable(HeapTable):
     """The timers of one clock as a table of the backend, which is asked by time alone.
 
     Attributes:
-        first: No timer is earlier; asked for every record of an ordered input.
+        first: No timer is earlier, and there may be none at it; asked for every record of an ordered input.
     """
 
     def __init__(self) -> None:
@@ -144,8 +145,9 @@ class TimerTable(HeapTable):
         self.rows = 0
         self.first: float = math.inf
         self._there: _Times = {}  # with all changes
-        self._heap: list[int] = []  # of times; one may stand there without entries, or twice
-        self._new: list[int] = []  # times that are not in the heap yet: few of them will stay until somebody asks
+        self._run: deque[int] = deque()  # times that came in ascending order, as behind an ordered input nearly all do
+        self._heap: list[int] = []  # the other times; here and there one may stand without entries, or twice
+        self._new: list[int] = []  # times that are in neither yet: few of them will stay until somebody asks
         self._changes, self._pending = _Changes(), _Changes()
 
     @property
@@ -158,7 +160,9 @@ class TimerTable(HeapTable):
             raise entry.refused()
         if time not in self._there:
             self._there[time] = entry
-            self._expect(time)
+            self._new.append(time)
+            if time < self.first:
+                self.first = time
         elif not _put(self._there, time, entry):
             return
         came, went = self._changes.came, self._changes.went
@@ -188,20 +192,26 @@ class TimerTable(HeapTable):
 
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
-        heap, there = self._heap, self._there
+        run, heap, there = self._run, self._heap, self._there
         if self._new:
+            last = run[-1] if run else -math.inf
             for time in self._new:
                 if time in there:
-                    heappush(heap, time)
+                    if time > last:
+                        run.append(time)
+                        last = time
+                    else:
+                        heappush(heap, time)
             self._new = []
+        while run and run[0] not in there:
+            run.popleft()
         while heap and heap[0] not in there:
             heappop(heap)
-        self.first = heap[0] if heap else math.inf
-        return heap[0] if heap else None
-
-    def may_be_due(self, limit: int) -> bool:
-        """Says whether there may be a timer up to a time inclusive; False is certain."""
-        return self.first <= limit
+        first = run[0] if run else None
+        if heap and (first is None or heap[0] < first):
+            first = heap[0]
+        self.first = math.inf if first is None else first
+        return first
 
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
         """Takes timer after timer, up to a time inclusive, in order of time.
@@ -210,10 +220,19 @@ class TimerTable(HeapTable):
         turn has not passed.
         """
         while (time := self.earliest()) is not None and time <= limit:
-            for entry in _in_turn(self._there[time]):
+            there, changes = self._there[time], self._changes
+            if type(there) is not _Tie:  # what the loop below does, without its calls
+                del self._there[time]
+                if changes.came.get(time, MISSING) == there:
+                    del changes.came[time]
+                elif not _take(changes.came, time, there):
+                    _put(changes.went, time, there)
+                yield time, there
+                continue
+            for entry in sorted(there, key=repr):
                 if _take(self._there, time, entry):
-                    if not _take(self._changes.came, time, entry):
-                        _put(self._changes.went, time, entry)
+                    if not _take(changes.came, time, entry):
+                        _put(changes.went, time, entry)
                     yield time, entry
 
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:

@@ -392,12 +392,12 @@ class Operator:
         row: Any = None
         try:
             for key, at, row in zip(of_records, times, rows, strict=True):
-                if behind is not None and at is not None and at - behind - 1 > time.watermark:
-                    time.watermark = at - behind - 1
+                if behind is not None and at is not None and (reached := at - behind - 1) > time.watermark:
+                    time.watermark = reached
                     if timers is None:
                         timers = self._timers(_EVENT)
-                    if timers is not None and timers.may_be_due(time.watermark):
-                        self._fire(_EVENT, time.watermark, emitted)
+                    if timers is not None and timers.first <= reached:
+                        self._fire_due(timers, _EVENT, reached, emitted)
                 time.timestamp = at
                 context.entry = key
                 result = process(row, record)
@@ -417,16 +417,18 @@ class Operator:
     def _fire(self, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
         """Fires the timers up to a time, in order of time."""
         timers = self._timers(domain)
-        if timers is None or not timers.may_be_due(limit):
-            return
-        context, time, timer = self.context, self.time, self._timer
+        if timers is not None and timers.first <= limit:
+            self._fire_due(timers, domain, limit, emitted)
+
+    def _fire_due(self, timers: TimerTable, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
+        context, time, timer, on_timer = self.context, self.time, self._timer, self.function.on_timer
         timer.domain = domain
         time.firing = domain
         for at, entry in timers.due(limit):
             time.timestamp = at  # in front of the entry: states may clean up when they hear of it
             context.entry = entry
             try:
-                result = self.function.on_timer(at, timer)
+                result = on_timer(at, timer)
                 if result is not None:
                     emitted.add(result, at if domain is _EVENT else None)
             except Exception as error:

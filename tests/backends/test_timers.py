@@ -4,6 +4,7 @@ Operators with timers are compared with plain Python in `tests/model`.
 """
 
 import os
+import random
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -213,7 +214,32 @@ def test_a_time_is_kept_once_however_often_timers_come_for_it() -> None:
         backend.freeze(1)
         backend.settle()
         assert timers.earliest() == 3
-    assert len(timers._heap) == 2
+    assert len(timers._heap) + len(timers._run) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_timers_fire_in_order_of_time_in_whatever_order_they_came(seed: int) -> None:
+    """Most times ascend, as behind an ordered input; some are far ahead, some behind, some come again."""
+    drawn, backend, wanted = random.Random(seed), make_backend(), set()
+    timers, now, limit = backend.timers(DOMAIN), 0, 0
+    for _ in range(300):
+        now += drawn.randrange(3)
+        time = now + drawn.choice([10, 10, 10, 10, 3, 1, 500])
+        match drawn.randrange(4):
+            case 0 if wanted:
+                entry, time = drawn.choice(sorted(wanted))
+                timers.delete(entry, time)
+                wanted.discard((entry, time))
+            case 1:
+                limit = max(limit, now)
+                fired = list(timers.due(limit))
+                assert fired == sorted((at, entry) for entry, at in wanted if at <= limit)
+                wanted = {(entry, at) for entry, at in wanted if at > limit}
+                assert timers.earliest() == min((at for _, at in wanted), default=None)
+            case _:
+                entry = drawn.choice("abc")
+                timers.register(entry, time)
+                wanted.add((entry, time))
 
 
 def test_a_timer_that_comes_and_goes_within_an_epoch_is_not_logged() -> None:
