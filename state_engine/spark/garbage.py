@@ -1,8 +1,8 @@
 """Python's search for garbage in a worker, kept from walking all that the worker holds behind each task.
 
 Spark collects behind every task. What has survived one collection (modules, states) is set aside here, and later ones
-look at what is new alone: modules alone cost a worker 33 ms a task, and one million keys
-cost up to 142 ms. What lies in cycles among the things set aside goes with the next full collection.
+look at what is new alone: modules alone cost a worker 33 ms a task, one million keys up to 142 ms. What lies in cycles
+among the things set aside goes with the next full collection.
 """
 
 import gc

@@ -39,6 +39,8 @@ def test_even_key_groups_make_no_range_more_than_need_be(rows: int, groups: int,
     ranges, each = cut_ranges([(0, groups - 1, rows)], groups, limit), rows / groups
     assert all(last == first or (last - first + 1) * each <= 1.05 * limit * (1 + 1e-9) for first, last in ranges)
     assert len(ranges) <= max(1, math.ceil(rows / max(limit - each, each) * (1 + 1e-9)))
+    fewest = max(1, math.ceil(rows / (1.05 * limit)))
+    assert all(last - first < math.ceil(groups / fewest) + 1 for first, last in ranges), "none has more than its share"
 
 
 @pytest.mark.parametrize("large", [0, 5, 127])
