@@ -1,10 +1,10 @@
 """Decides per state how a checkpoint is published: which key groups to one file, and whether from scratch. Pure."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from state_engine.log.paths import state_table_path
 from state_engine.log.records import Base, Manifest, Section, StateFile, StateSchema
@@ -32,6 +32,9 @@ were read five times, once for each range that they lie in."""
 
 _SLACK = 1.05
 """A range may have so many times the rows that it should: key groups are never quite even, and each range costs."""
+
+_ROUNDING = 1e-9
+"""What sums of shares may be off by."""
 
 
 class StatePlan(NamedTuple):
@@ -136,24 +139,38 @@ def cut_ranges(
     rows = np.zeros(max_parallelism)
     for first, last, count in blocks:
         rows[first : last + 1] += count / (last - first + 1)
-    most, left = rows_per_range * _SLACK, float(rows.sum())
-    even = _even_share(left, most)
+    most = rows_per_range * _SLACK
+    before = np.concatenate(([0.0], np.cumsum(rows)))
+    even = _even_shares(before, most)
     ranges: list[tuple[int, int]] = []
     start, inside = 0, 0.0
     for group, own in enumerate(rows.tolist()):
-        reached = inside + own / 2 > even  # the border in front is the nearer one
+        reached = inside + own / 2 > even[start]  # the border in front is the nearer one
         if inside and own and (reached or inside + own > most):  # no range is without rows
             ranges.append((start, group - 1))
-            left -= inside
-            even = _even_share(left, most)  # afresh: a large key group is no debt of those behind it
             start, inside = group, 0.0
         inside += own
     return (*ranges, (start, max_parallelism - 1))
 
 
-def _even_share(rows: float, most: float) -> float:
-    """Rows per range when as few ranges as can be share them."""
-    return rows / max(1, math.ceil(rows / most))
+def _even_shares(before: NDArray[np.float64], most: float) -> list[float]:
+    """Rows per range for the key groups from each one on, when as few ranges as can be share them.
+
+    Each has a share of its own: a large key group is no debt of those behind it.
+
+    Args:
+        before: How many rows lie in front of each key group, and how many there are.
+        most: Rows that a range may have; a range of one key group may have more.
+    """
+    groups, rows = len(before) - 1, float(before[-1])
+    ends = np.searchsorted(before, (before[:-1] + most) * (1 + _ROUNDING), side="right") - 1
+    ranges = [0] * (groups + 1)
+    shares = [0.0] * groups
+    for group in range(groups - 1, -1, -1):
+        end = max(int(ends[group]), group + 1)
+        ranges[group] = 1 + ranges[end]
+        shares[group] = (rows - float(before[group])) / ranges[group]
+    return shares
 
 
 def rows_at_once(rows: int, size: int) -> int:

@@ -39,8 +39,16 @@ def test_even_key_groups_make_no_range_more_than_need_be(rows: int, groups: int,
     ranges, each = cut_ranges([(0, groups - 1, rows)], groups, limit), rows / groups
     assert all(last == first or (last - first + 1) * each <= 1.05 * limit * (1 + 1e-9) for first, last in ranges)
     assert len(ranges) <= max(1, math.ceil(rows / max(limit - each, each) * (1 + 1e-9)))
-    fewest = max(1, math.ceil(rows / (1.05 * limit)))
-    assert all(last - first < math.ceil(groups / fewest) + 1 for first, last in ranges), "none has more than its share"
+    fitting = max(1, math.floor(1.05 * limit / each * (1 - 1e-9)))
+    assert len(ranges) <= math.ceil(groups / fitting)
+    largest = math.ceil(groups / len(ranges))
+    assert all(last - first < largest + 1 for first, last in ranges), "they are even to one key group"
+
+
+def test_ranges_are_even_where_the_fewest_do_not_fit_by_a_key_group() -> None:
+    ranges = cut_ranges([(0, 2376, 1823)], 2377, 65)
+    assert {last - first + 1 for first, last in ranges} == {84, 85}
+    assert len(ranges) == 28
 
 
 @pytest.mark.parametrize("large", [0, 5, 127])

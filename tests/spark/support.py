@@ -1,5 +1,6 @@
 """A job with a state of every shape, its input, and what a plain loop says it must give."""
 
+import faulthandler
 import os
 import random
 import time
@@ -336,10 +337,12 @@ def assert_counts(root: Path, name: str, rows: Sequence[Record], sink: str | Non
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
-    """Waits until a condition holds."""
+    """Waits until a condition holds; if it does not, what all threads were at stands in the test's standard error."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        if time.monotonic() >= deadline:
+            faulthandler.dump_traceback(all_threads=True)
+            raise AssertionError(f"waited {timeout_s} s for {what}")
         time.sleep(0.02)
     return found
 
