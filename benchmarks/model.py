@@ -35,7 +35,7 @@ class Engine(NamedTuple):
         slow: Reads only the first epochs of a case, because all of them would take most of an hour.
         checkpoints: How often what it did is durable.
         key_types: What its keys may be.
-        most_records: Reads no more than these, because even the first epochs would take it hours.
+        most_records: Reads no more than these, because even the first epochs would take it many minutes.
     """
 
     module: str
@@ -65,8 +65,10 @@ ENGINES = {
     "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
     "flink-java/rocksdb": Engine("benchmarks.engines.flink", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
     "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK),
-    "pyflink": Engine("benchmarks.engines.flink", "flink", "python/thread", "heap", True, *_FLINK),
-    "pyflink/rocksdb": Engine("benchmarks.engines.flink", "flink", "python/thread/rocksdb", "rocksdb", True, *_FLINK),
+    "pyflink": Engine("benchmarks.engines.flink", "flink", "python/thread", "heap", True, *_FLINK, 1_000_000),
+    "pyflink/rocksdb": Engine(
+        "benchmarks.engines.flink", "flink", "python/thread/rocksdb", "rocksdb", True, *_FLINK, 1_000_000
+    ),
     PROCESS_MODE: Engine("benchmarks.engines.flink", "flink", "python/process", "heap", True, *_FLINK, 100_000),
     PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
     REFERENCE: Engine("benchmarks.engines.duckdb", "duckdb", "batch", "none", checkpoints=""),

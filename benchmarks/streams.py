@@ -76,7 +76,7 @@ def truth(case: Case) -> Tables:
     return {name: right[name] for name in compared}
 
 
-@lru_cache(maxsize=3)  # of all epochs, and of those and the records that slow engines read
+@lru_cache(maxsize=4)  # of all epochs, and of those and the records that slow engines read
 def _truth(workload: str, inputs: Path, keys: int) -> Tables:
     return WORKLOADS[workload].truth(read_inputs(inputs), keys)
 
