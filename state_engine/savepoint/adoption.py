@@ -26,6 +26,7 @@ from state_engine.log.lineage import IMPORTED
 from state_engine.log.paths import RESTORED, manifest_path, restored_base_path, restored_folder
 from state_engine.log.records import Adopted, Base, BaseReference, StateFile
 from state_engine.savepoint.copying import CopyAttempt, Progress
+from state_engine.savepoint.few_at_once import cores, few_at_once
 from state_engine.savepoint.keeping import source_kept
 from state_engine.savepoint.rekey import rewrite_state
 from state_engine.savepoint.segments import check_files
@@ -117,8 +118,8 @@ def adopt(
 ) -> RestoreTarget:
     """Makes a restore's target ready for a start; one that lies in the log as it shall be seen is ready as it is.
 
-    Every file is checked by length and checksum on its way. Memory holds one file, or one range of key groups, at a
-    time.
+    Every file is checked by length and checksum on its way. Memory holds as many files as there are cores, four at
+    most, or one range of key groups, at a time.
 
     Args:
         root: Of the storage of the job that starts.
@@ -205,11 +206,16 @@ def _renamed(source: Canonical, job: str, generation: int, folder: str) -> Base:
 
 
 def _copy_files(storage: CheckpointStorage, folder: str, source: Canonical, attempt: CopyAttempt) -> None:
-    attempt.expect(sum(file.length for file in source.files))
-    for file in source.files:
-        attempt.go_on()
+    def copy(file: StateFile) -> StateFile:
         _put(storage, f"{folder}/{file.path}", read_file(source, file))
-        attempt.has_done(file.length, file.path)
+        return file
+
+    attempt.expect(sum(file.length for file in source.files))
+    attempt.go_on()
+    with few_at_once(copy, source.files, cores()) as copied:  # one is read and checked while the disk takes another
+        for file in copied:
+            attempt.has_done(file.length, file.path)
+            attempt.go_on()
 
 
 def _sealed(root: str, target: RestoreTarget, source: Canonical | None) -> bytes:

@@ -4,9 +4,7 @@ A range of key groups is folded from the log alone, and its file has a name that
 matter who does it, in which order, or how often.
 """
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore
 from typing import NamedTuple, Protocol
 
@@ -16,14 +14,12 @@ from state_engine.checkpoint.plan import StatePlan
 from state_engine.epoch.request import SavepointLocation
 from state_engine.errors import DamagedManifestError
 from state_engine.log.records import BaseReference
+from state_engine.savepoint.few_at_once import cores, few_at_once
 from state_engine.savepoint.source import open_location
 from state_engine.serialization.column import Record
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.state_reader import Segment, history_of
-
-MOST_AT_ONCE = 4
-"""Ranges that one process folds at the same time, where it has the cores: each is held in memory."""
 
 
 class WriteOrder(Record, frozen=True, kw_only=True):
@@ -88,24 +84,19 @@ class ProcessWriter:
     """
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or min(len(os.sched_getaffinity(0)), MOST_AT_ONCE)
+        self._threads = threads or cores()
 
     def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
-        if self._threads == 1 or len(plan.ranges) == 1:
-            return [written for first, last in plan.ranges if (written := fold.write(plan, first, last)) is not None]
-        cores = BoundedSemaphore(self._threads)
+        folding = BoundedSemaphore(self._threads)
 
         def write(range_: tuple[int, int]) -> WrittenRange | None:
-            with cores:
+            with folding:
                 encoded = fold.encode(plan, *range_)
             return None if encoded is None else fold.put(encoded)
 
-        pool = ThreadPoolExecutor(2 * self._threads, thread_name_prefix="savepoint")
-        try:
-            found = list(pool.map(write, plan.ranges))
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error no file may appear behind the clean-up
-        return [written for written in found if written is not None]
+        threads = 2 * self._threads if self._threads > 1 else 1
+        with few_at_once(write, plan.ranges, threads) as found:  # no file may appear behind the clean-up of an error
+            return [written for written in found if written is not None]
 
 
 def open_fold(order: WriteOrder) -> Fold:
@@ -132,4 +123,4 @@ def open_fold(order: WriteOrder) -> Fold:
     return Fold(order, open_location(SavepointLocation(url=order.url, folder=order.folder)), segments)
 
 
-__all__ = ["MOST_AT_ONCE", "Fold", "ProcessWriter", "RangeWriter", "WriteOrder", "open_fold"]
+__all__ = ["Fold", "ProcessWriter", "RangeWriter", "WriteOrder", "open_fold"]

@@ -385,6 +385,35 @@ def test_damage_is_found_before_anything_is_written(root: str, tmp_path: Path) -
         load_savepoint(root, "flights", savepoint.savepoint_id)
 
 
+def test_damage_in_one_of_many_files_leaves_no_copy_of_the_others(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_engine.checkpoint.plan.ROWS_PER_FILE", 5)
+    monkeypatch.setattr("state_engine.savepoint.adoption.cores", lambda: 4)
+    running_job(root)
+    savepoint = canonical(root)
+    files = [file for table in savepoint.tables for file in table.files]
+    assert len(files) > 6
+    there = Path(root, "flights", "_savepoints", savepoint.savepoint_id)
+    damaged = there / files[len(files) // 2].path
+    damaged.chmod(0o644)
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:20] + bytes([good[20] ^ 1]) + good[21:])
+    with pytest.raises(DamagedFileError, match=files[len(files) // 2].path):
+        adopt(root, "copy", resolve_restore(root, "copy", f"flights/{savepoint.savepoint_id}"))
+    assert list(Path(root, "copy").rglob("*.parquet")) == []
+
+    damaged.write_bytes(good)
+    told: list[tuple[str, float]] = []
+    target = resolve_restore(root, "copy", f"flights/{savepoint.savepoint_id}")
+    adopt(root, "copy", target, progress=lambda what, share: told.append((what, share)))
+    assert [what for what, _ in told] == [file.path for file in files]
+    assert told[-1][1] == 1.0
+    copies = {str(path): path.read_bytes() for path in Path(root, "copy").rglob("*.parquet")}
+    assert len(copies) == len(files)
+    for file in files:
+        [copy] = [data for path, data in copies.items() if path.endswith(f"/{file.path}")]
+        assert copy == (there / file.path).read_bytes()
+
+
 def test_queries_read_what_a_restore_copied(root: str, tmp_path: Path) -> None:
     job = running_job(root)
     there = moved(root, canonical(root), tmp_path / "away")
