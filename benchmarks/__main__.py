@@ -160,13 +160,15 @@ def run_state_backends(
     check: Check = False,
     keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes a while.")] = "100k,1m",
     shapes: Annotated[str, typer.Option(help="Shapes of state.")] = ",".join(state_backends.SHAPES),
+    backends: Annotated[str, typer.Option(help="Which state backends.")] = ",".join(state_backends.BACKENDS),
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, backends in turn; the median is shown.")] = 1,
     work: Work = None,
 ) -> None:
     """Heap against RocksDB: epochs that touch 20,000 of many keys, without Spark around them."""
-    chosen = names(shapes, state_backends.SHAPES)
+    chosen, stores = names(shapes, state_backends.SHAPES), names(backends, state_backends.BACKENDS)
     with folder_at(work) as folder:
-        finish(state_backends.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
+        sizes = [count(n) for n in keys.split(",")]
+        finish(state_backends.measure(folder, tell, sizes, chosen, rounds, stores), json, check)
 
 
 @app.command("small_epochs")

@@ -42,6 +42,12 @@ def test_a_round_runs_the_backends_in_turn(tmp_path: Path) -> None:
     assert {case.epochs for case in made} == {EPOCHS}
 
 
+def test_a_round_without_rocksdb_still_has_the_bare_dict(tmp_path: Path) -> None:
+    made = cases(tmp_path, [100], ["value", "list"], ["heap"])
+
+    assert [case.engine for case in made] == ["value/heap", "list/heap", "value/dict"]
+
+
 def test_thresholds_name_what_there_is() -> None:
     labels = {engine.label for engine in CONTENDERS.values()}
     ratios = [ratio for ratio in load().ratio if ratio.workload == STATE_BACKENDS]
