@@ -35,9 +35,7 @@ def measure(
     )
 
 
-def cases(
-    folder: Path, keys: Sequence[int], shapes: Sequence[str], backends: Sequence[str] = BACKENDS
-) -> list[Case]:
+def cases(folder: Path, keys: Sequence[int], shapes: Sequence[str], backends: Sequence[str] = BACKENDS) -> list[Case]:
     """Returns the cases of one round."""
     return [
         Case(

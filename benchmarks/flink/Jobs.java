@@ -40,6 +40,7 @@ public final class Jobs {
         settings.setString("execution.checkpointing.incremental", "true");
         settings.setString("taskmanager.memory.managed.size", "512m");
         settings.setString("pipeline.object-reuse", "true");
+        settings.setString("restart-strategy.type", "none"); // else what fails is tried again without an end
         return settings;
     }
 

@@ -30,6 +30,8 @@ import org.apache.flink.util.Collector;
  */
 record Records(String file, long numbers, int columns) {
     private static final long NO_KEY = Long.MIN_VALUE;
+    /** So many records are mapped together: a mapping has 2 GiB at most. */
+    private static final int MAPPED = 10_000_000;
 
     /** Makes a record of what stands at a place of the file. */
     interface Maker<T> extends Serializable {
@@ -52,7 +54,7 @@ record Records(String file, long numbers, int columns) {
         private final int columns;
         private final Maker<T> maker;
         private transient boolean begun;
-        private transient LongBuffer values;
+        private transient LongBuffer[] mapped;
 
         RecordOfNumber(String file, int columns, Maker<T> maker) {
             this.file = file;
@@ -63,8 +65,13 @@ record Records(String file, long numbers, int columns) {
         @Override
         public void open(OpenContext context) throws IOException {
             try (FileChannel channel = FileChannel.open(Path.of(file))) {
-                ByteBuffer mapped = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
-                values = mapped.order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+                long length = (long) MAPPED * columns * Long.BYTES;
+                mapped = new LongBuffer[(int) ((channel.size() + length - 1) / length)];
+                for (int n = 0; n < mapped.length; n++) {
+                    long size = Math.min(length, channel.size() - n * length);
+                    ByteBuffer bytes = channel.map(FileChannel.MapMode.READ_ONLY, n * length, size);
+                    mapped[n] = bytes.order(ByteOrder.LITTLE_ENDIAN).asLongBuffer();
+                }
             }
         }
 
@@ -73,7 +80,8 @@ record Records(String file, long numbers, int columns) {
             if (!begun) {
                 begin();
             }
-            int place = (int) (number * columns);
+            LongBuffer values = mapped[(int) (number / MAPPED)];
+            int place = (int) (number % MAPPED) * columns;
             if (values.get(place) != NO_KEY) {
                 out.collect(maker.make(values, place));
             }
