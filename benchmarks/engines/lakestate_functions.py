@@ -108,24 +108,25 @@ class Sessions(Noting):
         session = Types.TUPLE([Types.LONG(), Types.LONG()])
         self.session = runtime_context.get_state(ValueStateDescriptor("session", session))
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]]:
-        timers, closed = ctx.timer_service(), []
-        count, last = self.session.value() or (0, None)
-        if last is not None:
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]] | None:
+        t, timers = value.t, ctx.timer_service()
+        held, count, closed = self.session.value(), 0, None
+        if held is not None:
+            count, last = held
             timers.delete_event_time_timer(last + self.gap)
-            if last + self.gap < value.t:
+            if last + self.gap < t:
                 closed = [self.close_session(value.k, count)]
                 count = 0
-        self.session.update((count + 1, value.t))
-        timers.register_event_time_timer(value.t + self.gap)
+        self.session.update((count + 1, t))
+        timers.register_event_time_timer(t + self.gap)
         return closed
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> list[tuple[Any, ...]]:
-        count, last = self.session.value() or (0, None)
-        if last is None or last + self.gap != timestamp:
-            return []
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> list[tuple[Any, ...]] | None:
+        held = self.session.value()
+        if held is None or held[1] + self.gap != timestamp:
+            return None
         self.session.clear()
-        return [self.close_session(ctx.get_current_key(), count)]
+        return [self.close_session(ctx.get_current_key(), held[0])]
 
     def close_session(self, key: int, count: int) -> tuple[int, int]:
         """Returns the row of a session."""
