@@ -5,6 +5,7 @@ it fires. What the log gets is what a `TimerTable` gives it.
 """
 
 from collections.abc import Iterable, Iterator
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,11 @@ import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
-from state_engine.backends.keys import NO_KEY, join_entries, split_entries
+from state_engine.backends.keys import NO_KEY, KeyContext, join_entries, split_entries
 from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import LogRows
-from state_engine.backends.timers import TimerTable
+from state_engine.backends.timers import OfTimer, TimerTable
 from state_engine.log.ops import Op
 
 _NONE = np.empty(0, np.int64)
@@ -101,7 +102,7 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
     def empty(self) -> None:
         super().empty()
         self._sets, self._now, self._frozen = Sets(), _Changes(), _Changes()
-        self._there: Any = self._sets.times  # what is asked for the earliest time
+        self._old: Any = self._sets.times  # what is asked for the earliest time
 
     # Many timers at once ----------------------------------------------------------------------------------------------
 
@@ -138,6 +139,12 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
         return NamespacedKeys([indices(column) for column in columns], self.numbers.keys, namespaces, times)
 
     # One by one -------------------------------------------------------------------------------------------------------
+
+    def registering(self, keys: KeyContext) -> OfTimer:
+        return lambda timestamp: self.register(keys.entry, index(timestamp))
+
+    def deleting(self, keys: KeyContext) -> OfTimer:
+        return lambda timestamp: self.delete(keys.entry, index(timestamp))
 
     def register(self, entry: Any, time: int) -> None:
         if entry is NO_KEY:

@@ -69,10 +69,16 @@ class HeapValueState(_Bound, ValueState[Any]):
 class HeapConformingValueState(HeapValueState):
     """One value per key that went in as a load would give it: rows, binary."""
 
-    __slots__ = ()
+    __slots__ = ("_finished",)
+
+    def __init__(self, table: HeapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._finished = table.finished
 
     def update(self, value: Any) -> None:
-        self._overlay[self._context.entry] = self._conform(value)  # type: ignore[misc]
+        if type(value) is not self._finished:
+            value = self._conform(value)  # type: ignore[misc]
+        self._overlay[self._context.entry] = value
 
 
 class HeapCopyingValueState(HeapConformingValueState):

@@ -19,7 +19,7 @@ from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.mutability import conformer, copier, holds_atoms, plain_type
+from state_engine.serialization.mutability import conformer, copier, finished_type, holds_atoms, plain_type
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
@@ -81,6 +81,7 @@ class HeapTable(ABC):
         stamped: As given.
         rows: Live rows of the base as its log would have them.
         conform: What a value goes through on its way in, None for atoms.
+        finished: Class of the values that `conform` gives back as they are; None where there is none.
         copy: What a value goes through on its way out, None where it cannot change.
         grows_in_place: Whether a value that went in may be added to as it is, and need not go in again.
     """
@@ -94,6 +95,7 @@ class HeapTable(ABC):
         self._plain = plain_type(value)
         value = stamped_type(value) if stamped else value
         self.conform = conformer(value)
+        self.finished = finished_type(value)
         self.copy = copier(value)
         self._read = reader(value)
         self._write = writer(value)

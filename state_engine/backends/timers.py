@@ -5,25 +5,26 @@ published, restored and rescaled as any other state. Timers of one time fire in 
 order that does not tell whether a cache was warm, how the job was cut into epochs, or which subtask holds the key.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
-from operator import eq
-from typing import Any
+from operator import eq, index
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, by_number, indices
 from state_engine.api.types import Types
-from state_engine.backends.keys import NO_KEY
+from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import reader, writer
 
 _TIME = Types.LONG()
+NEVER = 1 << 63
+"""Behind all times."""
 _SHARED = 8
 """Rows of one time are taken together where on average so many share one: fewer are faster one by one."""
 
@@ -99,8 +100,19 @@ def _take_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
 
 
 def _listed(there: Any) -> list[Any]:
-    """Returns the entries of what stands at a time."""
+    """Returns the entries of what stands at a time, if anything does."""
+    if there is MISSING:
+        return []
     return list(there) if type(there) is _Tie else [there]
+
+
+def _without(entries: list[Any], there: Any) -> list[Any]:
+    """Returns those entries that do not stand at a time."""
+    if there is MISSING:
+        return entries
+    if type(there) is _Tie:
+        return [entry for entry in entries if entry not in there]
+    return [entry for entry in entries if entry != there]
 
 
 def pairs(times: _Times) -> tuple[list[Any], list[int]]:
@@ -114,6 +126,12 @@ def pairs(times: _Times) -> tuple[list[Any], list[int]]:
         entries.extend(listed)
         of_each.extend([time] * len(listed))
     return entries, of_each
+
+
+class OfTimer(Protocol):
+    """Adds, or removes, a timer of the current key."""
+
+    def __call__(self, timestamp: int) -> None: ...
 
 
 class _Changes:
@@ -143,74 +161,96 @@ class TimerTable(HeapTable):
     def empty(self) -> None:
         """Begins anew, without any timer."""
         self.rows = 0
-        self.first: float = math.inf
-        self._there: _Times = {}  # with all changes
+        self.first = NEVER
+        self._old: _Times = {}  # those that were there when the epoch began, without what went since
+        self._changes, self._pending = _Changes(), _Changes()
         self._run: deque[int] = deque()  # times that came in ascending order, as behind an ordered input nearly all do
         self._heap: list[int] = []  # the other times; here and there one may stand without entries, or twice
         self._new: list[int] = []  # times that are in neither yet: few of them will stay until somebody asks
-        self._changes, self._pending = _Changes(), _Changes()
 
     @property
     def keys(self) -> int:
         return self.rows
 
+    def registering(self, keys: KeyContext) -> OfTimer:
+        """Returns what adds a timer of the current key: `register` as it is called for each record."""
+
+        def register(timestamp: int) -> None:
+            time = timestamp if type(timestamp) is int else index(timestamp)
+            entry, changes = keys.entry, self._changes
+            came = changes.came
+            if time in came or time in self._old or time in changes.went or entry is NO_KEY:
+                self.register(entry, time)
+                return
+            came[time] = entry
+            self._new.append(time)
+            if time < self.first:
+                self.first = time
+
+        return register
+
+    def deleting(self, keys: KeyContext) -> OfTimer:
+        """Returns what removes a timer of the current key: `delete` as it is called for each record."""
+
+        def delete(timestamp: int) -> None:
+            time = timestamp if type(timestamp) is int else index(timestamp)
+            entry, came = keys.entry, self._changes.came
+            if came.get(time, MISSING) == entry:
+                del came[time]
+            else:
+                self.delete(entry, time)
+
+        return delete
+
     def register(self, entry: Any, time: int) -> None:
         """Adds a timer, unless it is there."""
         if entry is NO_KEY:
             raise entry.refused()
-        if time not in self._there:
-            self._there[time] = entry
-            self._new.append(time)
-            if time < self.first:
-                self.first = time
-        elif not _put(self._there, time, entry):
-            return
-        came, went = self._changes.came, self._changes.went
-        if time in went and _take(went, time, entry):
-            return
-        if time in came:
-            _put(came, time, entry)
-        else:
-            came[time] = entry
+        self.register_all([entry], time)
 
     def register_all(self, entries: list[Any], time: int) -> None:
         """Adds timers of one time, each given once, unless they are there."""
-        new = self._add(entries, time)
-        _put_all(self._changes.came, time, _take_all(self._changes.went, time, new))
+        came, went = self._changes.came, self._changes.went
+        if time not in self._old and time not in came:
+            self._expect(time)
+        new = _without(entries, self._old.get(time, MISSING))
+        if time in went:
+            back, new = new, _take_all(went, time, new)
+            _put_all(self._old, time, _without(back, _Tie.fromkeys(new)))
+        _put_all(came, time, new)
 
     def delete(self, entry: Any, time: int) -> None:
         """Removes a timer, if it is there."""
-        there, came = self._there, self._changes.came
-        if there.get(time, MISSING) == entry:  # called for many records: what `_take` does, without a call
-            del there[time]
-        elif not _take(there, time, entry):
-            return
-        if came.get(time, MISSING) == entry:
-            del came[time]
-        elif not _take(came, time, entry):
-            _put(self._changes.went, time, entry)
+        self._took(entry, time)
+
+    def _took(self, entry: Any, time: int) -> bool:
+        if _take(self._changes.came, time, entry):
+            return True
+        return _take(self._old, time, entry) and _put(self._changes.went, time, entry)
 
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
-        run, heap, there = self._run, self._heap, self._there
+        if self._pending.came:  # they are in neither of the two below, and nothing comes or goes until they are
+            return self.first
+        run, heap, old, came = self._run, self._heap, self._old, self._changes.came
         if self._new:
-            last = run[-1] if run else -math.inf
+            last = run[-1] if run else -NEVER
             for time in self._new:
-                if time in there:
+                if time in came or time in old:
                     if time > last:
                         run.append(time)
                         last = time
                     else:
                         heappush(heap, time)
             self._new = []
-        while run and run[0] not in there:
+        while run and (time := run[0]) not in came and time not in old:
             run.popleft()
-        while heap and heap[0] not in there:
+        while heap and (time := heap[0]) not in came and time not in old:
             heappop(heap)
         first = run[0] if run else None
         if heap and (first is None or heap[0] < first):
             first = heap[0]
-        self.first = math.inf if first is None else first
+        self.first = NEVER if first is None else first
         return first
 
     def due(self, limit: int) -> Iterator[tuple[int, Any]]:
@@ -219,28 +259,24 @@ class TimerTable(HeapTable):
         Each is gone before it is given out. What is done with it may register and delete others: those count, if their
         turn has not passed.
         """
-        while (time := self.earliest()) is not None and time <= limit:
-            there, changes = self._there[time], self._changes
-            if type(there) is not _Tie:  # what the loop below does, without its calls
-                del self._there[time]
-                if changes.came.get(time, MISSING) == there:
-                    del changes.came[time]
-                elif not _take(changes.came, time, there):
-                    _put(changes.went, time, there)
+        while (time := self.first) <= limit:
+            came = self._changes.came
+            there = came.get(time, MISSING)
+            if type(there) is _Tie or time in self._old:
+                for entry in self._at(time):
+                    if self._took(entry, time):
+                        yield time, entry
+            elif there is not MISSING:
+                del came[time]
                 yield time, there
-                continue
-            for entry in sorted(there, key=repr):
-                if _take(self._there, time, entry):
-                    if not _take(changes.came, time, entry):
-                        _put(changes.went, time, entry)
-                    yield time, entry
+            self.earliest()
 
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
         """As `due`, but takes all timers of a time together; entries come in the same order, or in any."""
         while (time := self.earliest()) is not None and time <= limit:
-            there = self._there.pop(time)
-            entries = _in_turn(there) if in_turn else _listed(there)
-            _put_all(self._changes.went, time, _take_all(self._changes.came, time, entries))
+            entries = self._at(time, in_turn=in_turn)
+            self._changes.came.pop(time, None)
+            _put_all(self._changes.went, time, _listed(self._old.pop(time, MISSING)))
             yield time, entries
 
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
@@ -254,10 +290,15 @@ class TimerTable(HeapTable):
             return None
         return Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
 
+    def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
+        """Returns the entries that stand at a time, in the order in which they fire."""
+        entries = _listed(self._old.get(time, MISSING)) + _listed(self._changes.came.get(time, MISSING))
+        return sorted(entries, key=repr) if in_turn and len(entries) > 1 else entries
+
     def _add(self, entries: list[Any], time: int) -> list[Any]:
-        if time not in self._there:
+        if time not in self._old and time not in self._changes.came:
             self._expect(time)
-        return _put_all(self._there, time, entries)
+        return _put_all(self._old, time, entries)
 
     def _expect(self, time: int) -> None:
         self._new.append(time)
@@ -267,6 +308,7 @@ class TimerTable(HeapTable):
     # Epochs -----------------------------------------------------------------------------------------------------------
 
     def freeze(self) -> LogRows | None:
+        self.earliest()  # from here to `settle` it is what it is now
         changes = self._changes
         came, at = pairs(changes.came)
         went, until = pairs(changes.went)
@@ -280,16 +322,21 @@ class TimerTable(HeapTable):
         return LogRows(came + went, ops, there, times)
 
     def settle(self) -> None:
-        self.rows += self._pending.rows
+        changes, old = self._pending, self._old
         self._pending = _Changes()
+        self.rows += changes.rows
+        for time, there in changes.came.items():
+            if type(there) is _Tie or time in old:
+                _put_all(old, time, _listed(there))
+            else:
+                old[time] = there
 
     def forget(self) -> None:
-        for changes in self._changes, self._pending:
-            for time, there in changes.came.items():
-                _take_all(self._there, time, _listed(there))
+        undone = (self._changes, self._pending)
+        self._changes = _Changes()
+        for changes in undone:
             for time, there in changes.went.items():
                 self._add(_listed(there), time)
-        self._changes = _Changes()
         self._drop_pending()
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
@@ -302,7 +349,7 @@ class TimerTable(HeapTable):
                 self.drop_entries(partial(eq, own[0]))
 
     def drop_entries(self, belongs: Callable[[Any], bool]) -> None:
-        for entry, time in zip(*pairs(self._there), strict=True):
+        for entry, time in zip(*pairs(self._old), strict=True):
             if belongs(entry):
                 self._unload([entry], time)
 
@@ -313,7 +360,7 @@ class TimerTable(HeapTable):
         self.rows += len(self._add(entries, time))
 
     def _unload(self, entries: list[Any], time: int) -> None:
-        self.rows -= len(entries) - len(_take_all(self._there, time, entries))
+        self.rows -= len(entries) - len(_take_all(self._old, time, entries))
 
     def _drop_pending(self) -> None:
         self._pending = _Changes()
@@ -330,9 +377,4 @@ def _runs(entries: list[Any], ops: "np.ndarray[Any, Any]", times: list[int]) -> 
             yield int(ops[run[0]]), time, list(dict.fromkeys(every[run].tolist()))
 
 
-def _in_turn(there: Any) -> list[Any]:
-    """Returns the entries of what stands at a time, in the order in which they fire."""
-    return sorted(there, key=repr) if type(there) is _Tie else [there]
-
-
-__all__ = ["TimerTable", "pairs"]
+__all__ = ["OfTimer", "TimerTable", "pairs"]

@@ -1,7 +1,6 @@
 """Contexts that an operator hands to its function."""
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 from state_engine.api.descriptors import (
@@ -17,8 +16,10 @@ from state_engine.api.state import AggregatingState, ListState, MapState, Reduci
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.timers import TimerTable
+from state_engine.backends.timers import OfTimer, TimerTable
 from state_engine.errors import JobDefinitionError
+
+_EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 
 
 class OperatorTimerService(TimerService):
@@ -30,7 +31,20 @@ class OperatorTimerService(TimerService):
         tables: Gives the timers of a clock; None for a function without keys.
     """
 
-    __slots__ = ("_event", "_keys", "_processing", "_tables", "_time")
+    __slots__ = (
+        "_keys",
+        "_tables",
+        "_time",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+        "register_event_time_timer",
+        "register_processing_time_timer",
+    )
+    # Called for each record, so they are the tables' own functions, put here when the first of a clock is called.
+    register_processing_time_timer: OfTimer
+    register_event_time_timer: OfTimer
+    delete_processing_time_timer: OfTimer
+    delete_event_time_timer: OfTimer
 
     def __init__(
         self, time: OperatorTime, keys: KeyContext, tables: Callable[[TimeDomain], TimerTable] | None = None
@@ -38,8 +52,14 @@ class OperatorTimerService(TimerService):
         self._time = time
         self._keys = keys
         self._tables = tables
-        self._event: TimerTable | None = None
-        self._processing: TimerTable | None = None
+        self.register_processing_time_timer = lambda timestamp: self._bound(_PROCESSING).register_processing_time_timer(
+            timestamp
+        )
+        self.register_event_time_timer = lambda timestamp: self._bound(_EVENT).register_event_time_timer(timestamp)
+        self.delete_processing_time_timer = lambda timestamp: self._bound(_PROCESSING).delete_processing_time_timer(
+            timestamp
+        )
+        self.delete_event_time_timer = lambda timestamp: self._bound(_EVENT).delete_event_time_timer(timestamp)
 
     def current_processing_time(self) -> int:
         return self._time.processing_time
@@ -47,25 +67,14 @@ class OperatorTimerService(TimerService):
     def current_watermark(self) -> int:
         return self._time.watermark
 
-    def register_processing_time_timer(self, timestamp: int) -> None:
-        (self._processing or self._of_processing_time()).register(self._keys.entry, index(timestamp))
-
-    def register_event_time_timer(self, timestamp: int) -> None:
-        (self._event or self._of_event_time()).register(self._keys.entry, index(timestamp))
-
-    def delete_processing_time_timer(self, timestamp: int) -> None:
-        (self._processing or self._of_processing_time()).delete(self._keys.entry, index(timestamp))
-
-    def delete_event_time_timer(self, timestamp: int) -> None:
-        (self._event or self._of_event_time()).delete(self._keys.entry, index(timestamp))
-
-    def _of_processing_time(self) -> TimerTable:
-        self._processing = self._table(TimeDomain.PROCESSING_TIME)
-        return self._processing
-
-    def _of_event_time(self) -> TimerTable:
-        self._event = self._table(TimeDomain.EVENT_TIME)
-        return self._event
+    def _bound(self, domain: TimeDomain) -> "OperatorTimerService":
+        table = self._table(domain)
+        register, delete = table.registering(self._keys), table.deleting(self._keys)
+        if domain is _EVENT:
+            self.register_event_time_timer, self.delete_event_time_timer = register, delete
+        else:
+            self.register_processing_time_timer, self.delete_processing_time_timer = register, delete
+        return self
 
     def _table(self, domain: TimeDomain) -> TimerTable:
         if self._tables is None:

@@ -422,6 +422,7 @@ class Operator:
 
     def _fire_due(self, timers: TimerTable, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
         context, time, timer, on_timer = self.context, self.time, self._timer, self.function.on_timer
+        extend = emitted.rows.extend if emitted.times is None else None
         timer.domain = domain
         time.firing = domain
         for at, entry in timers.due(limit):
@@ -430,7 +431,10 @@ class Operator:
             try:
                 result = on_timer(at, timer)
                 if result is not None:
-                    emitted.add(result, at if domain is _EVENT else None)
+                    if extend is not None:
+                        extend(result)
+                    else:
+                        emitted.add(result, at if domain is _EVENT else None)
             except Exception as error:
                 raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
         time.firing = None

@@ -56,6 +56,13 @@ def plain_type(type_info: TypeInformation) -> type | None:
     return _PLAIN.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
 
+def finished_type(type_info: TypeInformation) -> type | None:
+    """Returns the class whose instances need no conforming at all; None where there is none."""
+    if not isinstance(type_info, StructType) or not is_immutable(type_info) or any(map(conformer, type_info.types)):
+        return None
+    return tuple if type_info.carrier is tuple else row_class(type_info.names)
+
+
 def holds_atoms(type_info: TypeInformation) -> bool:
     """Says whether values are lists or maps of what needs no conforming: they may grow in place and still conform."""
     match type_info:
@@ -186,12 +193,11 @@ def _same(value: Any) -> Any:
 
 def _struct_conformer(struct: StructType) -> Conform:
     make = row_maker(struct)
-    kind = struct.carrier or row_class(struct.names)
     fields = [conformer(t) for t in struct.types]
-    finished = is_immutable(struct) and not any(fields)
+    finished = finished_type(struct)
 
     def conform_row(value: Any) -> Any:
-        if value is None or (finished and type(value) is kind):
+        if value is None or type(value) is finished:
             return value
         try:
             values = as_tuple(value, struct)
@@ -204,4 +210,4 @@ def _struct_conformer(struct: StructType) -> Conform:
     return conform_row
 
 
-__all__ = ["Conform", "conformer", "copier", "holds_atoms", "is_immutable", "plain_type"]
+__all__ = ["Conform", "conformer", "copier", "finished_type", "holds_atoms", "is_immutable", "plain_type"]

@@ -6,6 +6,7 @@ Operators with timers are compared with plain Python in `tests/model`.
 import os
 import random
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ def make_backend() -> HeapKeyedStateBackend:
     return HeapKeyedStateBackend("op", codec, KeyGroupRange(0, M - 1), KeyContext())
 
 
+def make_by_namespace() -> HeapKeyedStateBackend:
+    return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
+
+
 class TimersMachine(RuleBasedStateMachine):
     """A warm backend, a second one that catches up by the log alone, and the model."""
 
@@ -61,6 +66,26 @@ class TimersMachine(RuleBasedStateMachine):
     def delete(self, entry: Any, time: int) -> None:
         self.warm.timers(DOMAIN).delete(entry, time)
         self.now.discard((entry, time))
+
+    @rule(entry=KEYS, time=TIMES)
+    def register_with_a_record(self, entry: Any, time: int) -> None:
+        self.warm.context.entry = entry
+        self.verbs()[0](time)
+        self.now.add((entry, time))
+
+    @rule(entry=KEYS, time=TIMES)
+    def delete_with_a_record(self, entry: Any, time: int) -> None:
+        self.warm.context.entry = entry
+        self.verbs()[1](time)
+        self.now.discard((entry, time))
+
+    def verbs(self) -> tuple[Any, Any]:
+        """What an operator binds once, and calls in all epochs."""
+        timers = self.warm.timers(DOMAIN)
+        if getattr(self, "bound_to", None) is not timers:
+            self.bound_to = timers
+            self.bound = timers.registering(self.warm.context), timers.deleting(self.warm.context)
+        return self.bound
 
     @rule(limit=TIMES)
     def fire(self, limit: int) -> None:
@@ -128,7 +153,7 @@ class TimersByNamespaceMachine(TimersMachine):
     """The same with columns of timers, which are asked for by columns, too."""
 
     def make(self) -> Any:
-        return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
+        return make_by_namespace()
 
     @rule(entries=st.lists(st.tuples(KEYS, TIMES), unique_by=lambda timer: timer[0]))
     def register_columns(self, entries: list[tuple[Any, int]]) -> None:
@@ -215,6 +240,24 @@ def test_a_time_is_kept_once_however_often_timers_come_for_it() -> None:
         backend.settle()
         assert timers.earliest() == 3
     assert len(timers._heap) + len(timers._run) == 2
+
+
+@pytest.mark.parametrize("make", [make_backend, make_by_namespace])
+def test_times_are_whole_numbers_of_any_kind(make: Callable[[], HeapKeyedStateBackend]) -> None:
+    backend = make()
+    timers, backend.context.entry = backend.timers(DOMAIN), "a"
+    register, delete = timers.registering(backend.context), timers.deleting(backend.context)
+    register(np.int64(5))
+    register(np.int64(7))
+    delete(np.int64(7))
+    assert [(type(time), time, entry) for time, entry in timers.due(9)] == [(int, 5, "a")]
+    for verb in register, delete:
+        with pytest.raises(TypeError):
+            verb(5.0)
+    backend.context.entry = NO_KEY
+    with pytest.raises(JobDefinitionError, match="no current key"):
+        register(5)
+    assert timers.earliest() is None
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -74,6 +74,36 @@ def test_times_are_the_epochs(run: Any) -> None:
     assert (service.current_processing_time(), service.current_watermark()) == (6_000, 77)
 
 
+def test_the_verbs_of_timers_may_be_kept_and_take_their_argument_by_name(run: Any) -> None:
+    """A function may bind them before the first timer is there, and its key is then the current one all the same."""
+
+    class Kept(KeyedProcessFunction):
+        kept: Any = None
+
+        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+            timers = ctx.timer_service()
+            if self.kept is None:
+                self.kept = timers.register_event_time_timer, timers.delete_event_time_timer
+            register, delete = self.kept
+            register(timestamp=value.n)
+            delete(timestamp=value.n + 1)
+            timers.register_processing_time_timer(timestamp=value.n)
+            timers.delete_processing_time_timer(timestamp=value.n)
+            return []
+
+        def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any]:
+            yield ctx.get_current_key(), timestamp
+
+    running = run(Kept())
+    running.feed(("a", 5), ("b", 7), ("b", 6))  # the last one deletes the timer at 7
+    running.operator.snapshot(1, 1)
+    running.operator.changes()
+    running.operator.settle()
+    running.operator.begin(9_000, 9, 0)
+    found = running.operator.advance()["main"].to_pylist()
+    assert [(row["k"], row["n"]) for row in found] == [("a", 5), ("b", 6)]
+
+
 def test_where_an_instance_runs(spec: Any) -> None:
     function = Counting()
     operator = Operator(spec(function, parameters={"mode": "fast"}), 1, 4)
