@@ -25,6 +25,8 @@ from state_engine.serialization.convert import reader, writer
 _TIME = Types.LONG()
 NEVER = 1 << 63
 """Behind all times."""
+_STALE = 1000
+"""So many times without timers may wait, beside as many as twice those with timers."""
 _SHARED = 8
 """Rows of one time are taken together where on average so many share one: fewer are faster one by one."""
 
@@ -137,12 +139,13 @@ class OfTimer(Protocol):
 class _Changes:
     """What an epoch did: a timer that came and went, or went and came, is in neither."""
 
-    __slots__ = ("came", "rows", "went")
+    __slots__ = ("came", "reread", "rows", "went")
 
     def __init__(self) -> None:
         self.came: _Times = {}
         self.went: _Times = {}
         self.rows = 0  # so many more there are, once it is frozen
+        self.reread = False  # whether older timers were read anew since: what went may stand there again
 
 
 class TimerTable(HeapTable):
@@ -165,7 +168,7 @@ class TimerTable(HeapTable):
         self._old: _Times = {}  # those that were there when the epoch began, without what went since
         self._changes, self._pending = _Changes(), _Changes()
         self._run: deque[int] = deque()  # times that came in ascending order, as behind an ordered input nearly all do
-        self._heap: list[int] = []  # the other times; here and there one may stand without entries, or twice
+        self._heap: list[int] = []  # the other times; in both some may stand without timers, or twice
         self._new: list[int] = []  # times that are in neither yet: few of them will stay until somebody asks
 
     @property
@@ -221,6 +224,8 @@ class TimerTable(HeapTable):
 
     def delete(self, entry: Any, time: int) -> None:
         """Removes a timer, if it is there."""
+        if entry is NO_KEY:
+            raise entry.refused()
         self._took(entry, time)
 
     def _took(self, entry: Any, time: int) -> bool:
@@ -243,6 +248,9 @@ class TimerTable(HeapTable):
                     else:
                         heappush(heap, time)
             self._new = []
+            if len(run) + len(heap) > 2 * (len(old) + len(came)) + _STALE:
+                run = self._run = deque(sorted(old.keys() | came.keys()))
+                heap = self._heap = []
         while run and (time := run[0]) not in came and time not in old:
             run.popleft()
         while heap and (time := heap[0]) not in came and time not in old:
@@ -259,6 +267,7 @@ class TimerTable(HeapTable):
         Each is gone before it is given out. What is done with it may register and delete others: those count, if their
         turn has not passed.
         """
+        assert not self._pending.came, "it was frozen, and not settled"
         while (time := self.first) <= limit:
             came = self._changes.came
             there = came.get(time, MISSING)
@@ -273,6 +282,7 @@ class TimerTable(HeapTable):
 
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
         """As `due`, but takes all timers of a time together; entries come in the same order, or in any."""
+        assert not self._pending.came, "it was frozen, and not settled"
         while (time := self.earliest()) is not None and time <= limit:
             entries = self._at(time, in_turn=in_turn)
             self._changes.came.pop(time, None)
@@ -291,7 +301,7 @@ class TimerTable(HeapTable):
         return Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
 
     def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
-        """Returns the entries that stand at a time, in the order in which they fire."""
+        """Returns the entries that stand at a time, in the order in which they fire or in any."""
         entries = _listed(self._old.get(time, MISSING)) + _listed(self._changes.came.get(time, MISSING))
         return sorted(entries, key=repr) if in_turn and len(entries) > 1 else entries
 
@@ -325,6 +335,12 @@ class TimerTable(HeapTable):
         changes, old = self._pending, self._old
         self._pending = _Changes()
         self.rows += changes.rows
+        if changes.reread:
+            for time, there in changes.went.items():
+                _take_all(old, time, _listed(there))
+            for time, there in changes.came.items():
+                self._add(_listed(there), time)
+            return
         for time, there in changes.came.items():
             if type(there) is _Tie or time in old:
                 _put_all(old, time, _listed(there))
@@ -335,6 +351,8 @@ class TimerTable(HeapTable):
         undone = (self._changes, self._pending)
         self._changes = _Changes()
         for changes in undone:
+            if changes.reread:
+                continue  # what is there is right
             for time, there in changes.went.items():
                 self._add(_listed(there), time)
         self._drop_pending()

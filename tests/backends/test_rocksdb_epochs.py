@@ -263,6 +263,35 @@ def test_timers_are_in_the_database(place: Range) -> None:
     assert list(timers.due(100)) == [(10, 0), (11, 1), (12, 2), (14, 4), (30, 3)]
 
 
+@pytest.mark.parametrize("first", [10, 30])
+def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place: Range, first: int) -> None:
+    """The other one ended before it had written what was sealed."""
+    harness = place.instance()
+    backend: Any = harness.backend
+    timers = backend.timers(TimeDomain.EVENT_TIME)
+    timers.register(1, first)
+    harness.state(COUNT, 1).update(1)
+    place.seal(harness)
+    timers.delete(1, first)
+    timers.register(2, 20)
+    timers.register(3, 20)
+    harness.state(COUNT, 2).update(2)
+    place.epochs.append(backend.freeze(0))
+    backend.release()
+    other: Any = StateHarness(place._make, "k bigint").backend
+    assert other.resume() == "t1"
+    other.close()
+    assert backend.resume() == "t1"
+    backend.settle()
+    backend.commit("t2")
+    assert (timers.rows, timers.earliest()) == (2, 20)
+    backend.close()
+    later = place.instance()
+    assert later.state(COUNT, 2).value() == 2
+    assert list(later.backend.timers(TimeDomain.EVENT_TIME).due(100)) == [(20, 2), (20, 3)]
+    assert place.loads == 0
+
+
 def test_timers_that_another_has_sealed_stay_though_this_one_forgets_its_own_attempt(place: Range) -> None:
     harness = place.instance()
     backend: Any = harness.backend

@@ -194,6 +194,23 @@ class RocksDBTimersMachine(TimersMachine):
         self.warm.commit("sealed")
         assert sorted(self.warm.timers(DOMAIN).timer_copy.read(), key=repr) == sorted(self.sealed, key=repr)
 
+    @rule(sealed=st.booleans())
+    def another_has_the_database(self, sealed: bool) -> None:
+        """It wrote nothing before it ended. What was frozen in the meantime is sealed, or not."""
+        changes = self.warm.freeze(1)
+        self.warm.timers(DOMAIN).read_copy()
+        if not sealed:
+            self.warm.forget()
+            self.now = set(self.sealed)
+            return
+        self.warm.settle()
+        for schema, rows in changes:
+            self.other.apply(schema.name, rows)
+            self.log.append((schema, rows))
+        self.sealed = set(self.now)
+        self.warm.commit("sealed")
+        assert sorted(self.warm.timers(DOMAIN).timer_copy.read(), key=repr) == sorted(self.sealed, key=repr)
+
     def teardown(self) -> None:
         for database in getattr(self, "opened", ()):
             database.close()
@@ -242,6 +259,44 @@ def test_a_time_is_kept_once_however_often_timers_come_for_it() -> None:
     assert len(timers._heap) + len(timers._run) == 2
 
 
+@pytest.mark.parametrize("ahead", [[86_400_000], [86_400_000, 1_000, 3_600_000]])
+def test_timers_that_are_put_off_with_each_record_leave_no_times_behind(ahead: list[int]) -> None:
+    """Timers far ahead that every record moves, behind one that stays: what waits is bounded by what is there."""
+    backend = make_backend()
+    timers, backend.context.entry = backend.timers(DOMAIN), "a"
+    timers.register("z", 30_000)
+    register, delete = timers.registering(backend.context), timers.deleting(backend.context)
+    longest = 0
+    for now in range(20_000):
+        for gap in ahead:
+            delete(now - 1 + gap)
+            register(now + gap)
+        timers.earliest()
+        longest = max(longest, len(timers._run) + len(timers._heap))
+        if now % 1_000 == 0:
+            backend.freeze(1)
+            backend.settle()
+    assert longest < 2_000
+    there = sorted([(30_000, "z"), *((19_999 + gap, "a") for gap in ahead)])
+    assert timers.earliest() == there[0][0]
+    assert list(timers.due(19_999 + max(ahead))) == there
+
+
+def test_a_time_that_comes_and_goes_all_the_time_is_kept_a_bounded_number_of_times() -> None:
+    backend = make_backend()
+    timers, backend.context.entry = backend.timers(DOMAIN), "a"
+    register, delete = timers.registering(backend.context), timers.deleting(backend.context)
+    for _ in range(200):
+        for _ in range(50):
+            register(7)
+            delete(7)
+            register(7)
+        backend.freeze(1)
+        backend.settle()
+    assert len(timers._run) + len(timers._heap) < 2_000
+    assert list(timers.due(9)) == [(7, "a")]
+
+
 @pytest.mark.parametrize("make", [make_backend, make_by_namespace])
 def test_times_are_whole_numbers_of_any_kind(make: Callable[[], HeapKeyedStateBackend]) -> None:
     backend = make()
@@ -255,8 +310,9 @@ def test_times_are_whole_numbers_of_any_kind(make: Callable[[], HeapKeyedStateBa
         with pytest.raises(TypeError):
             verb(5.0)
     backend.context.entry = NO_KEY
-    with pytest.raises(JobDefinitionError, match="no current key"):
-        register(5)
+    for verb in register, delete:
+        with pytest.raises(JobDefinitionError, match="no current key"):
+            verb(5)
     assert timers.earliest() is None
 
 

@@ -68,10 +68,16 @@ class RocksTimerTable(TimerTable):
         self.timer_copy = copy
 
     def read_copy(self) -> None:
-        """Begins anew with what the database has."""
+        """Begins anew with what the database has. What is frozen stays so.
+
+        Another worker may have had the database since, and have written what this one froze, or not.
+        """
+        pending = self._pending
         self.clear()
         for entry, time in self.timer_copy.read():
             super()._load([entry], time)
+        pending.reread = True
+        self._pending = pending
 
     def clear(self) -> None:
         """Empties the table, and what is staged for the database."""
