@@ -19,6 +19,7 @@ from state_engine.api.keys import Keys, by_number, indices
 from state_engine.api.types import Types
 from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
+from state_engine.backends.timer_entries import Tie, Times, listed, pairs, put, put_all, take, take_all, without
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import reader, writer
 
@@ -29,105 +30,6 @@ _STALE = 1000
 """So many times without timers may wait, beside as many as twice those with timers."""
 _SHARED = 8
 """Rows of one time are taken together where on average so many share one: fewer are faster one by one."""
-
-
-class _Tie(dict[Any, None]):
-    """Several entries with a timer at one time, as they came; nearly all times have one, which then stands there."""
-
-    __slots__ = ()
-
-
-_Times = dict[int, Any]
-"""Times, and what stands there: an entry or a `_Tie`."""
-
-
-def _put(times: _Times, time: int, entry: Any) -> bool:
-    """Adds an entry; False if it is there."""
-    there = times.get(time, MISSING)
-    if there is MISSING:
-        times[time] = entry
-        return True
-    if type(there) is _Tie:
-        if entry in there:
-            return False
-        there[entry] = None
-        return True
-    if there == entry:
-        return False
-    times[time] = _Tie.fromkeys((there, entry))
-    return True
-
-
-def _take(times: _Times, time: int, entry: Any) -> bool:
-    """Removes an entry; False if it is not there."""
-    there = times.get(time, MISSING)
-    if type(there) is _Tie:
-        if entry not in there:
-            return False
-        if len(there) > 1:
-            del there[entry]
-            return True
-    elif there is MISSING or there != entry:
-        return False
-    del times[time]
-    return True
-
-
-def _put_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
-    """Adds entries, each given once; returns those that were not there."""
-    there = times.get(time, MISSING)
-    if there is MISSING and len(entries) > 1:
-        times[time] = _Tie.fromkeys(entries)
-        return entries
-    if type(there) is _Tie:
-        new = [entry for entry in entries if entry not in there]
-        there.update(dict.fromkeys(new))
-        return new
-    return [entry for entry in entries if _put(times, time, entry)]
-
-
-def _take_all(times: _Times, time: int, entries: list[Any]) -> list[Any]:
-    """Removes entries, each given once; returns those that were not there."""
-    there = times.get(time, MISSING)
-    if there is MISSING:
-        return entries
-    if type(there) is not _Tie:
-        return [entry for entry in entries if not _take(times, time, entry)]
-    strange = [entry for entry in entries if entry not in there]
-    for entry in entries:
-        there.pop(entry, None)
-    if not there:
-        del times[time]
-    return strange
-
-
-def _listed(there: Any) -> list[Any]:
-    """Returns the entries of what stands at a time, if anything does."""
-    if there is MISSING:
-        return []
-    return list(there) if type(there) is _Tie else [there]
-
-
-def _without(entries: list[Any], there: Any) -> list[Any]:
-    """Returns those entries that do not stand at a time."""
-    if there is MISSING:
-        return entries
-    if type(there) is _Tie:
-        return [entry for entry in entries if entry not in there]
-    return [entry for entry in entries if entry != there]
-
-
-def pairs(times: _Times) -> tuple[list[Any], list[int]]:
-    """Returns all entries, and the time of each."""
-    if _Tie not in set(map(type, times.values())):
-        return list(times.values()), list(times)
-    entries: list[Any] = []
-    of_each: list[int] = []
-    for time, there in times.items():
-        listed = _listed(there)
-        entries.extend(listed)
-        of_each.extend([time] * len(listed))
-    return entries, of_each
 
 
 class OfTimer(Protocol):
@@ -142,8 +44,8 @@ class _Changes:
     __slots__ = ("came", "reread", "rows", "went")
 
     def __init__(self) -> None:
-        self.came: _Times = {}
-        self.went: _Times = {}
+        self.came: Times = {}
+        self.went: Times = {}
         self.rows = 0  # so many more there are, once it is frozen
         self.reread = False  # whether older timers were read anew since: what went may stand there again
 
@@ -165,7 +67,7 @@ class TimerTable(HeapTable):
         """Begins anew, without any timer."""
         self.rows = 0
         self.first = NEVER
-        self._old: _Times = {}  # those that were there when the epoch began, without what went since
+        self._old: Times = {}  # those that were there when the epoch began, without what went since
         self._changes, self._pending = _Changes(), _Changes()
         self._run: deque[int] = deque()  # times that came in ascending order, as behind an ordered input nearly all do
         self._heap: list[int] = []  # the other times; in both some may stand without timers, or twice
@@ -216,11 +118,11 @@ class TimerTable(HeapTable):
         came, went = self._changes.came, self._changes.went
         if time not in self._old and time not in came:
             self._expect(time)
-        new = _without(entries, self._old.get(time, MISSING))
+        new = without(entries, self._old.get(time, MISSING))
         if time in went:
-            back, new = new, _take_all(went, time, new)
-            _put_all(self._old, time, _without(back, _Tie.fromkeys(new)))
-        _put_all(came, time, new)
+            back, new = new, take_all(went, time, new)
+            put_all(self._old, time, without(back, Tie.fromkeys(new)))
+        put_all(came, time, new)
 
     def delete(self, entry: Any, time: int) -> None:
         """Removes a timer, if it is there."""
@@ -229,9 +131,9 @@ class TimerTable(HeapTable):
         self._took(entry, time)
 
     def _took(self, entry: Any, time: int) -> bool:
-        if _take(self._changes.came, time, entry):
+        if take(self._changes.came, time, entry):
             return True
-        return _take(self._old, time, entry) and _put(self._changes.went, time, entry)
+        return take(self._old, time, entry) and put(self._changes.went, time, entry)
 
     def earliest(self) -> int | None:
         """Returns the time of the earliest timer."""
@@ -271,7 +173,7 @@ class TimerTable(HeapTable):
         while (time := self.first) <= limit:
             came = self._changes.came
             there = came.get(time, MISSING)
-            if type(there) is _Tie or time in self._old:
+            if type(there) is Tie or time in self._old:
                 for entry in self._at(time):
                     if self._took(entry, time):
                         yield time, entry
@@ -286,7 +188,7 @@ class TimerTable(HeapTable):
         while (time := self.earliest()) is not None and time <= limit:
             entries = self._at(time, in_turn=in_turn)
             self._changes.came.pop(time, None)
-            _put_all(self._changes.went, time, _listed(self._old.pop(time, MISSING)))
+            put_all(self._changes.went, time, listed(self._old.pop(time, MISSING)))
             yield time, entries
 
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
@@ -302,13 +204,13 @@ class TimerTable(HeapTable):
 
     def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
         """Returns the entries that stand at a time, in the order in which they fire or in any."""
-        entries = _listed(self._old.get(time, MISSING)) + _listed(self._changes.came.get(time, MISSING))
+        entries = listed(self._old.get(time, MISSING)) + listed(self._changes.came.get(time, MISSING))
         return sorted(entries, key=repr) if in_turn and len(entries) > 1 else entries
 
     def _add(self, entries: list[Any], time: int) -> list[Any]:
         if time not in self._old and time not in self._changes.came:
             self._expect(time)
-        return _put_all(self._old, time, entries)
+        return put_all(self._old, time, entries)
 
     def _expect(self, time: int) -> None:
         self._new.append(time)
@@ -337,13 +239,13 @@ class TimerTable(HeapTable):
         self.rows += changes.rows
         if changes.reread:
             for time, there in changes.went.items():
-                _take_all(old, time, _listed(there))
+                take_all(old, time, listed(there))
             for time, there in changes.came.items():
-                self._add(_listed(there), time)
+                self._add(listed(there), time)
             return
         for time, there in changes.came.items():
-            if type(there) is _Tie or time in old:
-                _put_all(old, time, _listed(there))
+            if type(there) is Tie or time in old:
+                put_all(old, time, listed(there))
             else:
                 old[time] = there
 
@@ -354,7 +256,7 @@ class TimerTable(HeapTable):
             if changes.reread:
                 continue  # what is there is right
             for time, there in changes.went.items():
-                self._add(_listed(there), time)
+                self._add(listed(there), time)
         self._drop_pending()
 
     def apply(self, entries: list[Any], ops: "np.ndarray[Any, Any]", values: Any, user_keys: Any) -> None:
@@ -378,7 +280,7 @@ class TimerTable(HeapTable):
         self.rows += len(self._add(entries, time))
 
     def _unload(self, entries: list[Any], time: int) -> None:
-        self.rows -= len(entries) - len(_take_all(self._old, time, entries))
+        self.rows -= len(entries) - len(take_all(self._old, time, entries))
 
     def _drop_pending(self) -> None:
         self._pending = _Changes()
@@ -395,4 +297,4 @@ def _runs(entries: list[Any], ops: "np.ndarray[Any, Any]", times: list[int]) -> 
             yield int(ops[run[0]]), time, list(dict.fromkeys(every[run].tolist()))
 
 
-__all__ = ["OfTimer", "TimerTable", "pairs"]
+__all__ = ["OfTimer", "TimerTable"]

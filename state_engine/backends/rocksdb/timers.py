@@ -9,7 +9,8 @@ from state_engine.backends.rocksdb.bases import Opened
 from state_engine.backends.rocksdb.cells import Cells, group_of, inner_prefix
 from state_engine.backends.rocksdb.ordered import ordered_codec
 from state_engine.backends.rocksdb.store import Changes
-from state_engine.backends.timers import TimerTable, pairs
+from state_engine.backends.timer_entries import pairs
+from state_engine.backends.timers import TimerTable
 
 _TIME = ordered_codec(Types.LONG())
 
