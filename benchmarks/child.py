@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.model import CONTENDERS, Case, Outcome
 
-ENDS, FINAL = "ends.json", "final"
+ENDS, FINAL, FREEZE = "ends.json", "final", "freeze.json"
 
 
 def main(path: str) -> None:
@@ -20,6 +20,7 @@ def main(path: str) -> None:
     (work / FINAL).mkdir()
     for name, table in outcome.final.items():
         pq.write_table(table, work / FINAL / f"{name}.parquet")
+    (work / FREEZE).write_bytes(msgspec.json.encode(outcome.freeze_ms))
     (work / ENDS).write_bytes(msgspec.json.encode(outcome.ends))
 
 

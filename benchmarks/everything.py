@@ -70,7 +70,7 @@ def parts(*, small: bool) -> dict[str, Part]:
     Args:
         small: In sizes that only show whether they work; else in those that the thresholds ask for.
     """
-    keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000]
+    keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
     queries = nexmark.Plan(engines=nexmark.at_hand())
     if small:

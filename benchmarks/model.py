@@ -1,6 +1,6 @@
 """The words of a benchmark run: a case, what an engine hands back, and the row that is reported."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -156,10 +156,13 @@ class Outcome(NamedTuple):
     Attributes:
         ends: When each epoch ended, in order; seconds since 1970.
         final: Its states afterwards, key columns, then value columns; and sums of what it emitted, where they are told.
+        freeze_ms: What a task of each epoch did between its last record and its ack besides writing what changed and
+            what it emitted, in ms, the slowest subtask's; in order. Empty where nobody tells.
     """
 
     ends: list[float]
     final: Tables
+    freeze_ms: Sequence[float] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +185,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         results_equal: The state afterwards equals the truth computed from the same files.
         memory_mb: What RocksDB may use for block cache and write buffers in one worker, in MiB, where that was set.
         checkpoints: How often what the engine did is durable; empty where nothing is.
+        freeze_ms: What a task does between its last record and its ack besides writing what changed and what it
+            emitted, in ms: of each epoch the slowest subtask, of the steady part the median. None where nobody tells.
     """
 
     workload: str
@@ -199,6 +204,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     results_equal: bool
     memory_mb: int | None = None
     checkpoints: str = ""
+    freeze_ms: float | None = None
 
     @property
     def label(self) -> str:

@@ -30,8 +30,8 @@ def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None
 
 
 RATIOS = [*(f"× {peer.removeprefix('spark/')}" for peer in PEERS), "× heap"]
-HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "checkpoints", "records/s", "CPU s per M"]
-HEAD += ["peak MiB", "of RocksDB", "results", *RATIOS]
+HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "checkpoints", "records/s", "CPU s per M"]
+HEAD += ["freeze ms", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
 
 
@@ -58,9 +58,11 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
         f"{row.keys:,} {row.key_type}",
         f"{row.records:,}",
         f"{row.epoch_records:,}",
+        f"{row.parallelism}",
         row.checkpoints,
         f"{row.records_per_second:,.0f}",
         f"{row.cpu_seconds_per_million:.2f}",
+        "" if row.freeze_ms is None else f"{row.freeze_ms:.1f}",
         f"{row.peak_rss_mb:,.0f}",
         "" if row.memory_mb is None else f"≤ {row.memory_mb:,}",
         "equal" if row.results_equal else "WRONG",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow.parquet as pq
 
-from benchmarks.child import ENDS, FINAL
+from benchmarks.child import ENDS, FINAL, FREEZE
 from benchmarks.data import same_tables
 from benchmarks.model import CONTENDERS, Case, Result, Tables
 from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
@@ -27,12 +27,13 @@ class EngineFailedError(Exception):
 
 
 class Run(NamedTuple):
-    """What was seen of one case: the ends of its epochs, its processes, what it arrived at."""
+    """What was seen of one case: the ends of its epochs, its processes, what it arrived at, its tasks' other work."""
 
     case: Case
     ends: list[float]
     samples: Sequence[Sample]
     final: Tables
+    freeze_ms: Sequence[float] = ()
 
 
 def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
@@ -44,9 +45,10 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
     work = Path(case.work)
     samples = run_child("benchmarks.child", msgspec.json.encode(case), work, case.engine, timeout)
     ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
+    freeze_ms = msgspec.json.decode((work / FREEZE).read_bytes(), type=list[float])
     final = {path.stem: pq.read_table(path) for path in sorted((work / FINAL).iterdir())}
     shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
-    return Run(case, ends, samples, final)
+    return Run(case, ends, samples, final, freeze_ms)
 
 
 def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> list[Sample]:
@@ -115,6 +117,7 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
         results_equal=same_tables(run.final, truth),
         memory_mb=case.memory_mb,
         checkpoints=engine.checkpoints,
+        freeze_ms=round(median(run.freeze_ms[-steady.epochs :]), 3) if run.freeze_ms else None,
     )
 
 
@@ -125,5 +128,6 @@ def middle(results: Sequence[Result]) -> Result:
         records_per_second=median(r.records_per_second for r in results),
         cpu_seconds_per_million=median(r.cpu_seconds_per_million for r in results),
         peak_rss_mb=max(r.peak_rss_mb for r in results),
+        freeze_ms=max((r.freeze_ms for r in results if r.freeze_ms is not None), default=None),
         results_equal=all(r.results_equal for r in results),
     )

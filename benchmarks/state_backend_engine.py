@@ -74,7 +74,7 @@ def run(case: Case) -> Outcome:
     state: Any = backend.timers(domain) if timers else backend.state(DESCRIPTORS[shape])
     ends = []
     for epoch in range(case.epochs):
-        touch = timer_toucher(state, epoch) if timers else toucher(shape, state, epoch)
+        touch = timer_toucher(state, context, epoch) if timers else toucher(shape, state, epoch)
         in_batches(touched(case, epoch), backend, context, touch)
         backend.freeze(epoch)
         backend.settle()
@@ -113,9 +113,10 @@ def _totals(case: Case, totals: Any) -> Tables:
     return {"total": pa.table({"k": pa.array(np.arange(case.keys)), "total": totals})}
 
 
-def timer_toucher(timers: Any, epoch: int) -> Callable[[Any], None]:
+def timer_toucher(timers: Any, context: KeyContext, epoch: int) -> Callable[[Any], None]:
     """Returns what an epoch does under each of its keys."""
-    return lambda key: timers.register(key, FAR + epoch)
+    register, at = timers.registering(context), FAR + epoch
+    return lambda _: register(at)
 
 
 def fired(timers: Any, keys: int) -> list[int]:

@@ -32,7 +32,7 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workload: str
     of: str
-    figure: Literal["peak_rss_mb", "cpu_seconds_per_million"]
+    figure: Literal["peak_rss_mb", "cpu_seconds_per_million", "freeze_ms"]
     at_most: float
 
 
@@ -145,7 +145,8 @@ def _limits(limits: Sequence[Limit], results: Sequence[Result]) -> Iterator[tupl
     for limit in limits:
         name = f"{limit.workload}: {limit.figure} of {limit.of} at most {limit.at_most:g}"
         rows = [r for r in results if (r.workload, r.label) == (limit.workload, limit.of)]
-        measured = max((float(getattr(r, limit.figure)) for r in rows), default=None)
+        figures = [getattr(r, limit.figure) for r in rows]
+        measured = max((float(figure) for figure in figures if figure is not None), default=None)
         yield limit.workload, _verdict(name, measured, measured is not None and measured <= limit.at_most, rows)
 
 

@@ -47,8 +47,11 @@ from state_engine.api import (
     WatermarkStrategy,
 )
 from state_engine.inspect import read_state
+from state_engine.log.manifest import StoredManifest
 from state_engine.spark import DiscardingSink, ForeachEpochSink, StreamJob, local_session
 from state_engine.spark.stream import DataStream
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
 
 JOB = "benchmark"
 UID = "operator"
@@ -79,7 +82,6 @@ def run(case: Case) -> Outcome:
         parallelism=case.parallelism,
         max_parallelism=128,
         state_backend=state_backend(case),
-        cache_bytes=8 << 30,  # workers rotate between subtasks: each holds the state of all
     )
     stream = job.from_stream(read_stream(spark, case))
     if case.workload in (SESSIONS, WINDOWS):
@@ -90,9 +92,16 @@ def run(case: Case) -> Outcome:
     results(stream, case).sink_to(sink, uid="out")
     client = job.start(spark, available_now=True)
     client.await_termination()
-    outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted))
+    outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted), freezes(root, client.head))
     spark.stop()
     return outcome
+
+
+def freezes(root: str, head: StoredManifest) -> list[float]:
+    """Returns what the slowest subtask of each epoch did besides its work and its writing, in ms, in order."""
+    epochs = ManifestLog(open_storage(root, JOB), JOB).chain(head, down_to_base=False)
+    acks = [operator.acks for epoch in epochs if (operator := epoch.manifest.operators.get(UID)) is not None]
+    return [max(ack.timings_ms["freeze"] for ack in of_epoch) for of_epoch in acks if of_epoch]
 
 
 def results(stream: DataStream, case: Case) -> DataStream:

@@ -51,7 +51,6 @@ def job(spark: SparkSession, case: Case, given: "GivenRows") -> StreamJob:
         parallelism=case.parallelism,
         max_parallelism=128,
         state_backend=state_backend(case),
-        cache_bytes=8 << 30,
     )
 
     def read(kind: str) -> DataStream:

@@ -111,7 +111,16 @@ class TimerTable(HeapTable):
         """Adds a timer, unless it is there."""
         if entry is NO_KEY:
             raise entry.refused()
-        self.register_all([entry], time)
+        came, went, there = self._changes.came, self._changes.went, self._old.get(time, MISSING)
+        if time in went:
+            self.register_all([entry], time)
+            return
+        if there is MISSING:
+            if time not in came:
+                self._expect(time)
+        elif there == entry or (type(there) is Tie and entry in there):
+            return
+        put(came, time, entry)
 
     def register_all(self, entries: list[Any], time: int) -> None:
         """Adds timers of one time, each given once, unless they are there."""

@@ -187,8 +187,9 @@ class Ack(Record, frozen=True, kw_only=True):
 
     `earliest_timer` is null in what this release writes; `timers` took its place. `broadcast` holds a digest of the
     changes to each broadcast state that was changed. `timings_ms` says how long the task took, phase by phase: `input`
-    (waiting for records), `catch_up` (with the log), `process` (the functions), `freeze` (until what was done is fixed,
-    the functions' `snapshot_state` included), `changes` (rows and file of what changed), `stage` (output for sinks).
+    (waiting for records), `catch_up` (with the log), `process` (the functions), `changes` (rows and file of what
+    changed), `stage` (output for sinks), `freeze` (what else lies between the last record and the ack: the functions'
+    `snapshot_state`, the sizes of the states, the earliest timers).
     """
 
     uid: str

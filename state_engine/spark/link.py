@@ -231,6 +231,9 @@ class Link:
             timings: How long the task took, if this link tells of it.
         """
         operator = self._cached.operator if self._cached is not None else None
+        schemas, statistics = (operator.schemas, operator.statistics()) if operator else ((), ())
+        timers = _timers(operator) if operator is not None and self.failure is None else None
+        self._attempt.watch.lap("freeze")
         return Ack(
             uid=self.uid,
             subtask=self._attempt.subtask,
@@ -239,9 +242,9 @@ class Link:
             records_out=self._records_out,
             changes=self._changes,
             outputs=self._outputs,
-            schemas=operator.schemas if operator else (),
-            statistics=operator.statistics() if operator else (),
-            timers=_timers(operator) if operator is not None and self.failure is None else None,
+            schemas=schemas,
+            statistics=statistics,
+            timers=timers,
             event_times=event_times,
             broadcast=operator.operator_state.digests() if operator is not None and self.failure is None else {},
             failure=self.failure,

@@ -26,6 +26,7 @@ FIELDS = [
     "results_equal",
     "memory_mb",
     "checkpoints",
+    "freeze_ms",
 ]
 
 

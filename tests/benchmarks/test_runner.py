@@ -51,6 +51,13 @@ def test_a_row_measures_the_steady_part_only(tmp_path: Path) -> None:
     assert row.results_equal
 
 
+def test_what_lies_between_the_last_record_and_the_ack_is_that_of_the_steady_part(tmp_path: Path) -> None:
+    samples = [Sample(0.0, 0.0, 1, {}), Sample(18.0, 48.0, 1, {})]
+    run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], samples, TRUTH, [90.0, 2.0, 1.0, 7.0, 3.0])
+    assert result_of(run, TRUTH).freeze_ms == 2.5
+    assert result_of(run._replace(freeze_ms=()), TRUTH).freeze_ms is None
+
+
 def test_no_worker_seen_is_not_a_small_worker() -> None:
     with pytest.raises(EngineFailedError, match="No Python worker"):
         heaviest_worker_mb([Sample(0.0, 0.0, 1, {})], 1.0)

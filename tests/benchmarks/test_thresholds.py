@@ -77,6 +77,15 @@ def test_a_limit_holds_up_to_its_figure(row: Rows, peak: float, reached: bool) -
     assert (verdict.measured, verdict.reached) == (peak, reached)
 
 
+def test_a_limit_of_what_an_engine_does_not_tell_is_open(row: Rows) -> None:
+    limits = Thresholds(limit=[Limit("running_count", "lakestate/row", "freeze_ms", at_most=5.0)])
+    (silent,) = judge(limits, [row()])
+    (told,) = judge(limits, [row(), row(keys=7, freeze_ms=5.5)])
+
+    assert (silent.measured, silent.note) == (None, "not measured in this run")
+    assert (told.measured, told.reached) == (5.5, False)
+
+
 def test_a_ratio_is_taken_between_rows_of_one_case(row: Rows) -> None:
     results = [row(), row(key_type="string", records_per_second=300.0), peer(row, 100.0, key_type="string")]
 

@@ -205,6 +205,7 @@ def test_every_link_has_its_ack_its_changes_and_its_outputs(job: JobBuilder, reu
     ]  # a list is cleared, then written
     assert {o.output: o.rows for ack in barrier.acks for o in ack.outputs} == {"sums": 4, "odds": 1, "lasts": 4}
     assert [bool(ack.timings_ms) for ack in barrier.acks] == [True, False, False]
+    assert set(barrier.acks[0].timings_ms) == {"input", "catch_up", "process", "changes", "stage", "freeze"}
     assert {(seen.uid, seen.by_uid, seen.subtask, seen.by_subtask) for seen in barrier.seen} == {
         ("sum", "split", 1, 1),
         ("split", "last", 1, 1),
