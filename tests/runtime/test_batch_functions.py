@@ -148,6 +148,115 @@ def test_the_same_as_record_by_record(backend, ttl, restored):
     check()
 
 
+COMMANDS = [
+    "value put", "value remove", "list put", "list add", "list remove", "map put", "map remove", "map remove all",
+    "reduced add", "reduced remove", "mean add", "mean remove", "read",
+]  # fmt: skip
+
+
+class CommandsByRow(States, KeyedProcessFunction):
+    """Does what the records of an epoch say, which is the same in all of them: `v` is a command's number."""
+
+    def process_element(self, value, ctx):
+        match COMMANDS[value.v]:
+            case "value put":
+                self.count.update(value.v)
+            case "value remove":
+                self.count.clear()
+            case "list put":
+                self.listed.update([value.v, value.v])
+            case "list add":
+                self.listed.add(value.v)
+            case "list remove":
+                self.listed.clear()
+            case "map put":
+                self.seen.put(1, value.v)
+                self.seen.put(2, value.v)
+            case "map remove":
+                self.seen.remove(1)
+            case "map remove all":
+                self.seen.clear()
+            case "reduced add":
+                self.reduced.add(value.v)
+            case "reduced remove":
+                self.reduced.clear()
+            case "mean add":
+                self.mean.add(value.v)
+            case "mean remove":
+                self.mean.clear()
+            case "read":
+                held, reduced = sum(self.listed.get()), self.reduced.get()
+                numbers = (self.count.value() or 0) + 100 * (self.seen.get(1) or 0)
+                return [(value.k, numbers, held + 1000 * (reduced or 0), self.mean.get() is not None)]
+        return []
+
+
+class CommandsByBatch(States, KeyedBatchProcessFunction):
+    """The same by columns."""
+
+    def process_batch(self, keys, batch, ctx):
+        values = batch.column("v")
+        command = values[0].as_py()
+        one, two = pa.array([1] * len(keys)), pa.array([2] * len(keys))
+        match COMMANDS[command]:
+            case "value put":
+                self.count.put_many(keys, values)
+            case "value remove":
+                self.count.remove_many(keys)
+            case "list put":
+                self.listed.put_many(keys, pa.array([[command, command]] * len(keys)))
+            case "list add":
+                self.listed.add_many(keys, values)
+            case "list remove":
+                self.listed.remove_many(keys)
+            case "map put":
+                self.seen.put_many(keys, one, values)
+                self.seen.put_many(keys, two, values)
+            case "map remove":
+                self.seen.remove_many(keys, one)
+            case "map remove all":
+                self.seen.remove_many(keys)
+            case "reduced add":
+                self.reduced.add_many(keys, values)
+            case "reduced remove":
+                self.reduced.remove_many(keys)
+            case "mean add":
+                self.mean.add_many(keys, values)
+            case "mean remove":
+                self.mean.remove_many(keys)
+            case "read":
+                held = pa.array([sum(numbers or ()) for numbers in self.listed.get_many(keys).to_pylist()], pa.int64())
+                reduced = pc.fill_null(self.reduced.get_many(keys), 0)
+                counts, seen = (pc.fill_null(c, 0) for c in (self.count.get_many(keys), self.seen.get_many(keys, one)))
+                known = pc.is_valid(self.mean.get_many(keys, Types.DOUBLE()))
+                numbers, sums = pc.add(counts, pc.multiply(seen, 100)), pc.add(held, pc.multiply(reduced, 1000))
+                return pa.RecordBatch.from_arrays([batch.column("k"), numbers, sums, known], names=COLUMNS)
+        return None
+
+
+COMMANDED = st.lists(
+    st.tuples(st.integers(0, len(COMMANDS) - 1), st.lists(st.sampled_from("abc"), min_size=1, max_size=5)),
+    min_size=1,
+    max_size=10,
+)
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("ttl", [None, TTL, READ], ids=["forever", "ttl", "ttl by reads"])
+@pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
+def test_what_is_put_and_removed_by_columns_is_what_rows_put_and_remove(backend, ttl, restored):
+    @settings(max_examples=max(5, settings.default.max_examples // 10))
+    @given(COMMANDED)
+    def check(commanded):
+        epochs = [[(key, command) for key in keys] for command, keys in commanded]
+        by_row, of_rows = run(CommandsByRow(ttl), epochs, backend, restored=restored)
+        by_batch, of_batches = run(CommandsByBatch(ttl), epochs, backend, restored=restored)
+        assert by_batch == by_row
+        assert content(of_batches) == content(of_rows)
+
+    check()
+
+
 def content(snapshot):
     """Returns the rows of all states, with their last accesses."""
     states = {}
