@@ -8,6 +8,10 @@ import os
 
 from state_engine.errors import JobDefinitionError
 
+DATA_INLINE_THRESHOLD = 20 * 1024
+"""Flink's default of `execution.checkpointing.data-inline-threshold`, in bytes."""
+MAX_DATA_INLINE_THRESHOLD = 1024 * 1024
+
 
 class CheckpointStorage:
     """Where checkpoints keep the state that they fold. Epochs are sealed in the same way with each."""
@@ -46,7 +50,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         JobDefinitionError: The threshold is above 1 MiB, or one of the numbers is below -1.
     """
 
-    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+    MAX_FILE_STATE_THRESHOLD = MAX_DATA_INLINE_THRESHOLD
 
     def __init__(
         self,
@@ -65,7 +69,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     def get_min_file_size_threshold(self) -> int:
         """Returns up to how many bytes a stream is stored in the checkpoint's record."""
-        return self._threshold if self._threshold >= 0 else 20 * 1024
+        return self._threshold if self._threshold >= 0 else DATA_INLINE_THRESHOLD
 
     def get_write_buffer_size(self) -> int:
         """Returns the size of the write buffer in bytes."""

@@ -18,6 +18,8 @@ FOLD_AFTER_EPOCHS = 1_000
 """A base is folded after this many epochs, also without any configured checkpoint, so that catching up is bounded."""
 FOLD_AFTER_BYTES = 256 << 20
 """A base is folded after this many bytes of changes, also without any configured checkpoint."""
+FOLD_AFTER_INLINED = 16 << 20
+"""And after this many bytes of changes within manifests, of which whoever follows the log has all in memory."""
 REMEMBERED = 100
 """So many ended checkpoints are remembered, to answer news that comes late."""
 
@@ -37,6 +39,7 @@ class CheckpointCoordinator:
         last_epoch: Epoch of the newest base, from which the length of the log is counted.
         fold_after_epochs: Length of the log that causes a checkpoint by itself.
         fold_after_bytes: Bytes of changes that cause a checkpoint by themselves.
+        fold_after_inlined: Bytes of changes within manifests that do.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class CheckpointCoordinator:
         last_epoch: int = 0,
         fold_after_epochs: int = FOLD_AFTER_EPOCHS,
         fold_after_bytes: int = FOLD_AFTER_BYTES,
+        fold_after_inlined: int = FOLD_AFTER_INLINED,
     ) -> None:
         config = config or CheckpointConfig()
         enabled, pause = config.is_checkpointing_enabled(), config.get_min_pause_between_checkpoints()
@@ -58,7 +62,8 @@ class CheckpointCoordinator:
         self._failures = FailureManager(config.get_tolerable_checkpoint_failure_number() if enabled else None)
         self._fold_after_epochs = fold_after_epochs
         self._fold_after_bytes = fold_after_bytes
-        self._log_bytes = 0
+        self._fold_after_inlined = fold_after_inlined
+        self._log_bytes = self._inlined_bytes = 0
         self._next_id = next_id
         self._marked: tuple[int, Mark] | None = None
         self._last_epoch = self._newest_epoch = self._completed_epoch = last_epoch
@@ -79,7 +84,14 @@ class CheckpointCoordinator:
         self._inbox.put(request or CheckpointRequest())
 
     def resume(
-        self, *, next_id: int, last_epoch: int, log_bytes: int = 0, newest_epoch: int = 0, now_ms: int = 0
+        self,
+        *,
+        next_id: int,
+        last_epoch: int,
+        log_bytes: int = 0,
+        inlined_bytes: int = 0,
+        newest_epoch: int = 0,
+        now_ms: int = 0,
     ) -> None:
         """Begins at the id after the highest durable one; what was under way belongs to a dead driver.
 
@@ -87,6 +99,7 @@ class CheckpointCoordinator:
             next_id: The id after the highest durable one.
             last_epoch: Epoch of the newest base.
             log_bytes: Bytes of changes behind it.
+            inlined_bytes: How many of them lie in manifests.
             newest_epoch: The newest epoch that has anything to fold. If no checkpoint covers it, the first interval
                 begins now.
             now_ms: The present.
@@ -94,7 +107,7 @@ class CheckpointCoordinator:
         self._next_id = max(self._next_id, next_id)
         self._last_epoch = self._completed_epoch = last_epoch
         self._newest_epoch = max(newest_epoch, last_epoch)
-        self._log_bytes = log_bytes
+        self._log_bytes, self._inlined_bytes = log_bytes, inlined_bytes
         self._last_mark_ms = now_ms if newest_epoch > last_epoch else None
         self._pending.clear()
 
@@ -115,7 +128,8 @@ class CheckpointCoordinator:
         self._next_id += 1
         self._marked = (epoch, mark)
         self._pending[mark.checkpoint_id] = PendingCheckpoint(mark.checkpoint_id, epoch, request, now_ms)
-        self._last_mark_ms, self._last_epoch, self._log_bytes = now_ms, epoch, 0
+        self._last_mark_ms, self._last_epoch = now_ms, epoch
+        self._log_bytes = self._inlined_bytes = 0
         return mark
 
     def _queue(self, epoch: int, now_ms: int) -> None:
@@ -125,8 +139,15 @@ class CheckpointCoordinator:
                 refused.tell(None)
         if self._interval_is_over(now_ms):
             self._decider.add(CheckpointRequest(PERIODIC, periodic=True))
-        elif epoch - self._last_epoch >= self._fold_after_epochs or self._log_bytes >= self._fold_after_bytes:
+        elif self._log_is_long(epoch):
             self._decider.add(CheckpointRequest(LOG_LENGTH, periodic=True))
+
+    def _log_is_long(self, epoch: int) -> bool:
+        return (
+            epoch - self._last_epoch >= self._fold_after_epochs
+            or self._log_bytes >= self._fold_after_bytes
+            or self._inlined_bytes >= self._fold_after_inlined
+        )
 
     def wants_epoch(self, now_ms: int) -> bool:
         """Says whether an idle job should seal an epoch for a checkpoint to fall on; from any thread.
@@ -154,10 +175,11 @@ class CheckpointCoordinator:
 
     # News -----------------------------------------------------------------------------------------------------------
 
-    def sealed(self, epoch: int, log_bytes: int) -> None:
-        """An epoch was sealed that changed so many bytes of state."""
+    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int = 0) -> None:
+        """An epoch was sealed that changed so many bytes of state; so many of them lie in its manifest."""
         self._newest_epoch = epoch
         self._log_bytes += log_bytes
+        self._inlined_bytes += inlined_bytes
 
     def acknowledged(self, checkpoint_id: int, now_ms: int) -> Answer:
         """The epoch that carries the checkpoint was sealed."""

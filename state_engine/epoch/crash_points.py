@@ -35,7 +35,10 @@ class CrashPoint(Enum):
     E3_CAUGHT_UP = ("task", "the backend stands for the predecessor manifest")
     E4_OPERATED = ("task", "the operator has run; its changes are in memory only")
     E5_BEFORE_CHANGE_FILE = ("task", "the overlay is frozen; no file was written")
-    E5_CHANGE_FILE_WRITTEN = ("task", "the change file is durable under a unique name; nobody knows it")
+    E5_CHANGE_FILE_WRITTEN = (
+        "task",
+        "the change file is durable under a unique name, or its few bytes are in memory for the ack; nobody knows it",
+    )
     E5_OUTPUT_STAGED = ("task", "the staged output is durable too; nobody knows it")
     E5_ACKED = ("task", "the barrier with the ack was handed to the engine")
     E6_ACKS_HELD = ("driver", "one consistent set of acks is held in memory")

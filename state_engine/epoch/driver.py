@@ -20,6 +20,7 @@ from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import check_migrated, merge_schemas, written_of
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.failures import error_of, is_final
+from state_engine.epoch.inlining import inline_budget, take_inlined
 from state_engine.epoch.key_groups import RestoredRows, restored_groups
 from state_engine.epoch.ports import (
     Barriers,
@@ -60,6 +61,7 @@ class EpochDriver:
         max_attempts: How often one epoch is run before its error is raised.
         put_attempts: How often one manifest is put while the storage gives no answer.
         sink_attempts: How often a sink commit is tried.
+        inline_threshold: Change files of up to so many bytes may lie in the manifest; 0 for none.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class EpochDriver:
         max_attempts: int = 4,
         put_attempts: int = 5,
         sink_attempts: int = 3,
+        inline_threshold: int = 0,
     ) -> None:
         self._root = head.root
         self._rescales = Rescales(head.operators, head.declared)
@@ -91,6 +94,7 @@ class EpochDriver:
         self._max_attempts = max_attempts
         self._put_attempts = put_attempts
         self._sink_attempts = sink_attempts
+        self._inline_threshold = inline_threshold
         self._ended: LakestateError | None = None
         self._stopping = False
         self._notices: list[CheckpointEnd] = []
@@ -276,6 +280,7 @@ class EpochDriver:
             completed=tuple(end.checkpoint_id for end in self._notices if end.completed),
             aborted=tuple(end.checkpoint_id for end in self._notices if not end.completed),
             finishing=finishing(operators, head, watermarks) if end_of_input else (),
+            inline_budget=inline_budget(self._inline_threshold, operators),
         )
 
     def _collect(self, plan: EpochPlan, tasks: Tasks) -> Acks:
@@ -333,7 +338,8 @@ class EpochDriver:
         changes = [ack.changes for of_operator in acks.values() for ack in of_operator]
         grown = sum(handle.length for handle in changes if handle is not None)
         if grown or not only_tells:  # else it is no reason for a checkpoint, of whose end the next one would tell
-            self._barriers.sealed(self._head.manifest.epoch, grown)
+            inlined = sum(map(len, self._head.manifest.inlined.values()))
+            self._barriers.sealed(self._head.manifest.epoch, grown, inlined)
         if mark is not None:
             self._barriers.acknowledged(mark.checkpoint_id, self._clock.steady_ms())
 
@@ -342,6 +348,7 @@ class EpochDriver:
     ) -> Manifest:
         """E6: what is sealed. Adopts the newest base that has become visible."""
         held = carry.still(self._head.manifest)
+        acks, inlined = take_inlined(acks)
         self._base = carry.newer_base(held.lineage, self._base, self._publisher.completed())
         operators = {op.uid: _operated(op, held.operators.get(op.uid), plan, acks[op.uid]) for op in plan.operators}
         for of_operator in acks.values():
@@ -370,6 +377,7 @@ class EpochDriver:
             sources=sources.positions,
             operators=operators | {uid: left for uid, left in held.operators.items() if uid not in operators},
             schemas=merge_schemas(held.schemas, found, plan.epoch - 1),
+            inlined=inlined,
             base=self._base,
             checkpoint_id=mark.checkpoint_id if mark is not None else None,
             snapshot_id=plan.snapshot_id,

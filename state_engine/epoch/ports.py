@@ -64,7 +64,8 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     """E1: all that a task has to know about its epoch; the same for every subtask and every attempt.
 
     `snapshot_id` is the id of the checkpoint that covers the epoch, `completed` and `aborted` those that ended since
-    the last sealed epoch. `finishing` are the operators whose input ends with this epoch.
+    the last sealed epoch. `finishing` are the operators whose input ends with this epoch. A change file of up to
+    `inline_budget` bytes goes into the ack instead of into storage.
     """
 
     job: str
@@ -84,6 +85,7 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     completed: tuple[int, ...] = ()
     aborted: tuple[int, ...] = ()
     finishing: tuple[str, ...] = ()
+    inline_budget: int = 0
 
 
 class CheckpointEnd(msgspec.Struct, frozen=True):
@@ -279,8 +281,8 @@ class Barriers(Protocol):
         """The epoch that was to carry a checkpoint was not sealed."""
         ...
 
-    def sealed(self, epoch: int, log_bytes: int) -> None:
-        """An epoch was sealed that changed so many bytes of state."""
+    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None:
+        """An epoch was sealed that changed so many bytes of state; so many of them lie in its manifest."""
         ...
 
     def overdue(self, now_ms: int) -> Sequence[int]:

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import TypeVar
 
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
-from state_engine.api.checkpoint_storage import FileSystemCheckpointStorage
+from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD, FileSystemCheckpointStorage
 from state_engine.api.state_backend import parse_size
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.configuration import Configuration, first_of, milliseconds
@@ -68,6 +68,16 @@ def configure(config: CheckpointConfig, settings: Configuration) -> None:
         config.set_checkpoint_storage(storage)
 
 
+def data_inline_threshold(settings: Configuration) -> int:
+    """Returns up to how many bytes the changes of a subtask lie in the manifest: Flink's threshold holds for them too.
+
+    Raises:
+        JobDefinitionError: It is no size.
+    """
+    given = first_of(settings, _THRESHOLD)
+    return DATA_INLINE_THRESHOLD if given is None else parse_size(given)
+
+
 def _number(settings: Configuration, key: str) -> int:
     try:
         return settings.get_integer(key, 0)
@@ -84,4 +94,4 @@ def _choice(choices: type[_Choice], settings: Configuration, key: str) -> _Choic
     return choices[given]
 
 
-__all__ = ["KNOWN", "configure"]
+__all__ = ["KNOWN", "configure", "data_inline_threshold"]

@@ -299,6 +299,7 @@ class StreamExecutionEnvironment(Unlike):
             checkpoint_config=self._checkpoint_config,
             state_backend=self._backend or keys.backend(settings),
             operator_chaining=self._chaining,
+            data_inline_threshold=checkpointing.data_inline_threshold(settings),
         )
         if self._session is None:
             self._session = active_session()

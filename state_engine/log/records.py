@@ -189,7 +189,8 @@ class Ack(Record, frozen=True, kw_only=True):
     changes to each broadcast state that was changed. `timings_ms` says how long the task took, phase by phase: `input`
     (waiting for records), `catch_up` (with the log), `process` (the functions), `changes` (rows and file of what
     changed), `stage` (output for sinks), `freeze` (what else lies between the last record and the ack: the functions'
-    `snapshot_state`, the sizes of the states, the earliest timers).
+    `snapshot_state`, the sizes of the states, the earliest timers). `inlined` is the content of the change file, where
+    none was written, on its way to the driver: no manifest keeps it here.
     """
 
     uid: str
@@ -198,6 +199,7 @@ class Ack(Record, frozen=True, kw_only=True):
     records_in: int
     records_out: int
     changes: StateHandle | None = None
+    inlined: bytes | None = None
     outputs: tuple[OutputFile, ...] = ()
     schemas: tuple[StateSchema, ...] = ()
     statistics: tuple[StateStatistics, ...] = ()

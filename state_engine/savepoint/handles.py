@@ -40,9 +40,14 @@ def handles_of(
 
 def changes_of(manifest: Manifest) -> Iterator[StateHandle]:
     """Yields the change files of an epoch; what is inlined has none."""
+    return (handle for handle in handles_in(manifest) if handle.path not in manifest.inlined)
+
+
+def handles_in(manifest: Manifest) -> Iterator[StateHandle]:
+    """Yields the handles of what an epoch changed, in files and inlined."""
     for operator in manifest.operators.values():
         for ack in operator.acks:
-            if ack.changes is not None and ack.changes.path not in manifest.inlined:
+            if ack.changes is not None:
                 yield ack.changes
 
 
@@ -93,4 +98,4 @@ def _read_manifest(storage: CheckpointStorage, path: str, digest: str) -> Stored
     return stored
 
 
-__all__ = ["Pinned", "changes_of", "handles_of", "read_pinned", "verify_handles"]
+__all__ = ["Pinned", "changes_of", "handles_in", "handles_of", "read_pinned", "verify_handles"]

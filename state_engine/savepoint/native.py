@@ -83,7 +83,8 @@ def draft_pin(storage: CheckpointStorage, head: StoredManifest, behind: Behind) 
         manifests=tuple((manifest_path(generation, epoch), digest) for generation, epoch, digest in places),
         handles=handles,
         created_at=0,
-        bytes=sum(length for _, length in handles),
+        bytes=sum(length for _, length in handles)
+        + sum(len(data) for manifest in behind.manifests for data in manifest.inlined.values()),
         rows=sum(file.rows for file in behind.base.files) if behind.base is not None else 0,
     )
 

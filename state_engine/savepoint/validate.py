@@ -24,7 +24,7 @@ from state_engine.log.paths import METADATA, elsewhere_path, manifest_path, meta
 from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
 from state_engine.log.savepoints import SavepointTable
 from state_engine.savepoint.catalogue import is_location, load_savepoint, location_of
-from state_engine.savepoint.handles import changes_of, read_pinned
+from state_engine.savepoint.handles import handles_in, read_pinned
 from state_engine.savepoint.source import Canonical, location_in_job, location_of_url, open_location, read_canonical
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.port import CheckpointStorage, check_name, open_storage
@@ -252,8 +252,8 @@ def _validate_pin(storage: CheckpointStorage, pin: Pin) -> ValidationReport:
         findings.append(Finding(pin_path(pin.savepoint_id), f"its base has {rows} rows, expected {pin.rows}", "rows"))
     for manifest in pinned.segment.manifests:
         findings += _check_acks(manifest)
-        for handle in changes_of(manifest):
-            findings += _check_changes(storage, handle)
+        for handle in handles_in(manifest):
+            findings += _check_changes(storage, handle, manifest.inlined.get(handle.path))
     return ValidationReport(
         pin.savepoint_id, pin.kind, tuple(findings), len(pin.handles) + len(pin.manifests), pin.rows
     )
@@ -268,9 +268,9 @@ def _check_acks(manifest: Manifest) -> Iterator[Finding]:
             yield Finding(path, f"subtask {missing[0]} of operator {uid} did not acknowledge", "key groups")
 
 
-def _check_changes(storage: CheckpointStorage, handle: StateHandle) -> Iterator[Finding]:
+def _check_changes(storage: CheckpointStorage, handle: StateHandle, inlined: bytes | None) -> Iterator[Finding]:
     try:
-        data = storage.get(handle.path)
+        data = storage.get(handle.path) if inlined is None else inlined
     except NotFoundError:
         yield Finding(handle.path, "it is gone", "files")
         return

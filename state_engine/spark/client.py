@@ -74,6 +74,7 @@ class JobClient(JobRequests):
             SystemClock(),
             started.crash,
             lock=self._lock,
+            inline_threshold=job.data_inline_threshold,
         )
         # Spark refuses a second query of one name, and a new driver fences the old one without asking it.
         name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"

@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from state_engine.api.checkpoint_config import CheckpointConfig
-from state_engine.api.checkpoint_storage import path_of
+from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD, MAX_DATA_INLINE_THRESHOLD, path_of
 from state_engine.api.descriptors import check_name
 from state_engine.api.state_backend import StateBackend, state_backend_of
 from state_engine.errors import JobDefinitionError, RestoreError, UnsupportedTopologyError
@@ -57,6 +57,9 @@ class StreamJob:
         parameters: For `RuntimeContext.get_job_parameter`.
         strict: Operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
+        data_inline_threshold: What a subtask changed in an epoch lies in the epoch's manifest if it has up to so many
+            bytes, and else in a change file; at most 1 MiB. All subtasks of an epoch share 128 KiB evenly, or the
+            threshold if that is more. 0: always in a file.
         cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
             whatever their true size. State in RocksDB does not count.
         state_backend: Where workers keep keyed state: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
@@ -87,6 +90,7 @@ class StreamJob:
         parameters: Mapping[str, str] | None = None,
         strict: bool = False,
         codec: str = "zstd",
+        data_inline_threshold: int = DATA_INLINE_THRESHOLD,
         cache_bytes: int = 2 << 30,
         state_backend: StateBackend | str = "heap",
         operator_chaining: bool = True,
@@ -102,11 +106,17 @@ class StreamJob:
         check_parallelism(parallelism, self.max_parallelism)
         if codec not in ("zstd", "lz4", "none"):
             raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
+        if not 0 <= data_inline_threshold <= MAX_DATA_INLINE_THRESHOLD:
+            raise JobDefinitionError(
+                f"data_inline_threshold is {data_inline_threshold}.",
+                action=f"Give bytes from 0, for none, to {MAX_DATA_INLINE_THRESHOLD} (1 MiB).",
+            )
         if heartbeat_interval_ms < 1:
             raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
         self.heartbeat_interval_ms = heartbeat_interval_ms
         self.parameters = dict(parameters or {})
         self.codec = codec
+        self.data_inline_threshold = data_inline_threshold
         self.cache_bytes = cache_bytes
         self.state_backend = state_backend_of(state_backend)
         self.operator_chaining = operator_chaining

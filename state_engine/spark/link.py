@@ -89,6 +89,7 @@ class Link:
         self._held: Cached | None = None
         self._cached: Cached | None = None
         self._changes: StateHandle | None = None
+        self._inlined: bytes | None = None
         self._outputs: tuple[OutputFile, ...] = ()
 
     @property
@@ -182,26 +183,27 @@ class Link:
             return
         try:
             storage = storage_of(attempt.plan.root, attempt.plan.job)
-            changes = self._write_changes(cached, storage)
+            changes, inlined = self._write_changes(cached, storage)
             attempt.watch.lap("changes")
             attempt.crash(CrashPoint.E5_CHANGE_FILE_WRITTEN)
             outputs = self._stages.write(storage)
             attempt.watch.lap("stage")
             attempt.crash(CrashPoint.E5_OUTPUT_STAGED)
-            self._changes, self._outputs = changes, outputs
+            self._changes, self._inlined, self._outputs = changes, inlined, outputs
             cached.pending = attempt.id
             settle_memory(cached)
         except (StateValueError, OperatorFailure, LakestateError) as error:
             self.fail(error)
 
-    def _write_changes(self, cached: Cached, storage: CheckpointStorage) -> StateHandle | None:
+    def _write_changes(self, cached: Cached, storage: CheckpointStorage) -> tuple[StateHandle | None, bytes | None]:
+        """Returns the handle of what changed, and the bytes behind it where these are too few for a file."""
         attempt, plan, codec = self._attempt, self._attempt.plan, self._spec.codec
         cached.operator.snapshot(plan.snapshot_id, plan.epoch)
         attempt.watch.lap("freeze")
         states = cached.operator.changes()
         attempt.crash(CrashPoint.E5_BEFORE_CHANGE_FILE)
         if not states:
-            return None
+            return None, None
         header = ChangeFileHeader(
             job=plan.job,
             generation=plan.generation,
@@ -213,8 +215,12 @@ class Link:
         )
         parts, sections, checksum, length = encode_change_file(header, states, codec)  # type: ignore[arg-type]
         name = partial(change_path, plan.generation, plan.epoch, self.uid, attempt.subtask)
-        path = create_under_new_name(storage, RandomIds(), name, *parts)
-        return StateHandle(
+        inlined = b"".join(parts) if length <= plan.inline_budget else None
+        if inlined is not None:
+            path = name(RandomIds().new_id())
+        else:
+            path = create_under_new_name(storage, RandomIds(), name, *parts)
+        handle = StateHandle(
             path=path,
             length=length,
             checksum=checksum,
@@ -222,6 +228,7 @@ class Link:
             codec=codec,
             sections=sections,
         )
+        return handle, inlined
 
     def ack(self, event_times: tuple[HighestTime, ...] = (), timings: dict[str, float] | None = None) -> Ack:
         """Returns what this link did.
@@ -241,6 +248,7 @@ class Link:
             records_in=self._records_in,
             records_out=self._records_out,
             changes=self._changes,
+            inlined=self._inlined,
             outputs=self._outputs,
             schemas=schemas,
             statistics=statistics,

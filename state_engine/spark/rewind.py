@@ -7,6 +7,8 @@ added again on the side that is entered (a restore into a generation that was it
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from state_engine.errors import NotFoundError, SinkRewindError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
@@ -111,7 +113,7 @@ def since(log: ManifestLog, head: StoredManifest, other: StoredManifest) -> Sequ
         manifest = current.manifest
         if manifest.epoch <= last and contains(lineage, manifest.generation, manifest.epoch):
             return found[::-1]
-        found.append(manifest)
+        found.append(replace(manifest, inlined={}))  # it is asked for its outputs, and there may be many
         place = predecessor_of(manifest)
         if place is None or place.job != manifest.job:
             return found[::-1]

@@ -125,17 +125,19 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
 def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, head: Head) -> None:
     """Tells the coordinator what stands behind the newest base."""
     base = head.base.epoch if head.base else 0
-    log_bytes, newest_epoch = 0, base
+    log_bytes, inlined_bytes, newest_epoch = 0, 0, base
     for stored in log.chain(head.stored):
         epoch, acks = stored.manifest.epoch, [ack for op in stored.manifest.operators.values() for ack in op.acks]
         grown = sum(ack.changes.length for ack in acks if ack.changes is not None)
         if epoch > base:
             log_bytes += grown
+            inlined_bytes += sum(map(len, stored.manifest.inlined.values()))
             newest_epoch = max(newest_epoch, epoch) if grown or stored.manifest.kind == "epoch" else newest_epoch
     coordinator.resume(
         next_id=next_id,
         last_epoch=base,
         log_bytes=log_bytes,
+        inlined_bytes=inlined_bytes,
         newest_epoch=newest_epoch,
         now_ms=SystemClock().steady_ms(),
     )

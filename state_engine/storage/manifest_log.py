@@ -19,6 +19,8 @@ from state_engine.log.records import BaseReference, Manifest
 from state_engine.storage.port import CheckpointStorage
 
 CACHED_MANIFESTS = 1024
+CACHED_INLINED = 32 << 20
+"""How many bytes of changes the manifests hold that are kept: twice what a chain has when a base is folded for it."""
 
 
 class ManifestLog:
@@ -48,6 +50,7 @@ class ManifestLog:
         self._open_job = open_job
         self._cached = cached
         self._cache: OrderedDict[str, StoredManifest] = OrderedDict()
+        self._inlined = 0
         self._others: dict[str, ManifestLog] = {}
 
     def generations(self) -> list[int]:
@@ -91,7 +94,7 @@ class ManifestLog:
     def withdraw(self, manifest: Manifest) -> None:
         """Removes a manifest that was put at a number which retention had freed (`epoch/seal.py`)."""
         path = manifest_path(manifest.generation, manifest.epoch)
-        self._cache.pop(path, None)
+        self._forget(path)
         self._storage.delete(path)
 
     def read(self, generation: int, epoch: int) -> StoredManifest:
@@ -216,14 +219,23 @@ class ManifestLog:
         return self._others[job]
 
     def _remember(self, path: str, stored: StoredManifest) -> None:
+        self._forget(path)
         self._cache[path] = stored
-        self._cache.move_to_end(path)
-        while len(self._cache) > self._cached:
-            self._cache.popitem(last=False)
+        self._inlined += _inlined_bytes(stored)
+        while len(self._cache) > self._cached or (self._inlined > CACHED_INLINED and len(self._cache) > 1):
+            self._forget(next(iter(self._cache)))
+
+    def _forget(self, path: str) -> None:
+        if (stored := self._cache.pop(path, None)) is not None:
+            self._inlined -= _inlined_bytes(stored)
 
     @staticmethod
     def _path_of(stored: StoredManifest) -> str:
         return manifest_path(stored.manifest.generation, stored.manifest.epoch)
+
+
+def _inlined_bytes(stored: StoredManifest) -> int:
+    return sum(map(len, stored.manifest.inlined.values()))
 
 
 __all__ = ["CACHED_MANIFESTS", "ManifestLog"]

@@ -178,7 +178,9 @@ class World:
             for uid, operator in manifest.operators.items():
                 for ack in operator.acks:
                     if ack.changes is not None:
-                        state.setdefault(uid, {}).update(json.loads(storage.get(ack.changes.path)))
+                        inlined = manifest.inlined.get(ack.changes.path)
+                        data = storage.get(ack.changes.path) if inlined is None else inlined
+                        state.setdefault(uid, {}).update(json.loads(data))
         return state
 
 

@@ -150,10 +150,11 @@ class _Stage:
         changed = {key: overlay[key] for key in sorted({key_of(uid, row) for row in rows})}
         if self._dies(CrashPoint.E4_OPERATED) or self._dies(CrashPoint.E5_BEFORE_CHANGE_FILE):
             return None
-        path = change_path(plan.generation, plan.epoch, uid, subtask, attempt)
-        changes = StateHandle(
-            path=path, length=self._write(path, changed), checksum="", rows=len(changed), codec="none"
-        )
+        path, data = change_path(plan.generation, plan.epoch, uid, subtask, attempt), json.dumps(changed).encode()
+        inlined = data if len(data) <= plan.inline_budget else None
+        if inlined is None:
+            self.tasks.world.storage.put_exclusive(path, data)
+        changes = StateHandle(path=path, length=len(data), checksum="", rows=len(changed), codec="none")
         if self._dies(CrashPoint.E5_CHANGE_FILE_WRITTEN):
             return None
         path = output_path(plan.generation, plan.epoch, uid, subtask, attempt, "main")
@@ -167,6 +168,7 @@ class _Stage:
             records_in=len(rows),
             records_out=len(out),
             changes=changes,
+            inlined=inlined,
             outputs=(staged,),
             schemas=(schema(uid),),
         )

@@ -40,6 +40,8 @@ from state_engine.testing.simulated_tasks import KEY, SimulatedTasks, truth
 MAX_PARALLELISM = 13
 CHECKPOINT_EVERY = 3
 BATCH = 7
+INLINE_THRESHOLD = 24
+"""In bytes: the changes of some subtasks have more, those of others do not."""
 
 
 def request(job: str = "simulated", parallelism: tuple[int, ...] = (2, 3)) -> StartRequest:
@@ -97,7 +99,7 @@ class _Barriers:
     def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None:
         pass
 
-    def sealed(self, epoch: int, log_bytes: int) -> None:
+    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None:
         pass
 
     def overdue(self, now_ms: int) -> Sequence[int]:
@@ -123,7 +125,9 @@ class SimulatedDriver:
         self.offset = position(head.stored)
         self.dead = False
         self.crash.at(CrashPoint.S4_SEEDED, head.stored.manifest.epoch)
-        self.epochs = EpochDriver(head, log, sinks, publisher, _Barriers(world), clock, self.crash)
+        self.epochs = EpochDriver(
+            head, log, sinks, publisher, _Barriers(world), clock, self.crash, inline_threshold=INLINE_THRESHOLD
+        )
         self.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
 
     def step(self) -> StoredManifest:

@@ -103,6 +103,19 @@ def test_a_log_of_many_bytes_is_folded_without_an_interval() -> None:
     assert id_at(found, 4, 0) is None, "counted anew"
 
 
+def test_a_log_of_many_bytes_within_manifests_is_folded_sooner() -> None:
+    found = coordinator(fold_after_bytes=1000, fold_after_inlined=100)
+    found.resume(next_id=1, last_epoch=0, log_bytes=600, inlined_bytes=60)
+    assert id_at(found, 1, 0) is None
+    found.sealed(1, 60, 39)
+    assert id_at(found, 2, 0) is None
+    found.sealed(2, 1, 1)
+    assert id_at(found, 3, 0) == 1
+    found.completed(1, 0)
+    found.sealed(3, 900, 99)
+    assert id_at(found, 4, 0) is None, "counted anew"
+
+
 # On demand ----------------------------------------------------------------------------------------------------------
 
 

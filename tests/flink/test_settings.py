@@ -104,3 +104,19 @@ def test_settings_that_mean_nothing_are_said() -> None:
     config.set_string("execution.checkpointing.interval", "soon")
     with pytest.raises(JobDefinitionError, match="'soon'"):
         StreamExecutionEnvironment.get_execution_environment(config)
+
+
+@pytest.mark.parametrize(
+    ("settings", "threshold"),
+    [
+        ({}, 20 * 1024),
+        ({"execution.checkpointing.data-inline-threshold": "2kb"}, 2048),
+        ({"state.storage.fs.memory-threshold": "1mb", "execution.checkpointing.storage": "jobmanager"}, 1 << 20),
+        ({"execution.checkpointing.data-inline-threshold": "0"}, 0),
+    ],
+)
+def test_the_threshold_of_data_in_line_is_the_jobs_too(settings: dict[str, str], threshold: int) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    env._session = DrySession()
+    env.set_state_root("/tmp/inlined")
+    assert env.build_job("inlined").data_inline_threshold == threshold

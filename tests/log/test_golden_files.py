@@ -176,6 +176,14 @@ def _manifest() -> Manifest:
     )
 
 
+def _inlined() -> Manifest:
+    """What two states changed lies in the manifest, and nothing in a file."""
+    data, handle = _change_file("none")
+    ack = Ack(uid="delays", subtask=1, attempt="a1b2", records_in=7, records_out=5, changes=handle)
+    operator = OperatorEpoch(parallelism=1, max_parallelism=128, acks=(ack,))
+    return replace(_manifest(), operators={"delays": operator}, inlined={handle.path: data})
+
+
 def _closing() -> Manifest:
     """As `_manifest`, of the release that remembers whether output is kept; the older file has no such field."""
     manifest = _manifest()
@@ -363,6 +371,7 @@ REFERENCE = SavepointReference(
 ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
+    "inlined.json": lambda: encode_manifest(_inlined())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
     "evolved.json": lambda: encode_manifest(_evolved())[0],
     "operator_state.json": lambda: encode_manifest(_with_operator_state())[0],
@@ -379,6 +388,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
     "closing.json": lambda data: decode_manifest(data).manifest,
+    "inlined.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
     "evolved.json": lambda data: decode_manifest(data).manifest,
     "operator_state.json": lambda data: decode_manifest(data).manifest,
@@ -405,6 +415,7 @@ def test_the_same_record_has_the_same_bytes(name: str) -> None:
 def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
+    assert decode_manifest((GOLDEN / "inlined.json").read_bytes()).manifest == _inlined()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()
     assert decode_manifest((GOLDEN / "operator_state.json").read_bytes()).manifest == _with_operator_state()

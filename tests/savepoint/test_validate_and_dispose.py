@@ -23,7 +23,16 @@ from state_engine.errors import (
 )
 from state_engine.log.change_file import checksum_of
 from state_engine.log.documents import decode_reference, decode_savepoint, encode_reference, encode_savepoint
-from state_engine.log.paths import IN_USE, METADATA, elsewhere_path, metadata_path, pin_path, savepoint_folder
+from state_engine.log.manifest import encode_manifest
+from state_engine.log.paths import (
+    IN_USE,
+    METADATA,
+    elsewhere_path,
+    manifest_path,
+    metadata_path,
+    pin_path,
+    savepoint_folder,
+)
 from state_engine.log.records import StateFile
 from state_engine.log.savepoints import CanonicalSavepoint
 from state_engine.savepoint import (
@@ -89,6 +98,21 @@ def test_damage_of_each_file_is_named(job: JobBuilder, kind: str, damage: str) -
         (root / path).unlink(missing_ok=True)
         (root / path).write_bytes(good)
     assert validate_savepoint(job.root, job.job, savepoint.savepoint_id).ok
+
+
+def test_bytes_within_a_manifest_are_checked_too(job: JobBuilder) -> None:
+    """The manifest is as it was sealed; its writer gave it the wrong bytes."""
+    job.inlines = lambda epoch, subtask: True
+    manifest = job.epoch(random_changes(random.Random(5), 30)).manifest
+    path, data = next(iter(manifest.inlined.items()))
+    place = Path(job.root, job.job, manifest_path(manifest.generation, manifest.epoch))
+    for wrong in (flip(data, len(data) // 2), data[:-1], b""):
+        write(place, encode_manifest(replace(manifest, inlined={**manifest.inlined, path: wrong}))[0])
+        savepoint = trigger_savepoint(job.root, job.job)
+        report = validate_savepoint(job.root, job.job, savepoint.savepoint_id)
+        assert [finding.path for finding in report.findings] == [path]
+    write(place, encode_manifest(manifest)[0])
+    assert validate_savepoint(job.root, job.job, trigger_savepoint(job.root, job.job).savepoint_id).ok
 
 
 def test_all_that_is_wrong_is_said_at_once(job: JobBuilder) -> None:

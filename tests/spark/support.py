@@ -202,8 +202,8 @@ def outputs(folder: Path) -> Outputs:
 
 
 def tally_job(df: Any, root: Path, name: str, sinks: Outputs, parallelism: int = 2, **options: Any) -> StreamJob:
-    """Two operators, a side output, three Delta sinks."""
-    job = StreamJob(name, root=str(root), parallelism=parallelism, **options)
+    """Two operators, a side output, three Delta sinks; changes of the first are in files, others in manifests."""
+    job = StreamJob(name, root=str(root), parallelism=parallelism, **{"data_inline_threshold": 2500, **options})
     tally = job.from_stream(df).key_by("k", order_by=["n"]).process(Tally(), TALLY, uid="tally")
     tally.sink_to(DeltaSink(sinks.tally), uid="tally-out")
     tally.get_side_output(NEGATIVE).sink_to(DeltaSink(sinks.negative), uid="negative-out")
@@ -230,8 +230,8 @@ COUNTS = "n bigint, k string, times bigint"
 def count_job(
     df: Any, root: Path, name: str, sink: Any = None, function: Any = None, key: Sequence[str] = ("k",), **options: Any
 ) -> StreamJob:
-    """One operator, `count`, into a memory sink of the job's name."""
-    job = StreamJob(name, root=str(root), **{"parallelism": 2, **options})
+    """One operator, `count`, into a memory sink of the job's name; its changes are in files."""
+    job = StreamJob(name, root=str(root), **{"parallelism": 2, "data_inline_threshold": 0, **options})
     counted = job.from_stream(df).key_by(*key, order_by=["n"]).process(function or Count(), COUNTS, uid="count")
     counted.sink_to(sink or MemorySink(name), uid="out")
     return job

@@ -12,6 +12,7 @@ from state_engine.api.output_tag import columns_type
 from state_engine.backends.schemas import state_schema
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.key_groups import key_group_of, range_of, subtask_of
+from state_engine.log.change_file import verify_change_file
 from state_engine.log.records import Ack
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
@@ -62,7 +63,7 @@ def storage(job: JobBuilder, monkeypatch: pytest.MonkeyPatch) -> FaultyStorage:
     return faulty
 
 
-def run(job: JobBuilder, *batches: pa.RecordBatch) -> Ack:
+def run(job: JobBuilder, *batches: pa.RecordBatch, inline_budget: int = 0) -> Ack:
     """Runs the subtask that the batches belong to, as the last operator; returns its ack."""
     assert job.head is not None
     manifest = job.head.manifest
@@ -81,6 +82,7 @@ def run(job: JobBuilder, *batches: pa.RecordBatch) -> Ack:
         predecessor_generation=manifest.generation,
         processing_time=job.now_ms,
         operators=(OperatorPlan(uid="sum", parallelism=PARALLELISM, max_parallelism=MAX),),
+        inline_budget=inline_budget,
     )
     [out] = Subtask([packed], plan, crash_hook(None, plan.epoch)).run(batches)
     [barrier] = [decode_barrier(data) for data in out.column(CONTROL).to_pylist()]
@@ -134,3 +136,35 @@ def test_a_storage_that_never_takes_the_change_file_fails_the_epoch_by_name(
     assert ack.failure is not None
     assert ack.failure.error == "StorageError"
     assert "10 attempts" in ack.failure.message
+
+
+def test_changes_within_the_budget_need_no_storage(job: JobBuilder, storage: FaultyStorage) -> None:
+    written = run(job, control_row(1), records(MINE)).changes
+    assert written is not None
+    storage.calls.clear()
+
+    ack = run(job, control_row(1), records(MINE), inline_budget=written.length)
+    assert ack.changes is not None
+    assert ack.inlined is not None
+    assert not [path for operation, path in storage.calls if operation.startswith("put")]
+    assert not storage.inner.exists(ack.changes.path)
+    assert len(ack.inlined) == ack.changes.length == written.length
+    assert ack.changes.path != written.path
+    assert ack.changes.sections == written.sections
+    assert verify_change_file(ack.inlined).footer.sections == written.sections
+
+
+def test_one_byte_too_many_is_a_file(job: JobBuilder, storage: FaultyStorage) -> None:
+    written = run(job, control_row(1), records(MINE)).changes
+    assert written is not None
+    ack = run(job, control_row(1), records(MINE), inline_budget=written.length - 1)
+    assert ack.changes is not None
+    assert ack.inlined is None
+    assert storage.inner.exists(ack.changes.path)
+
+
+def test_a_failed_subtask_hands_nothing_over(job: JobBuilder, storage: FaultyStorage) -> None:
+    others = [key for key in map(str, range(30)) if key not in MINE]
+    ack = run(job, control_row(1), records([*MINE, others[0]]), inline_budget=1 << 20)
+    assert ack.failure is not None
+    assert (ack.changes, ack.inlined) == (None, None)

@@ -1,6 +1,7 @@
 """The chain: sealing, the newest epoch, and following predecessors across generations, bases and jobs."""
 
 import pytest
+from msgspec.structs import replace
 
 from state_engine.errors import (
     AlreadyExistsError,
@@ -13,6 +14,7 @@ from state_engine.log.lineage import check_base_joins, fork_lineage
 from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.paths import base_path, change_path, manifest_path
 from state_engine.log.records import Base, BaseReference, Manifest, Origin, Span
+from state_engine.storage import manifest_log
 from state_engine.storage.faults import FaultyStorage
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
@@ -248,3 +250,32 @@ def test_a_copied_manifest_is_not_taken_for_another_epoch(log: ManifestLog, stor
     storage.inner.put_if_absent(manifest_path(1, 3), storage.get(manifest_path(1, 2)))
     with pytest.raises(DamagedManifestError, match="holds epoch 2"):
         log.newest(1)
+
+
+def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_log, "CACHED_INLINED", 250)
+    log, digest = ManifestLog(storage, "job"), ""
+    for epoch in range(1, 6):
+        digest = log.put(replace(_manifest(epoch, digest), inlined={f"changes/{epoch}": bytes(100)})).hash
+    storage.calls.clear()
+    assert [log.read(1, epoch).manifest.epoch for epoch in (5, 4)] == [5, 4]
+    assert storage.calls == []
+    assert log.read(1, 3).manifest.inlined == {"changes/3": bytes(100)}  # one more than there is room for
+    assert len(storage.calls) == 1
+    storage.calls.clear()
+    log.read(1, 4)
+    assert storage.calls == []
+    log.withdraw(log.read(1, 4).manifest)
+    storage.calls.clear()
+    log.read(1, 2)
+    log.read(1, 3)
+    assert len(storage.calls) == 1  # that of epoch 2: what was withdrawn takes no room
+
+
+def test_one_manifest_is_kept_however_large_it_is(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_log, "CACHED_INLINED", 10)
+    log = ManifestLog(storage, "job")
+    log.put(replace(_manifest(1, ""), inlined={"changes/1": bytes(100)}))
+    storage.calls.clear()
+    log.read(1, 1)
+    assert storage.calls == []

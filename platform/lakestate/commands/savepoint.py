@@ -16,11 +16,10 @@ from lakestate.commands.options import (
     SavepointType,
     Url,
 )
-from lakestate.commands.savepoints import facts_of
-from state_engine.log.savepoints import CanonicalSavepoint
+from lakestate.commands.savepoints import facts_of, file_count
 
 if TYPE_CHECKING:
-    from state_engine.log.savepoints import Savepoint
+    pass
 
 
 def savepoint(
@@ -80,13 +79,6 @@ def _ask(
         print_json({"savepoint": location})
     else:
         make_console().print(Text(f"{job} has taken the savepoint {location}"))
-
-
-def file_count(taken: "Savepoint") -> int:
-    """Returns how many files a savepoint holds."""
-    if isinstance(taken, CanonicalSavepoint):
-        return sum(len(table.files) for table in taken.tables)
-    return len(taken.handles)
 
 
 __all__ = ["savepoint"]

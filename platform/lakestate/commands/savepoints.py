@@ -111,13 +111,15 @@ def show(
                 ("kind", pin.kind),
                 ("stands on", _stands_on(pin)),
                 ("noted in", pin.directory if isinstance(pin, Pin) else None),
-                ("files", f"{format_count(len(held))}, {format_bytes(pin.bytes)}, all there"),
+                ("files", f"{format_count(file_count(pin))}, {format_bytes(pin.bytes)}, all there"),
             ],
         )
         if files:
             table = make_table("file", "length", right=("length",), fold=("file",))
             for path, length in held:
                 add_row(table, path, format_bytes(length))
+            for path, _ in pin.manifests if isinstance(pin, Pin) else ():
+                add_row(table, path, "")
             console.print(table)
 
 
@@ -254,4 +256,11 @@ def _without_files(savepoint: "Savepoint") -> dict[str, object]:
     return {name: value for name, value in facts_of(savepoint).items() if name not in left_out}
 
 
-__all__ = ["facts_of", "savepoints"]
+def file_count(taken: "Savepoint") -> int:
+    """Returns how many files a savepoint holds: of a native one the manifests too, in which small changes lie."""
+    if isinstance(taken, CanonicalSavepoint):
+        return sum(len(table.files) for table in taken.tables)
+    return len(taken.handles) + len(taken.manifests)
+
+
+__all__ = ["facts_of", "file_count", "savepoints"]
