@@ -21,6 +21,7 @@ from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.savepoint.claim import ClaimMode
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.restore_report import WholeRestore
+from state_engine.spark.changelogs import check_reads_changelog
 from state_engine.spark.client import JobClient
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.dry_restore import plan_restore
@@ -181,7 +182,8 @@ class StreamJob:
         """Adds an operator behind what feeds it, and finds out which states it will ask for.
 
         Raises:
-            JobDefinitionError: A state cannot be stored, or the function cannot be sent to workers.
+            JobDefinitionError: A state cannot be stored, the function cannot be sent to workers, or it would read a
+                changelog as records.
             UnsupportedTopologyError: Another operator reads a source that it reads.
         """
         for source, _ in node.sources:
@@ -192,6 +194,7 @@ class StreamJob:
                 )
         if not self.operator_chaining:
             node.chaining = "never"
+        check_reads_changelog(node)
         node.states = discover_states(self._spec(node), _sent_copy)
         for upstream, number in node.upstream:
             upstream.downstream.append((node, number))

@@ -30,11 +30,15 @@ class Declared(KeyedBatchProcessFunction):
     Attributes:
         local: What Spark may do of it in front of the exchange, with the same result; None if that cannot be.
         wants_all: Whether it gets all records of an epoch in one call, however many they are.
+        gives_changelog: Whether its rows say what holds no more (`changelog.py`).
+        reads_changelog: Whether it takes back what such rows take back.
     """
 
     verb: str  # what the author called
     local: LocalAggregation | None = None
     wants_all = False
+    gives_changelog = False
+    reads_changelog = False
 
     def __init__(self, ttl: StateTtlConfig | None) -> None:
         if ttl is not None and ttl.get_ttl_time_characteristic() == StateTtlConfig.TtlTimeCharacteristic.EventTime:

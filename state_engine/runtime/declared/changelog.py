@@ -49,6 +49,7 @@ class ChangelogAggregation(Declared):
 
     verb = "aggregate"
     wants_all = True  # what goes may stand in front of what it takes back
+    gives_changelog = True
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class ChangelogAggregation(Declared):
                 f"aggregate() has a key or a result {taken!r}: the rows of a changelog get a column of this name.",
                 action=renaming(taken) if taken in key else "Rename it.",
             )
-        self._key, self._retract = tuple(key), retract
+        self._key, self.reads_changelog = tuple(key), retract
         beside = dict.fromkeys(key, "a key column")
         counted = {**aggregates, _RECORDS: Aggregate.count()} if aggregates else aggregates
         self._aggregates = NamedAggregates(counted, columns, beside, retract=retract)
@@ -87,7 +88,7 @@ class ChangelogAggregation(Declared):
 
     @property
     def argument(self) -> str:
-        return f"{self._of}, {'retract' if self._retract else 'changelog'}=True"
+        return f"{self._of}, {'retract' if self.reads_changelog else 'changelog'}=True"
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._aggregates.open(runtime_context, self)
@@ -95,7 +96,7 @@ class ChangelogAggregation(Declared):
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
         each = keys.distinct
         had, before = _apart(self._aggregates.results(each))
-        if self._retract:
+        if self.reads_changelog:
             found = self._aggregates.fold_signed(keys, batch, signs_of(batch.column(OP)))
         else:
             found = self._aggregates.fold(keys, batch)

@@ -42,7 +42,7 @@ class Latest(Declared):
         changelog: bool = False,
     ) -> None:
         super().__init__(ttl)
-        self._columns, self._changelog = columns, changelog
+        self._columns, self.gives_changelog = columns, changelog
         self.wants_all = changelog
         self.output = with_op(self.verb, columns) if changelog else columns
         self._by = None if by is None else ordered_column(self.verb, by, columns)
@@ -50,7 +50,7 @@ class Latest(Declared):
 
     @property
     def argument(self) -> str:
-        return self.arguments(by=self._by_name, changelog=self._changelog or None)
+        return self.arguments(by=self._by_name, changelog=self.gives_changelog or None)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._latest = runtime_context.get_state(self.kept(ValueStateDescriptor("latest", stored_rows(self._columns))))
@@ -69,7 +69,7 @@ class Latest(Declared):
         kept = np.flatnonzero(changed) if self.ttl is None else np.arange(len(positions))
         self._latest.put_many(each.take(of_batch[kept]), records.take(indices(kept)))
         rows: Any
-        if self._changelog:
+        if self.gives_changelog:
             change = Changes.between(had, np.ones_like(had), before, records)
             given, rows = positions[change.codes], change.table(self.output.names)
         else:

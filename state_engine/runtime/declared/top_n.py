@@ -38,6 +38,7 @@ class TopN(Declared):
     """
 
     verb = "top_n"
+    gives_changelog = True
 
     def __init__(
         self, columns: StructType, n: int, by: str, *, descending: bool = True, ttl: StateTtlConfig | None = None
