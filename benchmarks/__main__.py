@@ -159,13 +159,13 @@ def run_worker_memory(
 def run_state_backends(
     json: Json = None,
     check: Check = False,
-    keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes a while.")] = "100k,1m",
+    keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes a while.")] = "10k,100k,1m",
     shapes: Annotated[str, typer.Option(help="Shapes of state.")] = ",".join(state_backends.SHAPES),
     backends: Annotated[str, typer.Option(help="Which state backends.")] = ",".join(state_backends.BACKENDS),
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, backends in turn; the median is shown.")] = 1,
     work: Work = None,
 ) -> None:
-    """Heap against RocksDB: epochs that touch 20,000 of many keys, without Spark around them."""
+    """Heap against RocksDB: epochs that touch as many keys of a few and of many, without Spark around them."""
     chosen, stores = names(shapes, state_backends.SHAPES), names(backends, state_backends.BACKENDS)
     with folder_at(work) as folder:
         sizes = [count(n) for n in keys.split(",")]

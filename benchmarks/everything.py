@@ -85,8 +85,8 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: small_epochs.measure(folder, tell, keys, small_epochs.ENGINES),
         ),
         STATE_BACKENDS: Part(
-            "Epochs that touch 20,000 of many keys, without Spark around them.",
-            lambda folder, tell: state_backends.measure(folder, tell, [40_000] if small else keys[1:]),
+            "Epochs that touch as many keys of a few and of many, without Spark around them.",
+            lambda folder, tell: state_backends.measure(folder, tell, [2_000, 40_000] if small else keys),
         ),
         WORKER_MEMORY: Part(
             "The memory of a Python worker.",

@@ -97,11 +97,12 @@ def _bar(row: Row) -> Bar | None:
 
 def _lines(rows: Sequence[Result]) -> tuple[str, Mapping[str, Sequence[Point]]]:
     """Returns what is counted, and by the names of the lines their points, in order of keys."""
-    of_epochs = rows[0].workload == SMALL_EPOCHS
+    of_epochs, sizes = rows[0].workload == SMALL_EPOCHS, len({row.epoch_records for row in rows})
     lines: dict[str, list[Point]] = {}
     for row in sorted(rows, key=lambda row: row.keys):
         seconds = (row.epoch_records if of_epochs else 1) / row.records_per_second
-        lines.setdefault(row.label, []).append(Point(row.keys, seconds * (1e3 if of_epochs else 1e6)))
+        name = row.label if sizes == 1 else f"{row.label}, epochs of {row.epoch_records:,}"
+        lines.setdefault(name, []).append(Point(row.keys, seconds * (1e3 if of_epochs else 1e6)))
     unit = f"ms per epoch of {rows[0].epoch_records:,} records" if of_epochs else "µs per record"
     return unit, lines
 
@@ -127,7 +128,7 @@ def _draw_lines(unit: str, lines: Mapping[str, Iterable[Point]], path: Path) -> 
     axes.set_prop_cycle(color=mpl.color_sequences["tab20"])
     for name, points in lines.items():
         keys, values = zip(*points, strict=True)
-        axes.plot(keys, values, "--" if name.endswith("rocksdb") else "-", marker="o", label=name)
+        axes.plot(keys, values, "--" if "/rocksdb" in name else "-", marker="o", label=name)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_ylabel(unit)

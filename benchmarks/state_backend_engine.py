@@ -137,7 +137,7 @@ def settings(store: str, work: Path) -> StateBackend:
 
 
 def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
-    """Returns the keys of an epoch: as many as it has records, spread over all keys, each epoch others."""
+    """Returns the keys of an epoch, each once: as many as it has records, spread over all keys, each epoch others."""
     first = epoch * case.epoch_records
     return (np.arange(first, first + case.epoch_records) * 2_654_435_761) % case.keys
 

@@ -48,7 +48,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record may cost an engine only so many times more with more keys; with `beyond`, than it costs that one more.
 
-    The other one does nothing but look up.
+    The other one does nothing but look up. Compared are epochs of one size; of several sizes the worst one counts.
     """
 
     workload: str
@@ -175,12 +175,21 @@ def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[t
         labels = [label for label in (growth.of, growth.beyond) if label is not None]
         sizes = (growth.few, growth.many)
         rows = [r for r in results if r.workload == growth.workload and r.label in labels and r.keys in sizes]
-        costs = {(r.label, r.keys): 1 / r.records_per_second for r in rows}
-        measured = None
-        if len(costs) == 2 * len(labels):
-            own, *other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
-            measured = own / other[0] if other else own
+        measured = max(filter(None, (_grown(growth, labels, rows, size) for size in _epoch_sizes(rows))), default=None)
         yield growth.workload, _verdict(name, measured, measured is not None and measured <= growth.at_most, rows)
+
+
+def _epoch_sizes(rows: Sequence[Result]) -> list[int]:
+    return sorted({row.epoch_records for row in rows})
+
+
+def _grown(growth: Growth, labels: Sequence[str], rows: Sequence[Result], epoch_records: int) -> float | None:
+    """Returns how many times as much a record costs with more keys, in epochs of one size."""
+    costs = {(r.label, r.keys): 1 / r.records_per_second for r in rows if r.epoch_records == epoch_records}
+    if len(costs) < 2 * len(labels):
+        return None
+    own, *other = (costs[label, growth.many] / costs[label, growth.few] for label in labels)
+    return own / other[0] if other else own
 
 
 def _verdict(name: str, measured: float | None, reached: bool, rows: Sequence[Result]) -> Verdict:

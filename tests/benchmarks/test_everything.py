@@ -49,6 +49,16 @@ def test_each_workload_has_its_table_and_its_picture(row: Rows, tmp_path: Path) 
     assert "ms per epoch of 1,000 records" in texts(tmp_path / "out" / "small_epochs.svg")
 
 
+def test_a_line_has_epochs_of_one_size(row: Rows, tmp_path: Path) -> None:
+    sizes = ((100, 100), (5_000, 100), (5_000, 2_000), (9_000, 2_000))
+    rows = [row(workload="state_backends", keys=keys, epoch_records=size) for keys, size in sizes]
+
+    measure({"state_backends": giving(*rows)}, tmp_path, tmp_path, lambda _: None)
+
+    named = [text for text in texts(tmp_path / "state_backends.svg") if "lakestate" in text]
+    assert named == ["lakestate/row, epochs of 100", "lakestate/row, epochs of 2,000"]
+
+
 def test_rows_with_wrong_results_are_not_drawn(row: Rows, tmp_path: Path) -> None:
     wrong = row(engine="spark", form="groupBy", results_equal=False)
     measure({"running_count": giving(row(), wrong), "ttl": giving(wrong)}, tmp_path, tmp_path, lambda _: None)

@@ -147,6 +147,23 @@ def test_growth_is_what_more_keys_cost_beyond_what_they_cost_another(row: Rows) 
     assert verdict(100, 50, 1000).measured is None
 
 
+def test_growth_is_taken_in_epochs_of_one_size_and_the_worst_one_counts(row: Rows) -> None:
+    growth = Growth(workload="w", of="lakestate/a", few=10, many=1000, at_most=1.5)
+
+    def measured(*speeds: tuple[int, int, float]) -> float | None:
+        rows = [
+            row(workload="w", engine="lakestate", form="a", keys=keys, epoch_records=size, records_per_second=speed)
+            for keys, size, speed in speeds
+        ]
+        [found] = judge(Thresholds(growth=[growth]), rows)
+        return found.measured
+
+    assert measured((10, 5, 100), (1000, 5, 80), (1000, 20, 10)) == 1.25
+    assert measured((10, 5, 100), (1000, 20, 80)) is None
+    assert measured((10, 5, 100), (1000, 5, 50), (10, 20, 100), (1000, 20, 80)) == 2.0
+    assert measured((10, 20, 100), (1000, 20, 50), (10, 50, 100), (1000, 50, 80)) == 2.0
+
+
 def test_growth_alone_is_what_more_keys_cost(row: Rows) -> None:
     growth = Growth(workload="w", of="lakestate/a", few=10, many=1000, at_most=1.5)
 
