@@ -200,7 +200,7 @@ def run_operations(
     epoch: Annotated[str | None, typer.Option(help="Records of an epoch of the stream (native).")] = None,
     savepoints: Annotated[int | None, typer.Option(min=1, help="Savepoints beside the stream (native).")] = None,
     pairs: Annotated[int | None, typer.Option(min=1, help="Pairs of phases, with savepoints and without.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Number of keys of the state that is written and restored.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Numbers of keys of states that are written and restored.")] = None,
     value_bytes: Annotated[int | None, typer.Option(min=1, help="Length of its values.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="How often it is written and restored.")] = None,
     backend: Annotated[str, typer.Option(help="heap or rocksdb.")] = "heap",
@@ -209,7 +209,7 @@ def run_operations(
     ] = ",".join(OPERATION_ENGINES),
     work: Work = None,
 ) -> None:
-    """Savepoints beside a stream; canonical savepoints, restores, what they read, next to plain PySpark and Flink."""
+    """Savepoints beside a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink."""
     chosen = names(parts, PARTS)
     [store] = names(backend, ("heap", "rocksdb"))
     given: dict[str, Any] = {
@@ -217,7 +217,7 @@ def run_operations(
         "epoch_records": None if epoch is None else count(epoch),
         "savepoints": savepoints,
         "pairs": pairs,
-        "keys": None if keys is None else count(keys),
+        "keys": None if keys is None else [count(number) for number in keys.split(",")],
         "value_bytes": value_bytes,
         "rounds": rounds,
     }

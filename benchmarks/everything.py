@@ -93,7 +93,7 @@ def parts(*, small: bool) -> dict[str, Part]:
             lambda folder, tell: worker_memory.measure(folder, tell, 20_000 if small else worker_memory.KEYS),
         ),
         OPERATIONS: Part(
-            "Savepoints beside a stream; canonical savepoints, restores, what they read, next to PySpark and Flink.",
+            "Savepoints beside a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink.",
             lambda folder, tell: operations.measure(folder, tell, sizes, PARTS, "heap"),
             operation_report.show,
         ),

@@ -1,7 +1,8 @@
-"""Flink in Java: savepoints of as much state, and jobs restored from them. Runs in a process of its own.
+"""Flink in Java: savepoints and checkpoints of as much state, and jobs restored from them. In a process of its own.
 
 `flink/Savepoints.java` does them, once with compressed snapshots and once without, each in one JVM with one cluster.
-Each savepoint is restored, and each restored job says what its state comes to: so all that is timed is compared.
+Each savepoint and checkpoint is restored, and each restored job says what its state comes to: so all that is timed is
+compared.
 """
 
 import json
@@ -39,8 +40,11 @@ ROWS = (
     Told("canonical", "native savepoint", "native savepoint", "native"),
     Told("restore", "restore", "restore", "restore", READ),
     Told("restore", "restore", "restore to checkpoint", "restore", CHECKPOINT),
-    Told("rescale", "restore", "rescale", "rescale", READ),
-    Told("rescale", "restore", "rescale to checkpoint", "rescale", CHECKPOINT),
+    Told("rescale", "rescale", "rescale", "rescale", READ),
+    Told("rescale", "rescale", "rescale to checkpoint", "rescale", CHECKPOINT),
+    Told("rescale", "rescale", "back", "back", READ),
+    Told("rescale", "rescale", "back to checkpoint", "back", CHECKPOINT),
+    Told("checkpoint", "checkpoint", "checkpoint", "checkpointed"),
 )
 
 
@@ -76,6 +80,7 @@ def rows_of(case: OperationCase, form: str, folder: Path, right: pa.Table) -> li
         if told.part not in case.parts:
             continue
         own = [one for one in times if one["what"] == told.what]
+        parallelism = own[0]["parallelism"]
         rows.append(
             operation(
                 case,
@@ -84,7 +89,8 @@ def rows_of(case: OperationCase, form: str, folder: Path, right: pa.Table) -> li
                 [one["seconds"] for one in own[1:]],
                 rows=case.keys,
                 cpu_seconds=[one["cpu_seconds"] for one in own[1:]],
-                parallelism=own[0]["parallelism"],
+                parallelism=parallelism,
+                from_parallelism=case.other_than(parallelism) if told.operation == "rescale" else None,
                 equal=len(own) == case.rounds + 1
                 and all(is_right(folder / "seen" / f"{told.seen}-{number}", right) for number in range(len(own))),
             )

@@ -23,10 +23,20 @@ def write_values(folder: Path, case: OperationCase) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def write_changes(folder: Path, case: OperationCase, before: pa.Table) -> pa.Table:
-    """Writes one more epoch, with other values of the first keys, and returns the state behind it."""
-    changed = changes(case)
-    write_epoch(folder, -(-case.keys // LOAD_RECORDS), changed, case.parallelism)
+def write_changes(folder: Path, case: OperationCase, before: pa.Table, number: int = 0) -> pa.Table:
+    """Writes one more epoch, with other values of the first keys, and returns the state behind it.
+
+    Args:
+        folder: Of the input; a job may be reading it, so files appear whole.
+        case: Sizes.
+        before: The state before.
+        number: How many such epochs there are.
+    """
+    changed = changes(case, number)
+    apart = folder.with_name(f"{folder.name}-changes")
+    write_epoch(apart, -(-case.keys // LOAD_RECORDS) + number, changed, case.parallelism)
+    for file in sorted(apart.iterdir()):
+        file.rename(folder / file.name)
     return replaced(before, changed)
 
 
@@ -38,10 +48,10 @@ def load(case: OperationCase) -> Iterator[pa.Table]:
         yield pa.table({"k": pa.array(keys), "v": _values(random, len(keys), case.value_bytes)})
 
 
-def changes(case: OperationCase) -> pa.Table:
-    """Returns other values of the first keys."""
+def changes(case: OperationCase, number: int = 0) -> pa.Table:
+    """Returns other values of the first keys, other ones for each number."""
     count = min(CHANGED, case.keys)
-    values = _values(np.random.default_rng(SEED + 1), count, case.value_bytes)
+    values = _values(np.random.default_rng(SEED + 1 + number), count, case.value_bytes)
     return pa.table({"k": pa.array(np.arange(count, dtype=np.int64)), "v": values})
 
 

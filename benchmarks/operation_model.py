@@ -6,7 +6,7 @@ from statistics import median
 import msgspec
 
 OPERATIONS = "operations"
-PARTS = ("native", "canonical", "restore", "rescale")
+PARTS = ("native", "canonical", "restore", "rescale", "checkpoint")
 """What `OPERATIONS` measures."""
 OPERATION_ENGINES = ("lakestate", "flink")
 """What does it; Flink has no part in `native`."""
@@ -21,7 +21,7 @@ class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
         value_bytes: Length of a value; for `native` the state is a count.
         epoch_records: Records of each epoch of the stream (`native`).
         parallelism: Subtasks, task slots and shuffle partitions.
-        other_parallelism: With which `rescale` restores.
+        other_parallelism: To which `rescale` goes, and from which it comes back.
         backend: `heap` or `rocksdb`.
         savepoints: How many are taken beside the stream (`native`).
         pairs: Into how many pairs of phases, with savepoints and without, the stream is cut (`native`).
@@ -43,6 +43,10 @@ class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
     work: str
     engine: str = "lakestate"
 
+    def other_than(self, parallelism: int) -> int:
+        """Returns the other one of the two parallelisms."""
+        return self.other_parallelism if parallelism == self.parallelism else self.parallelism
+
 
 class RangeRead(msgspec.Struct, frozen=True, kw_only=True):
     """What a subtask fetched for its key groups `first` to `last`, both inclusive."""
@@ -58,7 +62,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: `OPERATIONS`.
-        operation: `native savepoint`, `stream`, `canonical savepoint`, `restore` or `load`.
+        operation: `native savepoint`, `stream`, `canonical savepoint`, `restore`, `rescale`, `load` or `checkpoint`.
         engine: `lakestate`, `spark` where plain PySpark writes or reads the same rows, or `flink`.
         form: What of the engine.
         backend: Where the state is held.
@@ -67,7 +71,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         value_bytes: Length of a value; 8 for a count.
         epoch_records: Records of each epoch of the stream.
         parallelism: Subtasks.
-        runs: Savepoints, restores or epochs that were measured.
+        from_parallelism: Of the job whose savepoint a `rescale` begins with.
+        runs: Savepoints, checkpoints, restores or epochs that were measured.
         median_seconds: Of all runs.
         max_seconds: Of all runs.
         rows_per_second: Rows of state over the median; of a `stream` records, the median of all phases.
@@ -91,6 +96,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     value_bytes: int
     epoch_records: int | None = None
     parallelism: int
+    from_parallelism: int | None = None
     runs: int
     median_seconds: float | None = None
     max_seconds: float | None = None

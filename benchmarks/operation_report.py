@@ -13,6 +13,8 @@ FLINK_ROWS = {
     "lakestate/process": "flink/java compressed",
     "lakestate/workers": "flink/java compressed",
     "lakestate/start": "flink/java compressed until checkpoint",
+    "lakestate/interval": "flink/java compressed",
+    "lakestate/full": "flink/java compressed",
 }
 """The rows of Flink that ours are beside. Compressed: what is not takes Flink many times as long to restore."""
 WIDTH = 260
@@ -35,7 +37,7 @@ def table(rows: Sequence[Operation]) -> Table:
             f"{row.keys:,}",
             f"{row.value_bytes:,} B",
             _said(row.epoch_records, ",d"),
-            str(row.parallelism),
+            _parallelism(row),
             str(row.runs),
             _said(row.median_seconds, ".3f"),
             _said(row.max_seconds, ".3f"),
@@ -59,17 +61,23 @@ def show(rows: Sequence[Operation], console: Console) -> None:
         for one in row.ranges:
             said = f"{one.rows:,} rows, {one.bytes_read:,} of {row.bytes_total or 0:,} bytes"
             console.print(
-                f"parallelism {row.parallelism}, key groups {one.first} to {one.last}: {said}", highlight=False
+                f"{row.keys:,} keys, parallelism {row.parallelism}, key groups {one.first} to {one.last}: {said}",
+                highlight=False,
             )
 
 
 def _growth(row: Operation, rows: Sequence[Operation]) -> float | None:
-    """How many times as long a savepoint took as with the fewest keys of this run."""
-    same = [other for other in rows if (other.operation, other.label) == (row.operation, row.label)]
+    """How many times as long something took as with the fewest keys of this run."""
+    own = (row.operation, row.label, row.parallelism, row.value_bytes)
+    same = [one for one in rows if (one.operation, one.label, one.parallelism, one.value_bytes) == own]
     fewest = min(same, key=lambda other: other.keys)
-    if row.operation != "native savepoint" or row.keys == fewest.keys or not fewest.median_seconds:
+    if row.keys == fewest.keys or not fewest.median_seconds or not (row.results_equal and fewest.results_equal):
         return None
     return (row.median_seconds or 0.0) / fewest.median_seconds
+
+
+def _parallelism(row: Operation) -> str:
+    return f"{row.parallelism}" if row.from_parallelism is None else f"{row.from_parallelism} → {row.parallelism}"
 
 
 def _to_pyspark(row: Operation, rows: Sequence[Operation]) -> float | None:

@@ -1,90 +1,28 @@
-"""Canonical savepoints, restores from them, and what a restore reads. Runs in a process of its own.
+"""Canonical savepoints, restores from them, and what a restore reads; then checkpoints. In a process of its own.
 
 The state is one value of so many bytes under each key, of which no two are alike and none can be compressed. What
 PySpark does for comparison it does with the rows of the savepoint's own table: read and write them, or only read them.
 """
 
-import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from benchmarks.data import same_rows
-from benchmarks.engines.lakestate_functions import KeepBytes
-from benchmarks.engines.spark import MEMORY
-from benchmarks.operation_inputs import write_changes, write_values
+from benchmarks.operation_bench import JOB, MAX_PARALLELISM, STATE, UID, Bench, Timed, Way, in_turn
+from benchmarks.operation_checkpoint import checkpoint
 from benchmarks.operation_model import Operation, OperationCase, RangeRead, operation
-from benchmarks.processes import cpu_of
 from state_engine.inspect import read_state
 from state_engine.key_groups import range_of
 from state_engine.log.records import Base
 from state_engine.savepoint import ProcessWriter, RangeWriter, trigger_savepoint
-from state_engine.spark import DiscardingSink, JobClient, SparkWriter, StreamJob, local_session
+from state_engine.spark import JobClient, SparkWriter
 from state_engine.storage.port import open_storage
 from state_engine.storage.state_reader import Segment, load_groups, read_base
 from state_engine.testing.counting import CountingStorage
-
-JOB, UID, STATE = "benchmark", "operator", "kept"
-MAX_PARALLELISM = 128
-
-
-class Way(NamedTuple):
-    """What is timed, and what looks afterwards whether it was right and tidies up."""
-
-    run: Callable[[], None]
-    check: Callable[[], None]
-
-
-class Timed(NamedTuple):
-    """What each run of something took, in seconds of the clock and of CPU."""
-
-    seconds: list[float]
-    cpu_seconds: list[float]
-
-
-class Bench:
-    """The job whose state is written and restored, its session, and the truth.
-
-    Args:
-        case: Sizes.
-
-    Attributes:
-        before: The state that savepoints are taken of: `k`, `v`.
-        after: The state of a job that was restored and has read the rest of the input.
-    """
-
-    def __init__(self, case: OperationCase) -> None:
-        self.case, self.work = case, Path(case.work)
-        self.root = self.work / "root"
-        self.spark = local_session(
-            "benchmark-operations",
-            str(case.parallelism),
-            shuffle_partitions=case.parallelism,
-            memory=MEMORY,
-            extra={"spark.local.dir": str(self.work / "local")},
-        )
-        self.before = write_values(self.work / "in", case)
-        self.start(self.root, case.parallelism).await_termination()
-        self.after = write_changes(self.work / "in", case, self.before)
-
-    def start(self, root: Path, parallelism: int, restore: str | None = None) -> JobClient:
-        """Starts the job on the input that is there."""
-        reader = self.spark.readStream.schema("k bigint, v binary").option("maxFilesPerTrigger", self.case.parallelism)
-        job = StreamJob(
-            JOB,
-            root=str(root),
-            parallelism=parallelism,
-            max_parallelism=MAX_PARALLELISM,
-            state_backend=self.case.backend,
-        )
-        keyed = job.from_stream(reader.parquet(str(self.work / "in"))).key_by("k")
-        keyed.process(KeepBytes(), "k bigint", uid=UID).sink_to(DiscardingSink())
-        return job.start(self.spark, available_now=True, restore=restore)
 
 
 def run(case: OperationCase) -> list[Operation]:
@@ -99,6 +37,8 @@ def run(case: OperationCase) -> list[Operation]:
         rows += restore(bench, source)
     if "rescale" in case.parts:
         rows += rescale(bench, source)
+    if "checkpoint" in case.parts:
+        rows += checkpoint(bench, source)
     bench.spark.stop()
     return rows
 
@@ -162,6 +102,12 @@ def canonical(bench: Bench, source: str) -> list[Operation]:
 class Restores:
     """Jobs that begin with a savepoint, each under a root of its own, to the end of their first epoch.
 
+    Args:
+        bench: The input, of which the last epoch is behind the savepoint.
+        source: The savepoint.
+        was: Parallelism of the job that it is of.
+        parallelism: That of these jobs.
+
     Attributes:
         root: The last one; those before it are removed.
         base: What its job began with.
@@ -169,17 +115,18 @@ class Restores:
         equal: Whether all went on as they had to.
     """
 
-    def __init__(self, bench: Bench, source: str, parallelism: int) -> None:
+    def __init__(self, bench: Bench, source: str, was: int, parallelism: int) -> None:
         self.root = Path()
         self.base: Base
         self.loads: list[float] = []
         self.equal = True
         self._bench, self._source, self._parallelism = bench, source, parallelism
+        self._name, self._after = f"restored-{was}-{parallelism}", bench.after
         self._client: JobClient
 
     def run(self) -> None:
         """Starts a job, and waits for an epoch with input to be sealed, or for the job to fail."""
-        self.root = self._bench.work / f"restored-{self._parallelism}-{len(self.loads)}"
+        self.root = self._bench.work / f"{self._name}-{len(self.loads)}"
         self._client = self._bench.start(self.root, self._parallelism, self._source)
         while self._client.state == "RUNNING" and not any(epoch.records for epoch in self._client.epochs):
             time.sleep(0.005)
@@ -190,17 +137,17 @@ class Restores:
         head = self._client.head.manifest
         self.loads.append(max(ack.timings_ms["catch_up"] for ack in head.operators[UID].acks) / 1000)
         state = read_state(str(self.root), JOB, UID, STATE).select(["k", "value"])
-        self.equal = self.equal and same_rows(state, self._bench.after)
+        self.equal = self.equal and same_rows(state, self._after)
         assert head.base is not None, "the files of the savepoint are the base of the job"
         self.base = read_base(open_storage(str(self.root), JOB), head.base)
-        for old in self._bench.work.glob(f"restored-{self._parallelism}-*"):
+        for old in self._bench.work.glob(f"{self._name}-*"):
             if old != self.root:
                 shutil.rmtree(old)
 
 
 def restore(bench: Bench, source: str) -> list[Operation]:
     """Begins a job with a savepoint; and reads the same rows by plain PySpark."""
-    starts, case = Restores(bench, source, bench.case.parallelism), bench.case
+    starts, case = Restores(bench, source, bench.case.parallelism, bench.case.parallelism), bench.case
 
     def read() -> None:
         frame = bench.spark.read.format("delta").load(f"{source}/{UID}/{STATE}")
@@ -216,21 +163,34 @@ def restore(bench: Bench, source: str) -> list[Operation]:
 
 
 def rescale(bench: Bench, source: str) -> list[Operation]:
-    """Begins a job with a savepoint at another parallelism; and says what each subtask reads at several."""
+    """Begins a job with a savepoint at another parallelism, and one with a savepoint of that job at the first again.
+
+    Says what each subtask reads at several, too.
+    """
     case, other = bench.case, bench.case.other_parallelism
-    starts = Restores(bench, source, other)
+    out = Restores(bench, source, case.parallelism, other)
+    rows = [_rescaled(bench, out, case.parallelism, other)]
+    rows += [reads(bench, out, parallelism) for parallelism in sorted({1, case.parallelism, other})]
+    taken = trigger_savepoint(str(out.root), JOB, kind="canonical", directory=str(bench.work / "of other parallelism"))
+    bench.change()
+    back = Restores(bench, str(taken.directory), other, case.parallelism)
+    return [rows[0], _rescaled(bench, back, other, case.parallelism), *rows[1:]]
+
+
+def _rescaled(bench: Bench, starts: Restores, was: int, parallelism: int) -> Operation:
+    case = bench.case
     [timed] = in_turn({"": Way(starts.run, starts.check)}, case.rounds).values()
-    row = operation(
+    return operation(
         case,
-        "restore",
+        "rescale",
         "lakestate/start",
         timed.seconds,
         rows=case.keys,
         cpu_seconds=timed.cpu_seconds,
-        parallelism=other,
+        from_parallelism=was,
+        parallelism=parallelism,
         equal=starts.equal,
     )
-    return [row, *(reads(bench, starts, parallelism) for parallelism in sorted({1, case.parallelism, other}))]
 
 
 def reads(bench: Bench, restored: Restores, parallelism: int) -> Operation:
@@ -262,16 +222,4 @@ def reads(bench: Bench, restored: Restores, parallelism: int) -> Operation:
     )
 
 
-def in_turn(ways: Mapping[str, Way], rounds: int) -> dict[str, Timed]:
-    """Runs each way once per round, one behind the other; a first round does not count."""
-    session = os.getsid(0)
-    found = {name: Timed([], []) for name in ways}
-    for number in range(rounds + 1):
-        for name, way in ways.items():
-            begun, cpu = time.perf_counter(), cpu_of(session)
-            way.run()
-            if number:
-                found[name].seconds.append(time.perf_counter() - begun)
-                found[name].cpu_seconds.append(cpu_of(session) - cpu)
-            way.check()
-    return found
+__all__ = ["run"]

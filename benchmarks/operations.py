@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
         epoch_records: Records of an epoch of that stream.
         savepoints: How many are taken beside it.
         pairs: Pairs of phases, with savepoints and without.
-        keys: Of the state that is written out and restored.
+        keys: Numbers of keys of the states that are written out and restored.
         value_bytes: Length of its values.
         rounds: How often it is written and restored, besides the first time.
     """
@@ -32,14 +32,14 @@ class Sizes(NamedTuple):
     epoch_records: int
     savepoints: int
     pairs: int
-    keys: int
+    keys: Sequence[int]
     value_bytes: int
     rounds: int
 
 
-SMALL = Sizes((1_000, 50_000), 2_000, 4, 2, 20_000, 100, 1)
+SMALL = Sizes((1_000, 50_000), 2_000, 4, 2, (5_000, 20_000), 100, 1)
 """Does it work? The figures mean little."""
-FULL = Sizes((10_000, 5_000_000), 25_000, 20, 4, 2_000_000, 100, 3)
+FULL = Sizes((10_000, 5_000_000), 25_000, 20, 4, (200_000, 1_000_000, 2_000_000), 100, 3)
 """What the thresholds are about."""
 
 
@@ -91,11 +91,11 @@ def measure(
 def cases(
     folder: Path, sizes: Sizes, parts: Sequence[str], backend: str, engines: Sequence[str] = OPERATION_ENGINES
 ) -> list[OperationCase]:
-    """Returns the cases: one per stream of ours, and one per engine for all that is done to a state at rest."""
+    """Returns the cases: one per stream of ours, and one per engine and size for all else."""
     beside = "native" in parts and "lakestate" in engines
     streams = [("lakestate", ("native",), keys, 8) for keys in sizes.stream_keys] if beside else []
     at_rest = tuple(part for part in PARTS if part in parts and part != "native")
-    states = [(engine, at_rest, sizes.keys, sizes.value_bytes) for engine in engines] if at_rest else []
+    states = [(engine, at_rest, keys, sizes.value_bytes) for keys in sizes.keys for engine in engines if at_rest]
     return [
         OperationCase(
             parts=chosen,

@@ -7,6 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -88,7 +89,7 @@ def flink(folder: Path, **states: Mapping[int, bytes]) -> Path:
     with (folder / "times.jsonl").open("w") as file:
         for number in range(3):
             for told in ROWS:
-                parallelism = 4 if told.part == "rescale" else 2
+                parallelism = 4 if told.what.startswith("rescale") else 2
                 time = {"what": told.what, "parallelism": parallelism, "seconds": 9.0 - number, "cpu_seconds": 3.0}
                 file.write(json.dumps(time) + "\n")
                 name = f"{told.seen}-{number}"
@@ -107,6 +108,19 @@ def test_the_first_round_does_not_count_and_parts_are_those_asked_for(tmp_path: 
     ]
     assert {(row.runs, row.median_seconds, row.max_seconds, row.backend) for row in rows} == {(2, 7.5, 8.0, "heap")}
     assert all(row.results_equal for row in rows)
+
+
+def test_a_rescale_says_where_it_began_and_a_checkpoint_is_restored(tmp_path: Path, right: pa.Table) -> None:
+    case = msgspec.structs.replace(CASE, parts=("rescale", "checkpoint"))
+    rows = rows_of(case, "java", flink(tmp_path, checkpointed_1={0: b"no"}), right)
+
+    assert [(row.operation, row.label, row.from_parallelism, row.parallelism, row.results_equal) for row in rows] == [
+        ("rescale", "flink/java until read", 2, 4, True),
+        ("rescale", "flink/java until checkpoint", 2, 4, True),
+        ("rescale", "flink/java until read", 4, 2, True),
+        ("rescale", "flink/java until checkpoint", 4, 2, True),
+        ("checkpoint", "flink/java", None, 2, False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +155,7 @@ def test_savepoints_and_restores_are_asked_to_be_as_fast_as_flink() -> None:
     assert {(one.operation, one.of, one.parallelism) for one in peers} == {
         ("canonical savepoint", "lakestate/process", None),
         ("restore", "lakestate/start", 2),
-        ("restore", "lakestate/start", 4),
+        ("rescale", "lakestate/start", 4),
     }
     assert {(one.figure, one.at_most, one.keys) for one in peers} == {("median_seconds", 1.0, 2_000_000)}
     told = {f"flink/{form}{told.ending}" for form in ("java", "java compressed") for told in ROWS}
@@ -156,7 +170,7 @@ def test_without_flink_that_is_told_and_the_others_run(tmp_path: Path, monkeypat
 
     operations.measure(tmp_path, said.append, SMALL, ["restore"])
 
-    assert ran == ["lakestate"]
+    assert ran == ["lakestate"] * len(SMALL.keys)
     assert "`make flink`" in said[0]
 
 

@@ -14,14 +14,34 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.data import same_rows
+from benchmarks.operation_bench import Way, in_turn
 from benchmarks.operation_feed import AHEAD, LOAD_RECORDS, POOL, EpochWatch, Feed, Phase, write_load
 from benchmarks.operation_inputs import write_changes, write_values
 from benchmarks.operation_model import OperationCase, RangeRead, operation
 from benchmarks.operation_report import WIDTH, show
-from benchmarks.operation_state import Way, in_turn
 from benchmarks.operation_stream import EPOCHS_PER_SAVEPOINT, Measured, measure, rows_of
 from benchmarks.operations import FULL, SMALL, cases
+from benchmarks.thresholds import load
 from state_engine.spark import EpochSummary
+
+AT_REST = [
+    ("canonical savepoint", "process", 2),
+    ("canonical savepoint", "workers", 2),
+    ("canonical savepoint", "delta", 2),
+    ("restore", "start", 2),
+    ("restore", "delta", 2),
+    ("restore", "load", 2),
+    ("rescale", "start", 4),
+    ("rescale", "start", 2),
+    ("load", "subtask", 1),
+    ("load", "subtask", 2),
+    ("load", "subtask", 4),
+    ("checkpoint", "interval", 2),
+    ("checkpoint", "interval published", 2),
+    ("checkpoint", "full", 2),
+    ("checkpoint", "full published", 2),
+]
+"""What is done to a state that no stream changes: operation, form, parallelism."""
 
 
 def case(work: Path, **changes: Any) -> OperationCase:
@@ -52,16 +72,25 @@ def test_each_stream_and_the_state_at_rest_have_a_process_of_their_own(tmp_path:
     assert [(one.engine, one.parts, one.keys) for one in planned] == [
         ("lakestate", ("native",), 10_000),
         ("lakestate", ("native",), 5_000_000),
+        ("lakestate", ("canonical", "restore"), 200_000),
+        ("flink", ("canonical", "restore"), 200_000),
+        ("lakestate", ("canonical", "restore"), 1_000_000),
+        ("flink", ("canonical", "restore"), 1_000_000),
         ("lakestate", ("canonical", "restore"), 2_000_000),
         ("flink", ("canonical", "restore"), 2_000_000),
     ]
-    assert [one.parts for one in cases(tmp_path, SMALL, ["rescale"], "rocksdb", ["flink"])] == [("rescale",)]
+    one_size = SMALL._replace(keys=[7])
+    assert [one.parts for one in cases(tmp_path, one_size, ["rescale"], "rocksdb", ["flink"])] == [("rescale",)]
     assert cases(tmp_path, SMALL, ["native"], "heap", ["flink"]) == []
-    assert len({one.work for one in planned}) == 4
+    assert len({one.work for one in planned}) == 8
 
 
 def test_the_sizes_of_the_thresholds_are_those_of_a_check() -> None:
-    assert (FULL.stream_keys, FULL.savepoints, FULL.keys, FULL.value_bytes) == ((10_000, 5_000_000), 20, 2_000_000, 100)
+    assert (FULL.stream_keys, FULL.savepoints, FULL.value_bytes) == ((10_000, 5_000_000), 20, 100)
+    limits = load().seconds + load().share + load().quotient
+    asked = {keys for one in limits for keys in ([one.keys] if isinstance(one.keys, int) else one.keys)}
+    assert asked <= {*FULL.stream_keys, *FULL.keys}
+    assert max(FULL.keys) == 2_000_000
 
 
 def test_the_load_has_each_key_once(tmp_path: Path) -> None:
@@ -203,7 +232,7 @@ def test_wrong_options_are_refused_before_anything_runs(arguments: list[str]) ->
 def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     stream = ["--stream-keys", "500", "--epoch", "1k", "--savepoints", "2", "--pairs", "1"]
-    sizes = [*stream, "--keys", "3k", "--rounds", "1", "--engines", "lakestate"]
+    sizes = [*stream, "--keys", "2k,3k", "--rounds", "1", "--engines", "lakestate"]
 
     result = CliRunner().invoke(app, ["operations", *sizes, "--json", str(out), "--work", str(tmp_path / "work")])
 
@@ -213,23 +242,58 @@ def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
         ("native savepoint", "native", 500, 2),
         ("stream", "alone", 500, 2),
         ("stream", "with savepoints", 500, 2),
-        ("canonical savepoint", "process", 3_000, 2),
-        ("canonical savepoint", "workers", 3_000, 2),
-        ("canonical savepoint", "delta", 3_000, 2),
-        ("restore", "start", 3_000, 2),
-        ("restore", "delta", 3_000, 2),
-        ("restore", "load", 3_000, 2),
-        ("restore", "start", 3_000, 4),
-        ("load", "subtask", 3_000, 1),
-        ("load", "subtask", 3_000, 2),
-        ("load", "subtask", 3_000, 4),
+        *((operation, form, keys, parallelism) for keys in (2_000, 3_000) for operation, form, parallelism in AT_REST),
     ]
     assert all(row["results_equal"] for row in rows)
-    loads = {row["parallelism"]: row for row in rows if row["operation"] == "load"}
+    assert [row["from_parallelism"] for row in rows if row["operation"] == "rescale"] == [2, 4, 2, 4]
+    loads = {row["parallelism"]: row for row in rows if (row["operation"], row["keys"]) == ("load", 3_000)}
     assert [one["last"] for one in loads[4]["ranges"]] == [31, 63, 95, 127]
     assert sum(one["rows"] for one in loads[4]["ranges"]) == 3_000
     assert "paired_ratio" in rows[2]
     assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_changes_go_on_with_other_values_and_appear_whole(tmp_path: Path) -> None:
+    sizes = case(tmp_path, parts=("restore",), keys=1_500, value_bytes=16)
+    folder = tmp_path / "in"
+    state = write_values(folder, sizes)
+    states = [state]
+    for number in range(2):
+        states.append(write_changes(folder, sizes, states[-1], number))
+
+    names = sorted(file.name for file in folder.iterdir())
+    assert names == [f"epoch-{epoch:04d}-{part}.parquet" for epoch in range(3) for part in range(2)]
+    times = [(folder / name).stat().st_mtime for name in names]
+    assert times == sorted(set(times)), "Spark reads them in the order of their names"
+    assert [same_rows(a, b) for a in states for b in states] == [a is b for a in states for b in states]
+    assert not list((tmp_path / "in-changes").iterdir())
+
+
+def test_the_table_shows_growth_of_all_operations_and_where_a_rescale_begins(tmp_path: Path) -> None:
+    rows = [
+        operation(
+            case(tmp_path, keys=keys),
+            "rescale",
+            "lakestate/start",
+            [keys * parallelism],
+            rows=keys,
+            equal=True,
+            parallelism=parallelism,
+            from_parallelism=was,
+        )
+        for keys in (10, 30)
+        for was, parallelism in ((2, 4), (4, 2))
+    ]
+    wrong = operation(case(tmp_path, keys=90), "checkpoint", "lakestate/full", [1.0], equal=False)
+    right = operation(case(tmp_path, keys=99), "checkpoint", "lakestate/full", [9.0], equal=True)
+    console = Console(width=WIDTH, record=True, file=StringIO())
+
+    show([*rows, wrong, right], console)
+
+    lines = [line for line in console.export_text().splitlines() if line.strip()]
+    names, _, *cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert [row[names.index("p")] for row in cells] == ["2 → 4", "4 → 2", "2 → 4", "4 → 2", "2", "2"]
+    assert [row[names.index("× fewest keys")] for row in cells] == ["", "", "3.00", "3.00", "", ""]
 
 
 def test_the_table_shows_what_a_reader_compares(tmp_path: Path) -> None:
@@ -261,4 +325,4 @@ def test_the_table_shows_what_a_reader_compares(tmp_path: Path) -> None:
     assert [cell["× pyspark"] for cell in cells] == ["", "", "0.50", "", ""]
     assert [cell["results"] for cell in cells] == ["equal"] * 4 + ["WRONG"]
     assert cells[-1]["share"] == "0.250"
-    assert lines[-1].strip() == "parallelism 2, key groups 0 to 31: 12 rows, 100 of 400 bytes"
+    assert lines[-1].strip() == "50 keys, parallelism 2, key groups 0 to 31: 12 rows, 100 of 400 bytes"
