@@ -21,7 +21,11 @@ PASS_THROUGH = "pass-through"
 REFERENCE = "duckdb"
 """The physical reference: a query over all records at once, without state."""
 PROCESS_MODE = "pyflink/process"
-"""PyFlink with its functions in processes of their own, so slow that it has one workload and few records."""
+"""PyFlink with its functions in processes of their own, so slow that it reads few records."""
+VECTORISED = ("vectorised", "vectorised/rocksdb")
+"""Lakestate's functions over whole batches."""
+DECLARED = ("declared", "declared/rocksdb")
+"""Lakestate's operators without a function."""
 
 
 class Engine(NamedTuple):
@@ -51,6 +55,11 @@ class Engine(NamedTuple):
     def label(self) -> str:
         return f"{self.engine}/{self.form}"
 
+    @property
+    def api(self) -> str:
+        """The form, without the backend that some of them name."""
+        return self.form.removesuffix("/rocksdb")
+
 
 FLINK_CHECKPOINTS_MS = 1000
 _FLINK = f"{FLINK_CHECKPOINTS_MS} ms", ("int",)
@@ -59,7 +68,9 @@ ENGINES = {
     "lakestate": Engine("benchmarks.engines.lakestate", "lakestate", "row", "heap"),
     "lakestate/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "row/rocksdb", "rocksdb"),
     "vectorised": Engine("benchmarks.engines.lakestate", "lakestate", "vectorised", "heap"),
+    "vectorised/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "vectorised/rocksdb", "rocksdb"),
     "declared": Engine("benchmarks.engines.lakestate", "lakestate", "declared", "heap"),
+    "declared/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "declared/rocksdb", "rocksdb"),
     "transformWithState": Engine("benchmarks.engines.spark", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.engines.spark", "spark", "groupBy", "rocksdb"),
     "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
@@ -75,8 +86,8 @@ ENGINES = {
 }
 """The contenders by the name that `--engines` takes, in the order in which they take turns."""
 
-ROW_FORMS = {"row", "transformWithState", "java", "python/thread"}
-ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.form.removesuffix("/rocksdb") in ROW_FORMS)
+ROW_FORMS = {"row", "transformWithState", "java", "python/thread", "python/process"}
+ROW_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.api in ROW_FORMS)
 """Those that run an author's function, record by record."""
 
 

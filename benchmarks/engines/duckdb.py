@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from benchmarks.model import RUNNING_COUNT, SESSIONS, WINDOWS, Case, Outcome, Tables
+from benchmarks.model import EMITTED, MAP_AND_LIST, RUNNING_COUNT, SESSIONS, TTL, WINDOWS, Case, Outcome, Tables
 from benchmarks.workloads import event_time, running_count
+from benchmarks.workloads.map_and_list import EVERY, ITEMS
 from benchmarks.workloads.sessions import gap_ms
 from benchmarks.workloads.windows import numbers, window_ms
-from benchmarks.workloads.workload import longs
+from benchmarks.workloads.workload import checks_of, longs
 
 RECORDS = "records"
 
@@ -23,6 +25,25 @@ IN_SESSIONS = (
     "(SELECT k, t, CASE WHEN t - LAG(t) OVER (PARTITION BY k ORDER BY t) <= {0} THEN 0 ELSE 1 END AS begins "
     "FROM records)) GROUP BY k, session"
 )
+IN_LISTS = """
+WITH numbered AS MATERIALIZED (
+    SELECT k, item, v, filename AS file, file_row_number AS place,
+        ROW_NUMBER() OVER (PARTITION BY k, item ORDER BY filename, file_row_number) % {0} = 0 AS emits,
+        ROW_NUMBER() OVER (PARTITION BY k, item ORDER BY filename, file_row_number) AS n
+    FROM records
+), placed AS (
+    SELECT *, COALESCE(SUM(emits::INT) OVER (
+        PARTITION BY k ORDER BY file, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 0) AS list
+    FROM numbered
+)
+SELECT 'count' AS what, k, item, COUNT(*) AS n, NULL AS total, NULL AS kept FROM records GROUP BY k, item
+UNION ALL
+SELECT CASE WHEN BOOL_OR(emits) THEN 'emitted' ELSE 'left' END, k, ANY_VALUE(item) FILTER (emits),
+    ANY_VALUE(n) FILTER (emits), CAST(SUM(v) AS BIGINT), CASE WHEN NOT BOOL_OR(emits) THEN LIST(v) END
+FROM placed GROUP BY k, list
+"""
+"""Each record is in the list that the last one before it which emits has left empty; so one at most emits in a list."""
 
 
 class Asked(NamedTuple):
@@ -36,6 +57,8 @@ def run(case: Case) -> Outcome:
     """Runs the query of a workload."""
     asked = {
         RUNNING_COUNT: Asked(COUNTS, lambda rows: {running_count.COUNT: rows}),
+        TTL: Asked(COUNTS, lambda rows: {running_count.COUNT: rows}),  # nothing expires
+        MAP_AND_LIST: Asked(IN_LISTS.format(EVERY), _maps_and_lists),
         WINDOWS: Asked(WINDOWED.format(window_ms(case.keys)), _windows),
         SESSIONS: Asked(IN_SESSIONS.format(gap_ms(case.keys)), _sessions),
     }[case.workload]
@@ -62,9 +85,23 @@ def answer(sql: str, folders: Mapping[str, Path], threads: int) -> pa.Table:
     """
     with duckdb.connect(config={"threads": threads}) as connection:
         for name, folder in folders.items():
-            connection.read_parquet(str(folder / "*.parquet")).create_view(name)
+            # Names of files and numbers of rows tell the order of the records, to who asks for it.
+            read = connection.read_parquet(str(folder / "*.parquet"), filename=True, file_row_number=True)
+            read.create_view(name)
         rows: pa.Table = connection.sql(sql).to_arrow_table()
         return rows
+
+
+def _maps_and_lists(rows: pa.Table) -> Tables:
+    counts, emitted, left = (rows.filter(pc.field("what") == what) for what in ("count", "emitted", "left"))
+    item, n, total = (longs(emitted, name) for name in ("item", "n", "total"))
+    kept = left.column("kept").combine_chunks()
+    values = pa.table([left.column("k").take(pc.list_parent_indices(kept)), pc.list_flatten(kept)], names=["k", "v"])
+    return {
+        "counts": counts.select(["k", "item", "n"]),
+        "values": values,
+        EMITTED: checks_of(longs(emitted, "k"), (total + n) * ITEMS + item),
+    }
 
 
 def _windows(rows: pa.Table) -> Tables:

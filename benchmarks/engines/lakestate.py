@@ -8,25 +8,35 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.engines.epochs import EpochEnds
+from benchmarks.engines.lakestate_batches import CountWithTtlOfBatches, MapAndListOfBatches, RunningCountOfBatches
 from benchmarks.engines.lakestate_functions import (
     NOTED,
     CountWithTtl,
     MapAndList,
     RunningCount,
-    RunningCountOfBatches,
     Sessions,
     ThreeNumbers,
     WideNumbers,
 )
-from benchmarks.engines.lakestate_windows import EmittedRows, open_windows, windowed
+from benchmarks.engines.lakestate_windows import (
+    EmittedRows,
+    in_sessions,
+    of_sessions,
+    of_windows,
+    open_sessions,
+    open_windows,
+    windowed,
+)
 from benchmarks.engines.spark import DDL_TYPES, MEMORY, read_stream
 from benchmarks.model import (
     CONTENDERS,
+    DECLARED,
     EMITTED,
     MAP_AND_LIST,
     RUNNING_COUNT,
     SESSIONS,
     TTL,
+    VECTORISED,
     WINDOWS,
     WORKER_MEMORY,
     Case,
@@ -34,7 +44,7 @@ from benchmarks.model import (
     Tables,
 )
 from benchmarks.workloads import WORKLOADS
-from benchmarks.workloads.sessions import gap_ms
+from benchmarks.workloads.sessions import SESSION, gap_ms
 from benchmarks.workloads.windows import OPEN, window_ms
 from benchmarks.workloads.workload import checks
 from state_engine.api import (
@@ -87,14 +97,19 @@ def run(case: Case) -> Outcome:
     if case.workload in (SESSIONS, WINDOWS):
         strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
         stream = stream.assign_timestamps_and_watermarks(strategy)
-    emitted = EmittedRows()
-    sink = ForeachEpochSink(emitted) if case.workload == WINDOWS else DiscardingSink()
+    emitted = EmittedRows(of_windows if case.workload == WINDOWS else of_sessions)
+    sink = ForeachEpochSink(emitted) if told_by_sink(case) else DiscardingSink()
     results(stream, case).sink_to(sink, uid="out")
     client = job.start(spark, available_now=True)
     client.await_termination()
     outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted), freezes(root, client.head))
     spark.stop()
     return outcome
+
+
+def told_by_sink(case: Case) -> bool:
+    """Returns whether a sink sums what is emitted: the functions of windows are nobody's who could note it."""
+    return case.workload == WINDOWS or (case.workload == SESSIONS and case.engine in DECLARED)
 
 
 def freezes(root: str, head: StoredManifest) -> list[float]:
@@ -106,12 +121,14 @@ def freezes(root: str, head: StoredManifest) -> list[float]:
 
 def results(stream: DataStream, case: Case) -> DataStream:
     """Returns what a case's function emits; `declared` needs none, and gives a row per key and epoch."""
-    form = CONTENDERS[case.engine].form
+    declared = case.engine in DECLARED
+    # The event time goes along with each record: of windows it need not be a column.
     if case.workload == WINDOWS:
-        # The event time goes along with each record: it need not be a column.
-        return windowed(stream.select("k", "v").key_by("k"), form, window_ms(case.keys), UID)
+        return windowed(stream.select("k", "v").key_by("k"), window_ms(case.keys), UID, declared=declared)
+    if case.workload == SESSIONS and declared:
+        return in_sessions(stream.select("k").key_by("k"), gap_ms(case.keys), UID)
     keyed = stream.key_by("k")
-    if form == "declared":
+    if declared:
         return keyed.aggregate({"n": Aggregate.count()}, uid=UID)
     function, emits = program(case)
     return keyed.process(function, emits, uid=UID)
@@ -121,13 +138,17 @@ def program(case: Case) -> Program:
     """Returns the function of a workload, in the form that a case asks for."""
     if case.workload == WORKER_MEMORY:
         return Program(ThreeNumbers() if case.memory_mb is None else WideNumbers(), "k bigint")
-    if CONTENDERS[case.engine].form == "vectorised":
-        return Program(RunningCountOfBatches(), f"k {DDL_TYPES[case.key_type]}, n bigint")
+    batches = case.engine in VECTORISED
+    if case.workload == SESSIONS:
+        return Program(Sessions(gap_ms(case.keys)), "k bigint, n bigint")
     return {
-        RUNNING_COUNT: Program(RunningCount(), f"k {DDL_TYPES[case.key_type]}, n bigint"),
-        MAP_AND_LIST: Program(MapAndList(), "k bigint, item int, n bigint, total bigint"),
-        TTL: Program(CountWithTtl(), "k bigint, n bigint"),
-        SESSIONS: Program(Sessions(gap_ms(case.keys)), "k bigint, n bigint"),
+        RUNNING_COUNT: Program(
+            RunningCountOfBatches() if batches else RunningCount(), f"k {DDL_TYPES[case.key_type]}, n bigint"
+        ),
+        MAP_AND_LIST: Program(
+            MapAndListOfBatches() if batches else MapAndList(), "k bigint, item int, n bigint, total bigint"
+        ),
+        TTL: Program(CountWithTtlOfBatches() if batches else CountWithTtl(), "k bigint, n bigint"),
     }[case.workload]
 
 
@@ -146,9 +167,11 @@ def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
     """Returns the states of a job, and what its function or its sink noted of the rows that it emitted."""
     if case.workload == WORKER_MEMORY:
         return {"numbers": flat(read_state(root, JOB, UID, "numbers"))}
-    if case.workload == WINDOWS:
+    if told_by_sink(case):
         read = partial(read_state, root, JOB, UID)
-        return {OPEN: open_windows(read, CONTENDERS[case.engine].form), EMITTED: emitted.sums}
+        if case.workload == WINDOWS:
+            return {OPEN: open_windows(read, declared=case.engine in DECLARED), EMITTED: emitted.sums}
+        return {SESSION: open_sessions(read, gap_ms(case.keys)), EMITTED: emitted.sums}
     workload = WORKLOADS[case.workload]
     states = {name: flat(read_state(root, JOB, UID, name)) for name in workload.states}
     if not workload.sums_emitted:

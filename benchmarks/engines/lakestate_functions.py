@@ -4,10 +4,6 @@ from collections.abc import Iterable
 from hashlib import shake_128
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from benchmarks.workloads.workload import wrapped
 from state_engine.api import (
     AggregateFunction,
@@ -15,7 +11,6 @@ from state_engine.api import (
     Duration,
     FunctionInitializationContext,
     FunctionSnapshotContext,
-    KeyedBatchProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -49,18 +44,23 @@ class RunningCount(KeyedProcessFunction):
         return [(value.k, n)]
 
 
+def count_with_ttl() -> ValueStateDescriptor:
+    """Returns a count with a time to live of an hour."""
+    hour = StateTtlConfig.new_builder(Duration.of_hours(1)).update_ttl_on_create_and_write().never_return_expired()
+    descriptor = ValueStateDescriptor("count", Types.LONG())
+    descriptor.enable_time_to_live(hour.build())
+    return descriptor
+
+
 class CountWithTtl(RunningCount):
     """As `RunningCount`, in a value with a time to live of an hour."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        hour = StateTtlConfig.new_builder(Duration.of_hours(1)).update_ttl_on_create_and_write().never_return_expired()
-        descriptor = ValueStateDescriptor("count", Types.LONG())
-        descriptor.enable_time_to_live(hour.build())
-        self.count = runtime_context.get_state(descriptor)
+        self.count = runtime_context.get_state(count_with_ttl())
 
 
-class Noting(KeyedProcessFunction, CheckpointedFunction):
-    """Notes sums of what it emits, as its peers do: a row of operator state for each subtask and epoch."""
+class Notes(CheckpointedFunction):
+    """Notes sums of what a function emits, as its peers do: a row of operator state for each subtask and epoch."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         row = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
@@ -76,6 +76,10 @@ class Noting(KeyedProcessFunction, CheckpointedFunction):
         self.rows += 1
         self.sum += number
         self.weighted += number * number * key
+
+
+class Noting(Notes, KeyedProcessFunction):
+    """The base of functions that process record by record, and note what they emit."""
 
 
 class MapAndList(Noting):
@@ -155,21 +159,6 @@ class RowOfWindow(WindowFunction[tuple[int, int], tuple[Any, ...], int, TimeWind
 
     def apply(self, key: int, window: TimeWindow, inputs: Iterable[tuple[int, int]]) -> list[tuple[Any, ...]]:
         return [(key, window.start, n, total) for n, total in inputs]
-
-
-class RunningCountOfBatches(KeyedBatchProcessFunction):
-    """As `RunningCount`, for all records of an epoch at once."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
-        each = keys.distinct
-        found: Any = self.count.get_many(each)
-        before = np.asarray(pc.fill_null(found, 0))
-        self.count.put_many(each, before + keys.counts())
-        n = pa.array(before[keys.codes] + keys.running_counts())
-        return pa.RecordBatch.from_arrays([batch.column("k"), n], names=["k", "n"])
 
 
 class ThreeNumbers(KeyedProcessFunction):

@@ -1,4 +1,4 @@
-"""Windows in Lakestate, declared and by a function: what they emit and what is still open, in the same columns.
+"""Windows and sessions in Lakestate: what they emit and what is still open, in the same columns for all forms.
 
 The function of a declared aggregate is nobody's who could note what it emits. So a sink sums the rows, in the driver:
 Lakestate alone writes and reads them, which counts.
@@ -9,38 +9,61 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.data import Longs
 from benchmarks.engines.lakestate_functions import CountAndSum, RowOfWindow
 from benchmarks.workloads.windows import numbers
 from benchmarks.workloads.workload import added, checks_of, longs
 from state_engine.api import Aggregate, Time
-from state_engine.api.windows import TumblingEventTimeWindows
+from state_engine.api.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from state_engine.spark import EpochId
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.stream import DataStream
 
-DECLARED = "declared"
+Rows = tuple[Longs, Longs]
+"""Keys, and the numbers that stand for rows."""
 
 
-def windowed(records: KeyedStream, form: str, size_ms: int, uid: str) -> DataStream:
+def windowed(records: KeyedStream, size_ms: int, uid: str, *, declared: bool) -> DataStream:
     """Returns a row for each key and window that is over."""
     windows = records.window(TumblingEventTimeWindows.of(Time.milliseconds(size_ms)))
-    if form == DECLARED:
+    if declared:
         return windows.aggregate({"n": Aggregate.count(), "total": Aggregate.sum("v")}, uid=uid)
     columns = "k bigint, window_start bigint, n bigint, total bigint"
     return windows.aggregate(CountAndSum(), RowOfWindow(), output_type=columns, uid=uid)
 
 
-class EmittedRows:
-    """The function of a sink: sums what each epoch gave. An epoch that is given a second time counts once."""
+def in_sessions(records: KeyedStream, gap_ms: int, uid: str) -> DataStream:
+    """Returns a row for each session that is over."""
+    sessions = records.window(EventTimeSessionWindows.with_gap(Time.milliseconds(gap_ms)))
+    return sessions.aggregate({"n": Aggregate.count()}, uid=uid)
 
-    def __init__(self) -> None:
+
+def of_windows(rows: pa.Table) -> Rows:
+    """Returns what stands for rows of windows."""
+    start, n, total = _milliseconds(rows.column("window_start")), longs(rows, "n"), longs(rows, "total")
+    return longs(rows, "k"), numbers(start, n, total)
+
+
+def of_sessions(rows: pa.Table) -> Rows:
+    """Returns what stands for rows of sessions."""
+    return longs(rows, "k"), longs(rows, "n")
+
+
+class EmittedRows:
+    """The function of a sink: sums what each epoch gave. An epoch that is given a second time counts once.
+
+    Args:
+        told: Returns what stands for rows.
+    """
+
+    def __init__(self, told: Callable[[pa.Table], Rows]) -> None:
+        self._told = told
         self._epochs: dict[EpochId, pa.Table] = {}
 
     def __call__(self, epoch: EpochId, rows: pa.Table) -> None:
-        start, n, total = _milliseconds(rows.column("window_start")), longs(rows, "n"), longs(rows, "total")
-        self._epochs[epoch] = checks_of(longs(rows, "k"), numbers(start, n, total))
+        self._epochs[epoch] = checks_of(*self._told(rows))
 
     @property
     def sums(self) -> pa.Table:
@@ -48,21 +71,35 @@ class EmittedRows:
         return added(*self._epochs.values())
 
 
-def open_windows(read: Callable[[str], pa.Table], form: str) -> pa.Table:
+def open_windows(read: Callable[[str], pa.Table], *, declared: bool) -> pa.Table:
     """Returns key, start, count and sum of the windows that are in the state.
 
     Args:
         read: Returns the rows of a state by its name.
-        form: Declared aggregates keep a state for each of them, functions their accumulators.
+        declared: Declared aggregates keep a state for each of them, functions their accumulators.
     """
     key, value = ["k", "namespace"], ["value"]
-    if form == DECLARED:
+    if declared:
         counts, totals = (read(name).select(key + value) for name in ("count", "sum_v"))
         kept = counts.join(totals, key, join_type="inner", right_suffix="_sum")
     else:
         kept = read("window-contents").select(key + value).flatten()
     starts = [int(str(window).partition("/")[0]) for window in kept.column("namespace").to_pylist()]
     return kept.set_column(1, "start", pa.array(starts, pa.int64())).rename_columns(["k", "start", "n", "total"])
+
+
+def open_sessions(read: Callable[[str], pa.Table], gap_ms: int) -> pa.Table:
+    """Returns key, count and time of the last record of the sessions that are in the state.
+
+    Args:
+        read: Returns the rows of a state by its name.
+        gap_ms: A session ends so long behind its last record.
+    """
+    bounds = read("sessions").select(["k", "value"]).flatten().rename_columns(["k", "start", "end", "namespace"])
+    counts = read("count").select(["k", "namespace", "value"])
+    kept = bounds.join(counts, ["k", "namespace"], join_type="full outer")
+    last = pc.subtract(kept.column("end"), gap_ms)
+    return pa.table([kept.column("k"), kept.column("value"), last], names=["k", "count", "last"])
 
 
 def _milliseconds(column: "pa.ChunkedArray[Any]") -> Longs:

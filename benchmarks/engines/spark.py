@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import count, expr, lit, window
+from pyspark.sql.functions import count, expr, lit, session_window, window
 from pyspark.sql.functions import sum as sum_of
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StructType
@@ -65,7 +65,7 @@ def run(case: Case) -> Outcome:
         _operator(case, read_stream(spark, case))
         .writeStream.format("noop")
         # A row when a window is over, as the others give; with updates there is one in each epoch with its records.
-        .outputMode("append" if case.workload == WINDOWS else "update")
+        .outputMode("append" if case.engine == "groupBy" and WORKLOADS[case.workload].timed else "update")
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()
@@ -90,6 +90,8 @@ def _operator(case: Case, records: DataFrame) -> DataFrame:
         records = records.withColumn("at", expr("timestamp_millis(t)")).withWatermark("at", "0 seconds")
     if case.workload == WINDOWS:
         return _observed(_windows(records, window_ms(case.keys)), workload.number)
+    if case.engine == "groupBy" and case.workload == SESSIONS:
+        return _observed(_sessions(records, gap_ms(case.keys)), workload.number)
     if case.engine == "groupBy":
         return records.groupBy("k").count()
     if case.engine == PASS_THROUGH:
@@ -107,6 +109,12 @@ def _windows(records: DataFrame, size_ms: int) -> DataFrame:
     grouped = records.groupBy(window("at", f"{size_ms} milliseconds"), "k")
     rows = grouped.agg(count(lit(1)).alias("n"), sum_of("v").alias("total"))
     return rows.selectExpr("k", "unix_millis(window.start) as start", "n", "total")
+
+
+def _sessions(records: DataFrame, gap: int) -> DataFrame:
+    """Returns a row for each session; Spark ends one where a record comes just as late as its gap says."""
+    grouped = records.groupBy(session_window("at", f"{gap + 1} milliseconds"), "k")
+    return grouped.agg(count(lit(1)).alias("n")).select("k", "n")
 
 
 def _program(case: Case) -> Program:
@@ -132,13 +140,19 @@ def _final(spark: SparkSession, case: Case, checkpoint: str, ends: EpochEnds) ->
         return {PASS_THROUGH: pa.table({CHECKS[0]: [ends.observed[CHECKS[0]]]})}
     if case.engine == "groupBy":
         [name] = workload.states
-        key = ["key.k", "unix_millis(key.window.start)"] if workload.timed else ["key.k"]
-        found = {name: reader.load(checkpoint).selectExpr(*key, "value.*").toArrow()}
+        found = {name: reader.load(checkpoint).selectExpr(*_columns_of_groups(case)).toArrow()}
     else:
         found = {name: _flat(reader.option("stateVarName", name).load(checkpoint)) for name in workload.states}
     if workload.sums_emitted:
         found[EMITTED] = checks(*(ends.observed[name] for name in CHECKS))
     return found
+
+
+def _columns_of_groups(case: Case) -> list[str]:
+    """Returns what is read of the state of `groupBy`."""
+    if case.workload == SESSIONS:
+        return ["key.k", "value.count", f"unix_millis(value.session_window.end) - {gap_ms(case.keys) + 1}"]
+    return ["key.k", "unix_millis(key.window.start)", "value.*"] if case.workload == WINDOWS else ["key.k", "value.*"]
 
 
 def _flat(state: DataFrame) -> pa.Table:

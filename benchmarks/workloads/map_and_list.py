@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SEED, Longs
-from benchmarks.model import EMITTED, MAP_AND_LIST, ROW_ENGINES, Tables
+from benchmarks.model import EMITTED, MAP_AND_LIST, REFERENCE, ROW_ENGINES, VECTORISED, Tables
 from benchmarks.workloads.workload import Workload, checks_of, longs
 
 ITEMS = 10
@@ -60,8 +60,8 @@ def occurrences(values: Longs) -> Longs:
 
 MAP_AND_LIST_WORKLOAD = Workload(
     MAP_AND_LIST,
-    "A map of counts and a list of values for each key, by engines that run a function row by row.",
-    engines=ROW_ENGINES,
+    "A map of counts and a list of values for each key, by functions, row by row and vectorised.",
+    engines=(*ROW_ENGINES, *VECTORISED, REFERENCE),
     columns={"item": "int", "v": "bigint"},
     draw=draw,
     truth=truth,

@@ -7,13 +7,14 @@ is.
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.model import EMITTED, REFERENCE, ROW_ENGINES, SESSIONS, Case, Tables
+from benchmarks.model import DECLARED, EMITTED, REFERENCE, ROW_ENGINES, SESSIONS, Case, Tables
 from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
 GAP = 1.4
 """Of the mean time between two records of a key: with random keys a session then has about four."""
 SESSION = "session"
+"""The table of the sessions that are open: key, count, time of the last record in ms."""
 
 
 def gap_ms(keys: int) -> int:
@@ -40,8 +41,8 @@ def settled(final: Tables, case: Case) -> Tables:
 
 SESSIONS_WORKLOAD = Workload(
     SESSIONS,
-    "Sessions of each key in event time, with timers, by engines that run a function row by row.",
-    engines=(*ROW_ENGINES, REFERENCE),
+    "Sessions of each key in event time, by functions with timers, row by row, and declared.",
+    engines=(*ROW_ENGINES, *DECLARED, "groupBy", REFERENCE),
     columns={"t": "bigint"},
     draw=lambda records: {},
     truth=truth,

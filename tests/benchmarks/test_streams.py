@@ -36,7 +36,7 @@ def engines_of(workload: str, *products: str) -> list[str]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_lakestate_and_spark_arrive_at_what_is_right(workload: str, tmp_path: Path) -> None:
-    engines = engines_of(workload, "lakestate", "spark")
+    engines = engines_of(workload, "lakestate", "spark", "duckdb")
 
     rows = run(workload, engines, "10k", tmp_path)
 
@@ -70,7 +70,7 @@ def test_the_row_form_runs_every_stream_in_every_engine() -> None:
     assert set(WORKLOADS) == {"running_count", "map_and_list", "ttl", "sessions", "windows"}
 
 
-def test_pyflink_names_its_mode_and_has_processes_in_one_stream_alone() -> None:
+def test_pyflink_names_its_mode_and_has_processes_where_functions_run_row_by_row() -> None:
     forms = {name: engine.form for name, engine in ENGINES.items() if name.startswith("pyflink")}
 
     assert forms == {
@@ -78,7 +78,35 @@ def test_pyflink_names_its_mode_and_has_processes_in_one_stream_alone() -> None:
         "pyflink/rocksdb": "python/thread/rocksdb",
         "pyflink/process": "python/process",
     }
-    assert [name for name, one in WORKLOADS.items() if "pyflink/process" in one.engines] == ["running_count"]
+    assert [name for name, one in WORKLOADS.items() if "pyflink/process" not in one.engines] == ["windows"]
+    assert ENGINES["pyflink/process"].most_records == 100_000
+
+
+def test_forms_of_lakestate_run_on_both_backends() -> None:
+    forms = {
+        name: [engine for engine in workload.engines if ENGINES[engine].engine == "lakestate"]
+        for name, workload in WORKLOADS.items()
+    }
+    row, vectorised, declared = ([form, f"{form}/rocksdb"] for form in ("lakestate", "vectorised", "declared"))
+
+    assert forms == {
+        "running_count": [*row, *vectorised, *declared],
+        "map_and_list": [*row, *vectorised],
+        "ttl": [*row, *vectorised],
+        "sessions": [*row, *declared],
+        "windows": [*row, *declared],
+    }
+    for engine in ENGINES.values():
+        assert engine.engine != "lakestate" or engine.form == engine.api + ("/rocksdb" * (engine.backend == "rocksdb"))
+
+
+def test_every_stream_has_a_reference_and_those_of_time_spark_without_functions() -> None:
+    assert all("duckdb" in workload.engines for workload in WORKLOADS.values())
+    assert [name for name, one in WORKLOADS.items() if "groupBy" in one.engines] == [
+        "running_count",
+        "sessions",
+        "windows",
+    ]
 
 
 def test_windows_are_declared_and_in_sql_too() -> None:

@@ -137,7 +137,7 @@ def test_the_number_in_sql_is_that_of_numpy() -> None:
 
 
 def test_a_sink_sums_rows_of_both_forms_once_per_epoch() -> None:
-    from benchmarks.engines.lakestate_windows import EmittedRows
+    from benchmarks.engines.lakestate_windows import EmittedRows, of_windows
     from state_engine.spark import EpochId
 
     windows = [(3, START_MS, 2, 500), (4, START_MS + 28, 1, 7)]
@@ -146,11 +146,11 @@ def test_a_sink_sums_rows_of_both_forms_once_per_epoch() -> None:
     declared = by_function.set_column(1, "window_start", pa.array(times, pa.timestamp("us")))
 
     for rows in (by_function, declared):
-        emitted = EmittedRows()
+        emitted = EmittedRows(of_windows)
         for epoch, part in ((1, rows.slice(0, 1)), (2, rows.slice(1)), (2, rows.slice(1))):
             emitted(EpochId("job", 1, epoch), part)
         assert emitted.sums.equals(sums(windows))
-    assert EmittedRows().sums.equals(sums([]))
+    assert EmittedRows(of_windows).sums.equals(sums([]))
 
 
 def test_open_windows_are_read_from_the_states_of_both_forms() -> None:
@@ -165,5 +165,5 @@ def test_open_windows_are_read_from_the_states_of_both_forms() -> None:
         "sum_v": pa.table({name: values[::-1] for name, values in {**keys, "value": [500, 7]}.items()}),
     }
 
-    for form in ("row", "row/rocksdb", "declared"):
-        assert same_tables({OPEN: open_windows(states.__getitem__, form)}, {OPEN: opened(windows)})
+    for declared in (False, True):
+        assert same_tables({OPEN: open_windows(states.__getitem__, declared=declared)}, {OPEN: opened(windows)})
