@@ -30,6 +30,7 @@ from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS
 from benchmarks.plots import Row
 from benchmarks.streams import Plan
+from benchmarks.thresholds import passed, unmeasured
 from benchmarks.tick_model import DAGSTER_TICKS
 from benchmarks.workloads import WORKLOADS
 
@@ -144,11 +145,19 @@ def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell) -> 
 
 
 def add_verdicts(verdicts: Sequence[Verdict], out: Path) -> None:
-    """Puts what became of the thresholds behind the report."""
+    """Puts what became of the thresholds behind the report, those that were not measured in a table at its end."""
     with (out / "report.md").open("a") as file:
         file.write("\n## Thresholds\n\n")
         for line in _printed(lambda console: report.show_verdicts(verdicts, console)).splitlines():
             file.write(f"* {line}\n")
+        if unmeasured(verdicts):
+            table = _printed(lambda console: report.show_unmeasured(verdicts, console)).strip("\n")
+            file.write(f"\n## Thresholds that were not measured\n\n{table}\n")
+
+
+def reached(verdicts: Sequence[Verdict], *, small: bool) -> bool:
+    """Returns whether all thresholds were measured and are reached; small sizes need not measure them all."""
+    return passed(verdicts) and (small or not unmeasured(verdicts))
 
 
 def machine() -> str:
@@ -172,4 +181,4 @@ def _printed(show: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
-__all__ = ["Everything", "Part", "add_verdicts", "measure", "parts"]
+__all__ = ["Everything", "Part", "add_verdicts", "measure", "parts", "reached"]

@@ -230,9 +230,11 @@ class Verdict(NamedTuple):
         measured: The figure; None when the run did not hold all that it needs.
         reached: Whether it holds; rows with wrong results never reach anything.
         note: Why not, where the figure does not say so.
+        missing: The rows that it needs and the run did not have.
     """
 
     name: str
     measured: float | None
     reached: bool
     note: str = ""
+    missing: tuple[str, ...] = ()

@@ -65,13 +65,16 @@ def _verdicts(limit: OperationLimit, rows: Sequence[Operation]) -> Iterator[Verd
         measured = mine / other if mine is not None and other else None
         beyond = limit.to if limit.to_keys is None else f"{limit.to} with {to_keys:,} keys"
         name = f"{where}, {limit.keys:,} keys: {limit.figure} of {limit.of} {_bounds(limit, ' times')} that of {beyond}"
-        yield _judged(name, measured, limit, [row for row in pair if row is not None])
+        needed = ((limit.of, limit.keys), (limit.to, to_keys))
+        missing = tuple(_named(*one) for one, row in zip(needed, pair, strict=True) if row is None)
+        yield _judged(name, measured, limit, [row for row in pair if row is not None], missing)
         return
     for keys in limit.keys:
         row = _row(own, limit.of, keys)
         measured = None if row is None else getattr(row, limit.figure)
         name = f"{where}, {keys:,} keys: {limit.figure} of {limit.of} {_bounds(limit)}"
-        yield _judged(name, measured, limit, [] if row is None else [row])
+        missing = () if row is not None else (_named(limit.of, keys),)
+        yield _judged(name, measured, limit, [] if row is None else [row], missing)
 
 
 def _row(rows: Sequence[Operation], label: str, keys: int) -> Operation | None:
@@ -84,9 +87,15 @@ def _bounds(limit: OperationLimit, unit: str = "") -> str:
     return " and ".join(said)
 
 
-def _judged(name: str, measured: float | None, limit: OperationLimit, rows: Sequence[Operation]) -> Verdict:
+def _named(label: str, keys: int) -> str:
+    return f"{label} with {keys:,} keys"
+
+
+def _judged(
+    name: str, measured: float | None, limit: OperationLimit, rows: Sequence[Operation], missing: tuple[str, ...]
+) -> Verdict:
     if measured is None:
-        return Verdict(name, None, False, "not measured in this run")
+        return Verdict(name, None, False, "not measured in this run", missing)
     wrong = sorted({row.label for row in rows if not row.results_equal})
     if wrong:
         return Verdict(name, measured, False, "wrong results: " + ", ".join(wrong))

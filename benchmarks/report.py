@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.model import ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict
 from benchmarks.operation_model import Operation
-from benchmarks.thresholds import ratio_to
+from benchmarks.thresholds import ratio_to, unmeasured
 from benchmarks.tick_model import Tick
 
 STORE_LABELS = {engine.label for engine in STORES.values()}
@@ -83,6 +83,19 @@ def show_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
         measured = "" if verdict.measured is None else f" (measured {verdict.measured:,.2f})"
         note = f" – {verdict.note}" if verdict.note else ""
         console.print(f"{mark}: {verdict.name}{measured}{note}", soft_wrap=True, highlight=False, markup=False)
+
+
+def show_unmeasured(verdicts: Sequence[Verdict], console: Console) -> None:
+    """Prints a table of the thresholds that were not measured, and of the rows that were missing; none without such."""
+    found = unmeasured(verdicts)
+    if not found:
+        return
+    shown = Table(box=box.MARKDOWN)
+    shown.add_column(f"not measured: {len(found)} of {len(verdicts)} thresholds", no_wrap=True)
+    shown.add_column("no row of", no_wrap=True)
+    for verdict in found:
+        shown.add_row(verdict.name, ", ".join(verdict.missing))
+    console.print(shown, highlight=False)
 
 
 def _ratio(row: Result, peer: str, results: Sequence[Result]) -> str:

@@ -109,6 +109,11 @@ def passed(verdicts: Sequence[Verdict]) -> bool:
     return bool(measured) and all(verdict.reached for verdict in measured)
 
 
+def unmeasured(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Returns those of thresholds whose figure the run did not give."""
+    return [verdict for verdict in verdicts if verdict.measured is None]
+
+
 def ratio_to(result: Result, label: str, results: Sequence[Result]) -> float | None:
     """Returns how many times as fast a row is as another engine's row of the same case, if there is one."""
     for other in results:
@@ -132,9 +137,11 @@ def _ratios(ratios: Sequence[Ratio], results: Sequence[Result]) -> Iterator[tupl
             rows = [r for r in results if (r.workload, r.key_type, r.epoch_records) == _where(ratio, key_type)]
             rows = [r for r in rows if ratio.keys in (None, r.keys)]
             pair = [r for r in rows if r.label in (ratio.of, ratio.to)]
+            missing = _without(pair, (ratio.of, ratio.to))
             mine = next((r for r in pair if r.label == ratio.of), None)
             measured = ratio_to(mine, ratio.to, pair) if mine else None
-            yield ratio.workload, _verdict(name, measured, measured is not None and measured >= ratio.at_least, pair)
+            reached = measured is not None and measured >= ratio.at_least
+            yield ratio.workload, _verdict(name, measured, reached, pair, missing)
 
 
 def _where(ratio: Ratio, key_type: str) -> tuple[str, str, int]:
@@ -147,7 +154,8 @@ def _limits(limits: Sequence[Limit], results: Sequence[Result]) -> Iterator[tupl
         rows = [r for r in results if (r.workload, r.label) == (limit.workload, limit.of)]
         figures = [getattr(r, limit.figure) for r in rows]
         measured = max((float(figure) for figure in figures if figure is not None), default=None)
-        yield limit.workload, _verdict(name, measured, measured is not None and measured <= limit.at_most, rows)
+        reached = measured is not None and measured <= limit.at_most
+        yield limit.workload, _verdict(name, measured, reached, rows, _without(rows, (limit.of,)))
 
 
 def _memories(memories: Sequence[Memory], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
@@ -162,7 +170,11 @@ def _memories(memories: Sequence[Memory], results: Sequence[Result]) -> Iterator
         measured = None
         if len(peaks) == 2 and len(limits) == 1 and (limit := limits.pop()):
             measured = (peaks[memory.of] - peaks[memory.beyond]) / limit
-        yield memory.workload, _verdict(name, measured, measured is not None and measured <= memory.at_most, rows)
+        reached, missing = (
+            measured is not None and measured <= memory.at_most,
+            _without(rows, (memory.of, memory.beyond)),
+        )
+        yield memory.workload, _verdict(name, measured, reached, rows, missing)
 
 
 def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[tuple[str, Verdict]]:
@@ -176,7 +188,13 @@ def _growths(growths: Sequence[Growth], results: Sequence[Result]) -> Iterator[t
         sizes = (growth.few, growth.many)
         rows = [r for r in results if r.workload == growth.workload and r.label in labels and r.keys in sizes]
         measured = max(filter(None, (_grown(growth, labels, rows, size) for size in _epoch_sizes(rows))), default=None)
-        yield growth.workload, _verdict(name, measured, measured is not None and measured <= growth.at_most, rows)
+        there = {(row.label, row.keys) for row in rows}
+        needed = [(label, keys) for label in labels for keys in sizes]
+        missing = tuple(f"{label} with {keys:,} keys" for label, keys in needed if (label, keys) not in there)
+        yield (
+            growth.workload,
+            _verdict(name, measured, measured is not None and measured <= growth.at_most, rows, missing),
+        )
 
 
 def _epoch_sizes(rows: Sequence[Result]) -> list[int]:
@@ -192,9 +210,15 @@ def _grown(growth: Growth, labels: Sequence[str], rows: Sequence[Result], epoch_
     return own / other[0] if other else own
 
 
-def _verdict(name: str, measured: float | None, reached: bool, rows: Sequence[Result]) -> Verdict:
+def _without(rows: Sequence[Result], labels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(label for label in labels if all(row.label != label for row in rows))
+
+
+def _verdict(
+    name: str, measured: float | None, reached: bool, rows: Sequence[Result], missing: tuple[str, ...]
+) -> Verdict:
     if measured is None:
-        return Verdict(name, None, False, "not measured in this run")
+        return Verdict(name, None, False, "not measured in this run", missing)
     wrong = sorted({row.label for row in rows if not row.results_equal})
     if wrong:
         return Verdict(name, measured, False, "wrong results: " + ", ".join(wrong))

@@ -72,7 +72,8 @@ def judge_ticks(limits: Sequence[TickLimit], rows: Sequence[Tick]) -> Iterator[V
         name = f"{DAGSTER_TICKS}, {limit.checkpoints:,} checkpoints: {limit.form} at most {limit.at_most:g} s"
         row = next((one for one in rows if (one.form, one.checkpoints) == (limit.form, limit.checkpoints)), None)
         if row is None:
-            yield Verdict(name, None, False, "not measured in this run")
+            missing = f"{limit.form} with {limit.checkpoints:,} checkpoints"
+            yield Verdict(name, None, False, "not measured in this run", (missing,))
         elif not row.results_equal:
             yield Verdict(name, row.max_seconds, False, "wrong results")
         else:

@@ -112,8 +112,8 @@ def _windows(records: DataFrame, size_ms: int) -> DataFrame:
 
 
 def _sessions(records: DataFrame, gap: int) -> DataFrame:
-    """Returns a row for each session; Spark ends one where a record comes just as late as its gap says."""
-    grouped = records.groupBy(session_window("at", f"{gap + 1} milliseconds"), "k")
+    """Returns a row for each session; a record just one gap behind the last one is in it, as elsewhere."""
+    grouped = records.groupBy(session_window("at", f"{gap} milliseconds"), "k")
     return grouped.agg(count(lit(1)).alias("n")).select("k", "n")
 
 
@@ -151,7 +151,7 @@ def _final(spark: SparkSession, case: Case, checkpoint: str, ends: EpochEnds) ->
 def _columns_of_groups(case: Case) -> list[str]:
     """Returns what is read of the state of `groupBy`."""
     if case.workload == SESSIONS:
-        return ["key.k", "value.count", f"unix_millis(value.session_window.end) - {gap_ms(case.keys) + 1}"]
+        return ["key.k", "value.count", f"unix_millis(value.session_window.end) - {gap_ms(case.keys)}"]
     return ["key.k", "unix_millis(key.window.start)", "value.*"] if case.workload == WINDOWS else ["key.k", "value.*"]
 
 

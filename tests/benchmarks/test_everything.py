@@ -3,17 +3,21 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import everything, operation_report
+from benchmarks import everything, operation_report, state_backends, thresholds
 from benchmarks.__main__ import app
 from benchmarks.everything import Part, add_verdicts, measure, parts
-from benchmarks.model import Result, Verdict
+from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict
 from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
+from benchmarks.streams import Plan
+from benchmarks.thresholds import Ratio, Thresholds
+from benchmarks.workloads import WORKLOADS
 
 Rows = Callable[..., Result]
 
@@ -104,6 +108,64 @@ def test_thresholds_stand_behind_the_workloads(row: Rows, tmp_path: Path) -> Non
         "reached: fast enough (measured 1.50)\n",
         "NOT REACHED: small enough (measured 2.00)\n",
     ]
+
+
+def test_what_was_not_measured_stands_in_a_table_at_the_end(row: Rows, tmp_path: Path) -> None:
+    measure({"ttl": giving(row())}, tmp_path, tmp_path, lambda _: None)
+    open_ones = [Verdict("as fast", None, False, "not measured in this run", ("flink/java", "flink/sql"))]
+    add_verdicts([Verdict("fast enough", 1.5, True), *open_ones], tmp_path)
+
+    before, _, end = (tmp_path / "report.md").read_text().partition("## Thresholds that were not measured")
+    assert "* open: as fast – not measured in this run" in before
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in end.strip().splitlines())
+    assert head == ["not measured: 1 of 2 thresholds", "no row of"]
+    assert rows == [["as fast", "flink/java, flink/sql"]]
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_check_of_everything_fails_where_a_threshold_was_not_measured(
+    row: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    asked = Thresholds(ratio=[Ratio("ttl", ["int"], 200_000, "lakestate/row", f"spark/{name}", 0.1) for name in "ab"])
+    peers = [row(workload="ttl", engine="spark", form=name) for name in "ab"]
+    monkeypatch.setattr(thresholds, "load", lambda: asked)
+    arguments = ["all", "--check", "--out", str(tmp_path / "out"), "--work", str(tmp_path), *(["--small"] * small)]
+
+    def status(*rows: Result) -> tuple[int, str]:
+        monkeypatch.setattr(everything, "parts", lambda *, small: {"ttl": giving(row(workload="ttl"), *rows)})
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, result.stdout
+
+    assert status(*peers)[0] == 0
+    code, said = status(peers[0])
+    assert code == (0 if small else 1)
+    assert "not measured: 1 of 2 thresholds" in said
+    assert "spark/b" in said.partition("no row of")[2]
+    assert status()[0] == 1, "nothing at all was measured"
+
+
+def test_a_run_at_full_size_measures_all_thresholds_of_streams_and_backends(row: Rows, tmp_path: Path) -> None:
+    planned = [
+        (case, CONTENDERS[case.engine])
+        for case in state_backends.cases(tmp_path, [10_000, 100_000, 1_000_000, 10_000_000], state_backends.SHAPES)
+    ]
+    rows = [row(**shown(engine), **told(case)) for case, engine in planned]
+    for workload in WORKLOADS.values():
+        for epoch in Plan().epochs:
+            for key_type in workload.key_types:
+                engines = [ENGINES[name] for name in workload.engines if key_type in ENGINES[name].key_types]
+                case = {"workload": workload.name, "key_type": key_type, "epoch_records": epoch, "freeze_ms": 1.0}
+                rows += [row(**shown(engine), **case) for engine in engines]
+
+    assert not thresholds.unmeasured(thresholds.judge(thresholds.load(), rows))
+
+
+def shown(engine: Engine) -> dict[str, str]:
+    return {"engine": engine.engine, "form": engine.form, "backend": engine.backend}
+
+
+def told(case: Case) -> dict[str, Any]:
+    return {"workload": case.workload, "keys": case.keys, "epoch_records": case.epoch_records}
 
 
 def test_every_command_is_among_them() -> None:

@@ -5,7 +5,19 @@ import msgspec
 import pytest
 
 from benchmarks.model import CONTENDERS, Result
-from benchmarks.thresholds import Growth, Limit, Memory, Ratio, Thresholds, Verdict, judge, load, passed, ratio_to
+from benchmarks.thresholds import (
+    Growth,
+    Limit,
+    Memory,
+    Ratio,
+    Thresholds,
+    Verdict,
+    judge,
+    load,
+    passed,
+    ratio_to,
+    unmeasured,
+)
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.workload import Workload
 
@@ -54,6 +66,19 @@ def test_only_rows_of_the_same_case_are_compared(row: Rows, other: dict[str, obj
 
     assert verdict.measured is None
     assert verdict.note == "not measured in this run"
+
+
+def test_what_was_not_measured_names_the_rows_that_it_needs(row: Rows) -> None:
+    growth = Growth(workload="running_count", of="lakestate/row", few=100_000, many=5_000_000, at_most=2.0)
+    limit = Limit("running_count", "lakestate/declared", "freeze_ms", at_most=5.0)
+    found = judge(Thresholds(ratio=TWENTY.ratio, growth=[growth], limit=[limit]), [row()])
+
+    assert [verdict.missing for verdict in unmeasured(found)] == [
+        ("spark/transformWithState",),
+        ("lakestate/declared",),
+        ("lakestate/row with 5,000,000 keys",),
+    ]
+    assert unmeasured(judge(TWENTY, [row(), peer(row, 1.0)])) == []
 
 
 def test_what_was_left_out_of_a_run_does_not_fail_it_but_measuring_nothing_does(row: Rows) -> None:
