@@ -11,7 +11,7 @@ from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operatio
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
 
-_NAMES = ("thresholds.toml", "workloads/thresholds.toml", "nexmark/thresholds.toml")
+_NAMES = ("thresholds.toml", "workloads/thresholds.toml", "workloads/floors.toml", "nexmark/thresholds.toml")
 FILES = tuple(Path(__file__).parent / name for name in _NAMES)
 
 
