@@ -92,7 +92,8 @@ def _bar(row: Row) -> Bar | None:
         return Bar(row.form, row.median_seconds, COLOURS["lakestate"])
     if row.median_seconds is None:
         return None
-    return Bar(f"{row.label} ({row.backend}, p={row.parallelism})", row.median_seconds, COLOURS.get(row.engine, OTHER))
+    parallelism = row.parallelism if row.from_parallelism is None else f"{row.from_parallelism} → {row.parallelism}"
+    return Bar(f"{row.label} ({row.backend}, p={parallelism})", row.median_seconds, COLOURS.get(row.engine, OTHER))
 
 
 def _lines(rows: Sequence[Result]) -> tuple[str, Mapping[str, Sequence[Point]]]:

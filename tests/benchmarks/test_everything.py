@@ -86,11 +86,17 @@ def test_savepoints_are_drawn_by_their_seconds(tmp_path: Path) -> None:
     rows = [
         Operation(engine="lakestate", form="cold", median_seconds=1.25, results_equal=True, **shared),
         Operation(engine="lakestate", form="bytes", bytes_read=5, results_equal=True, **shared),
+        Operation(engine="lakestate", form="back", from_parallelism=4, median_seconds=2, results_equal=True, **shared),
     ]
     part = Part("", lambda folder, tell: Report(rows, []), operation_report.show)
     measure({"operations": part}, tmp_path, tmp_path, lambda _: None)
     shown = texts(tmp_path / "operations.svg")
-    assert {"lakestate/cold (heap, p=2)", "1.25", "restore, 1,000 keys of 8 B"} <= set(shown)
+    assert {
+        "lakestate/cold (heap, p=2)",
+        "lakestate/back (heap, p=4 → 2)",
+        "1.25",
+        "restore, 1,000 keys of 8 B",
+    } <= set(shown)
     assert not [text for text in shown if "bytes" in text]
 
 
