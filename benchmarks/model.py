@@ -81,6 +81,9 @@ ENGINES = {
         "benchmarks.engines.flink", "flink", "python/thread/rocksdb", "rocksdb", True, *_FLINK, 1_000_000
     ),
     PROCESS_MODE: Engine("benchmarks.engines.flink", "flink", "python/process", "heap", True, *_FLINK, 100_000),
+    f"{PROCESS_MODE}/rocksdb": Engine(
+        "benchmarks.engines.flink", "flink", "python/process/rocksdb", "rocksdb", True, *_FLINK, 100_000
+    ),
     PASS_THROUGH: Engine("benchmarks.engines.spark", "spark", PASS_THROUGH, "none", checkpoints=""),
     REFERENCE: Engine("benchmarks.engines.duckdb", "duckdb", "batch", "none", checkpoints=""),
 }

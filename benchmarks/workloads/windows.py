@@ -18,8 +18,8 @@ MARKS = 11
 """Starts of windows count modulo this, so that a row of another window is noticed; sizes are no multiples of it."""
 OPEN = "open"
 """The table of the windows that are not over: key, start in ms, count, sum."""
-NOT_HERE = {"transformWithState", *VECTORISED, PASS_THROUGH, PROCESS_MODE}
-"""Contenders without windows of their own, and one that would take too long."""
+NOT_HERE = {"transformWithState", *VECTORISED, PASS_THROUGH, PROCESS_MODE, f"{PROCESS_MODE}/rocksdb"}
+"""Contenders without windows of their own, and those that would take too long."""
 
 
 def window_ms(keys: int) -> int:

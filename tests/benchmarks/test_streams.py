@@ -77,9 +77,11 @@ def test_pyflink_names_its_mode_and_has_processes_where_functions_run_row_by_row
         "pyflink": "python/thread",
         "pyflink/rocksdb": "python/thread/rocksdb",
         "pyflink/process": "python/process",
+        "pyflink/process/rocksdb": "python/process/rocksdb",
     }
-    assert [name for name, one in WORKLOADS.items() if "pyflink/process" not in one.engines] == ["windows"]
-    assert ENGINES["pyflink/process"].most_records == 100_000
+    for mode in ("pyflink/process", "pyflink/process/rocksdb"):
+        assert [name for name, one in WORKLOADS.items() if mode not in one.engines] == ["windows"]
+        assert ENGINES[mode].most_records == 100_000
 
 
 def test_forms_of_lakestate_run_on_both_backends() -> None:
