@@ -25,6 +25,7 @@ from state_engine.spark.heartbeat import Heartbeat, Pace
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
+from state_engine.spark.preferred_locations import preferred_locations
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
 from state_engine.spark.savepoint_writer import SparkWriter
 from state_engine.spark.startup import Started, StartOptions, start_up
@@ -62,7 +63,8 @@ class JobClient(JobRequests):
         started = self._started = start_up(job, self._options)
         head = started.head
         self._listens = any(is_listener(node.function) for node in job.operators)
-        self._planner = EpochPlanner(job.planned(), job.sources, job.agg_phase_strategy)
+        locations = preferred_locations(job.session, job.name) if job.preferred_locations else None
+        self._planner = EpochPlanner(job.planned(), job.sources, job.agg_phase_strategy, locations)
         positions = head.stored.manifest.sources if job.sources.replays else ()
         self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
         self._driver = EpochDriver(

@@ -70,6 +70,8 @@ class StreamJob:
         agg_phase_strategy: Whether declared aggregations (`aggregate`) have a first phase in Spark, in front of the
             exchange, where the result is the same: `TWO_PHASE`, `ONE_PHASE`, or `AUTO`, as the epoch before suggests.
             State does not depend on it.
+        preferred_locations: Whether on a cluster each subtask prefers one executor, whose workers hold its state. State
+            does not depend on it; with a `local[…]` master nothing does.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
             `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
             newest.
@@ -96,6 +98,7 @@ class StreamJob:
         state_backend: StateBackend | str = "heap",
         operator_chaining: bool = True,
         agg_phase_strategy: AggPhaseStrategy = "AUTO",
+        preferred_locations: bool = True,
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
@@ -127,6 +130,7 @@ class StreamJob:
                 action=f"Use one of {', '.join(get_args(AggPhaseStrategy))}.",
             )
         self.agg_phase_strategy: AggPhaseStrategy = agg_phase_strategy
+        self.preferred_locations = preferred_locations
         own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []

@@ -28,6 +28,7 @@ from state_engine.spark.graph import ComputeStep, MapStep, OperatorNode, SelectS
 from state_engine.spark.local_aggregation import AggPhaseStrategy, Phases
 from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.names import quote_always
+from state_engine.spark.preferred_locations import PreferredLocations
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.sources import Sources
@@ -61,13 +62,21 @@ class EpochPlanner:
         chains: All operators, task by task, upstream first.
         sources: What the batches are made of.
         strategy: Whether Spark aggregates records first where that may be.
+        locations: Where subtasks prefer to run; None for wherever Spark likes.
     """
 
-    def __init__(self, chains: Sequence[PlannedChain], sources: Sources, strategy: AggPhaseStrategy = "AUTO") -> None:
+    def __init__(
+        self,
+        chains: Sequence[PlannedChain],
+        sources: Sources,
+        strategy: AggPhaseStrategy = "AUTO",
+        locations: PreferredLocations | None = None,
+    ) -> None:
         self._chains = tuple(chains)
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
         self._phases = Phases(strategy)
+        self._locations = locations
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
         """Returns one row per subtask of each operator that no other reads, with one binary column.
@@ -87,6 +96,8 @@ class EpochPlanner:
                 for one, n in node.upstream
             ]
             stream = prepared.route(batch, arriving, two_phases=self._phases.two(plans[node.uid]))
+            if self._locations is not None:
+                stream = self._locations.prefer(stream, node.uid, plans[node.uid].parallelism)
             made = prepared.outputs(stream)
             outputs |= {(planned.tail.uid, output): frame for output, frame in made.items()}
             if not made:

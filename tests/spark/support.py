@@ -201,13 +201,23 @@ def outputs(folder: Path) -> Outputs:
     return Outputs(*(str(folder / name) for name in Outputs._fields))
 
 
-def tally_job(df: Any, root: Path, name: str, sinks: Outputs, parallelism: int = 2, **options: Any) -> StreamJob:
+def tally_job(
+    df: Any,
+    root: Path,
+    name: str,
+    sinks: Outputs,
+    parallelism: int = 2,
+    *,
+    first: Tally | None = None,
+    second: Totals | None = None,
+    **options: Any,
+) -> StreamJob:
     """Two operators, a side output, three Delta sinks; changes of the first are in files, others in manifests."""
     job = StreamJob(name, root=str(root), parallelism=parallelism, **{"data_inline_threshold": 2500, **options})
-    tally = job.from_stream(df).key_by("k", order_by=["n"]).process(Tally(), TALLY, uid="tally")
+    tally = job.from_stream(df).key_by("k", order_by=["n"]).process(first or Tally(), TALLY, uid="tally")
     tally.sink_to(DeltaSink(sinks.tally), uid="tally-out")
     tally.get_side_output(NEGATIVE).sink_to(DeltaSink(sinks.negative), uid="negative-out")
-    totals = tally.key_by("sub", order_by=["n"]).process(Totals(), TOTALS, uid="totals")
+    totals = tally.key_by("sub", order_by=["n"]).process(second or Totals(), TOTALS, uid="totals")
     totals.sink_to(DeltaSink(sinks.totals), uid="totals-out")
     return job
 
