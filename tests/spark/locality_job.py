@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import branches
 import executor_job
 import support
 from pyspark import cloudpickle
+from test_one_spark_job_per_epoch import work_of
 
 from state_engine.spark import DeltaSink, StreamJob, local_session
 
@@ -137,7 +139,9 @@ def give(files: list[Path], folder: Path) -> None:
 
 
 def report(folder: Path, job: StreamJob, client: Any) -> None:
-    found = {"epochs": [epoch.seconds for epoch in client.epochs], "jobs": client.spark_jobs}
+    works = partial(work_of, job.session, str(client.query.runId))
+    support.wait_for(lambda: len(works()) >= client.spark_jobs, "the end of all jobs in Spark's books")
+    found = {"epochs": len(client.epochs), "works": works()}
     (folder / f"{job.name}.json").write_text(json.dumps(found))
 
 

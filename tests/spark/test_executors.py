@@ -74,6 +74,6 @@ def test_without_executors_there_is_none() -> None:
 def test_jobs_begin_with_different_executors() -> None:
     context = Context()
     context.ids = Sequence("0123456789")
-    context.book |= {name: ("one.example", 1) for name in context.ids}
+    context.book |= dict.fromkeys(context.ids, ("one.example", 1))
     first = {next(iter(Executors(context, f"job{n}").look())) for n in range(20)}
     assert len(first) > 5

@@ -11,6 +11,7 @@ import pytest
 from branches import Branches, expected
 from locality_job import KILLED_IN, ROWS
 from support import Input, assert_tally, count_job, outputs, state_of, table_rows, truth
+from test_one_spark_job_per_epoch import Work
 
 from state_engine.spark.preferred_locations import preferred_locations
 
@@ -88,10 +89,12 @@ class TestOnACluster:
         assert found == expected(ran.source.all)
         assert state_of(ran.root, "branched", "tally", "times") == truth(ran.source.all).states["times"]
 
-    @pytest.mark.parametrize("job", ["stays", "anywhere", "branched"])
-    def test_an_epoch_is_one_spark_job(self, ran: Ran, job: str) -> None:
+    @pytest.mark.parametrize(("job", "stages"), [("stays", 3), ("anywhere", 3), ("branched", 7)])
+    def test_an_epoch_is_one_spark_job_without_a_stage_more(self, ran: Ran, job: str, stages: int) -> None:
         report = ran.report(job)
-        assert (len(report["epochs"]), report["jobs"]) == (EPOCHS, EPOCHS)
+        works = [Work(*work) for work in report["works"]]
+        assert report["epochs"] == len(works) == EPOCHS
+        assert {(work.stages, work.skipped_stages, work.failed_tasks) for work in works} == {(stages, 0, 0)}
 
     def test_of_a_killed_executor_only_its_own_subtasks_move(self, ran: Ran) -> None:
         victim = int((ran.folder / "victim").read_text())
