@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark]
 on_cluster = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the executor through /proc"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
 ]
 
 
@@ -54,7 +54,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """All jobs have run here, in one cluster: its start costs more than they do."""
     ran = Ran(tmp_path_factory.mktemp("locality"))
     command = [sys.executable, str(SCRIPT), str(ran.folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=350, check=False, cwd=ran.folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False, cwd=ran.folder)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
     return ran
 
