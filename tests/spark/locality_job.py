@@ -27,6 +27,8 @@ from state_engine.spark import DeltaSink, StreamJob, local_session
 ROWS = 40
 KILLED_IN = 5
 """The number of the file."""
+BRANCHED = 4
+"""How many files the branched job gets."""
 
 
 class Telling:
@@ -87,7 +89,9 @@ def main(folder: Path) -> None:
     source = support.Input(folder / "in").stream(spark)
     for name, options in ("stays", {}), ("anywhere", {"preferred_locations": False}):
         run(folder, tally_job(source, folder, name, **options))
-    run(folder, branched_job(source, folder))
+    few = support.Input(folder / "branched-in")
+    give(sorted((folder / "in").glob("*.parquet"))[:BRANCHED], few.folder)
+    run(folder, branched_job(few.stream(spark), folder))
     run_killed(spark, folder)
 
 
