@@ -110,6 +110,10 @@ MEMORY = {
 }
 """What `WORKER_MEMORY` runs besides `lakestate` and `lakestate/rocksdb`: a job with next to no state in RocksDB."""
 
+IN_FILES = "lakestate/files"
+SMALL = {IN_FILES: Engine("benchmarks.engines.lakestate", "lakestate", "row/files", "heap")}
+"""What `SMALL_EPOCHS` runs besides `lakestate` and `lakestate/rocksdb`: with a change file, however little changed."""
+
 NEXMARK_ENGINES = {
     "nexmark/lakestate": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs", "heap"),
     "nexmark/lakestate/rocksdb": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs/rocksdb", "rocksdb"),
@@ -118,7 +122,7 @@ NEXMARK_ENGINES = {
 }
 """What runs the queries of `NEXMARK`: verbs with functions where there is none, SQL, and a batch over all events."""
 
-CONTENDERS = ENGINES | STORES | MEMORY | NEXMARK_ENGINES
+CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SEED, Longs, write_epoch
-from benchmarks.model import RUNNING_COUNT, SMALL_EPOCHS, Case, Result
+from benchmarks.model import IN_FILES, RUNNING_COUNT, SMALL_EPOCHS, Case, Result
 from benchmarks.rounds import Report, run_rounds
 from benchmarks.runner import Run
 from benchmarks.steady import WARM_UP
@@ -23,7 +23,7 @@ RECORDS = 1_000
 EPOCHS = 120
 LOADED = 1_000_000
 """Keys that one of the first epochs brings, at most."""
-ENGINES = ("lakestate", "lakestate/rocksdb")
+ENGINES = ("lakestate", "lakestate/rocksdb", IN_FILES)
 
 
 def measure(

@@ -32,6 +32,7 @@ from benchmarks.model import (
     CONTENDERS,
     DECLARED,
     EMITTED,
+    IN_FILES,
     MAP_AND_LIST,
     RUNNING_COUNT,
     SESSIONS,
@@ -56,6 +57,7 @@ from state_engine.api import (
     StateBackend,
     WatermarkStrategy,
 )
+from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD
 from state_engine.inspect import read_state
 from state_engine.log.manifest import StoredManifest
 from state_engine.spark import DiscardingSink, ForeachEpochSink, StreamJob, local_session
@@ -92,6 +94,7 @@ def run(case: Case) -> Outcome:
         parallelism=case.parallelism,
         max_parallelism=128,
         state_backend=state_backend(case),
+        data_inline_threshold=0 if case.engine == IN_FILES else DATA_INLINE_THRESHOLD,
     )
     stream = job.from_stream(read_stream(spark, case))
     if case.workload in (SESSIONS, WINDOWS):
