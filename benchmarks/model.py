@@ -114,13 +114,23 @@ IN_FILES = "lakestate/files"
 SMALL = {IN_FILES: Engine("benchmarks.engines.lakestate", "lakestate", "row/files", "heap")}
 """What `SMALL_EPOCHS` runs besides `lakestate` and `lakestate/rocksdb`: with a change file, however little changed."""
 
+
+def _nexmark(form: str, backend: str = "heap") -> Engine:
+    return Engine("benchmarks.nexmark.lakestate", "lakestate", form, backend)
+
+
 NEXMARK_ENGINES = {
-    "nexmark/lakestate": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs", "heap"),
-    "nexmark/lakestate/rocksdb": Engine("benchmarks.nexmark.lakestate", "lakestate", "verbs/rocksdb", "rocksdb"),
+    "nexmark/lakestate": _nexmark("row"),
+    "nexmark/lakestate/rocksdb": _nexmark("row/rocksdb", "rocksdb"),
+    "nexmark/vectorised": _nexmark("vectorised"),
+    "nexmark/vectorised/rocksdb": _nexmark("vectorised/rocksdb", "rocksdb"),
+    "nexmark/declared": _nexmark("declared"),
+    "nexmark/declared/rocksdb": _nexmark("declared/rocksdb", "rocksdb"),
+    "nexmark/spark": Engine("benchmarks.nexmark.spark", "spark", "sql", "rocksdb"),
     "nexmark/flink-sql": Engine("benchmarks.nexmark.flink", "flink", "sql", "heap", False, *_FLINK),
     "nexmark/duckdb": Engine("benchmarks.nexmark.reference", "duckdb", "batch", "none", checkpoints=""),
 }
-"""What runs the queries of `NEXMARK`: verbs with functions where there is none, SQL, and a batch over all events."""
+"""What runs the queries of `NEXMARK`: Lakestate in its forms, SQL of the peers, and a batch over all events."""
 
 CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES
 

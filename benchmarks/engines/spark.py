@@ -1,6 +1,7 @@
 """The peers: Spark's own stateful operators, with the RocksDB state store; and no state at all."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ class Program(NamedTuple):
 
 def run(case: Case) -> Outcome:
     """Runs one case and reads the state back from Spark's state store."""
-    spark = _session(case)
+    spark = session(case)
     ends = EpochEnds()
     spark.streams.addListener(ends)
     checkpoint = str(Path(case.work) / "checkpoint")
@@ -165,8 +166,13 @@ def _flat(state: DataFrame) -> pa.Table:
     return state.selectExpr(*columns).toArrow()
 
 
-def _session(case: Case) -> SparkSession:
-    """The settings of Lakestate's own session wherever they serve any query, and no jars."""
+def session(case: Case, own: Mapping[str, str] | None = None) -> SparkSession:
+    """Returns a session with the settings of Lakestate's own wherever they serve any query, and no jars.
+
+    Args:
+        case: What it is for.
+        own: Settings of the workload, which have the last word.
+    """
     builder = SparkSession.Builder().master(f"local[{case.parallelism}]").appName(f"benchmark-{case.engine}")
     shared = {k: v for k, v in LOCAL_DEFAULTS.items() if not any(mark in k + v for mark in NOT_FOR_PEERS)}
     settings = {
@@ -177,9 +183,10 @@ def _session(case: Case) -> SparkSession:
         "spark.driver.memory": MEMORY,
         "spark.local.dir": str(Path(case.work) / "local"),
         "spark.sql.warehouse.dir": str(Path(case.work) / "warehouse"),
+        **(own or {}),
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made

@@ -1,10 +1,11 @@
-"""The parts of the queries for which there is no verb: functions over one or two streams, row by row."""
+"""Functions over one or two streams, record by record."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from benchmarks.nexmark.queries import WINDOW_MS
+from benchmarks.nexmark.queries import GAP_MS, WINDOW_MS
 from state_engine.api import (
+    AggregateFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -12,6 +13,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.api.windows import TimeWindow, WindowFunction
 
 
 class SellersAndItems(KeyedCoProcessFunction):
@@ -78,6 +80,42 @@ class Winners(KeyedCoProcessFunction):
         self._best.clear()
 
 
+class Totals(KeyedProcessFunction):
+    """Query 4: sum and number of the prices of a category so far, with each of them."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        totals = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self._totals = runtime_context.get_state(ValueStateDescriptor("totals", totals))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        total, n = self._totals.value() or (0, 0)
+        self._totals.update((total + value.price, n + 1))
+        return ((value.category, total + value.price, n + 1),)
+
+
+class Counts(AggregateFunction):
+    """Query 5: how many records a window has."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class OfWindow(WindowFunction[int, tuple[int, int, int], int, TimeWindow]):
+    """Puts the start of a window and the key to its count."""
+
+    def apply(self, key: int, window: TimeWindow, inputs: Iterable[int]) -> list[tuple[int, int, int]]:
+        return [(window.start, key, n) for n in inputs]
+
+
 class Largest(KeyedProcessFunction):
     """Queries 5 and 7: of the rows of a key, those with its largest number, once a time is over.
 
@@ -140,4 +178,53 @@ class NewSellers(KeyedCoProcessFunction):
         self._seen.clear()
 
 
-__all__ = ["Largest", "NewSellers", "SellersAndItems", "Winners"]
+class Sessions(KeyedProcessFunction):
+    """Query 11: bids of a bidder until none has come for a while: the bidder, the session's bounds, how many."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        session = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+        self._session = runtime_context.get_state(ValueStateDescriptor("session", session))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        t, timers, held = value.t, ctx.timer_service(), self._session.value()
+        if held is None:
+            self._session.update((t, t, 1))
+        else:  # it is not over: its timer would have fired
+            start, last, n = held
+            timers.delete_event_time_timer(last + GAP_MS)
+            self._session.update((start, t, n + 1))
+        timers.register_event_time_timer(t + GAP_MS)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        held = self._session.value()
+        if held is not None:
+            yield (ctx.get_current_key(), held[0], held[1] + GAP_MS, held[2])
+        self._session.clear()
+
+
+class LastBid(KeyedProcessFunction):
+    """Query 18: the newest record of a key, whenever it became another one."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        bid = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self._last = runtime_context.get_state(ValueStateDescriptor("last", bid))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
+        held = self._last.value()
+        if held is not None and held[1] > value.t:
+            return ()
+        self._last.update((value.price, value.t))
+        return (value,)
+
+
+__all__ = [
+    "Counts",
+    "Largest",
+    "LastBid",
+    "NewSellers",
+    "OfWindow",
+    "SellersAndItems",
+    "Sessions",
+    "Totals",
+    "Winners",
+]

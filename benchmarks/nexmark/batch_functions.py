@@ -1,0 +1,226 @@
+"""Functions over the records of an epoch as columns. Two streams come as one: what only the other has is null."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.data import Longs
+from benchmarks.nexmark.queries import GAP_MS, WINDOW_MS
+from state_engine.api import (
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    RuntimeContext,
+    Types,
+    ValueState,
+    ValueStateDescriptor,
+)
+from state_engine.api.keys import Keys, indices
+
+NONE = -1
+"""Stands for null where all numbers are larger."""
+
+
+def longs(column: Any, null: int = NONE) -> Longs:
+    """Returns integers, with another one in place of null."""
+    filled: Longs = pc.fill_null(column, null).to_numpy(zero_copy_only=False)
+    return filled
+
+
+def there(column: Any) -> Any:
+    """Returns the positions at which something is, and those at which nothing is."""
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(valid), np.flatnonzero(~valid)
+
+
+def number(context: RuntimeContext, name: str) -> ValueState[int]:
+    """Returns a state of one number per key."""
+    return context.get_state(ValueStateDescriptor(name, Types.LONG()))
+
+
+class SellersAndItems(KeyedBatchProcessFunction):
+    """Query 3: persons (with a `state`) and auctions (with an `item`) of a seller, whichever comes first."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._state = number(runtime_context, "state")
+        self._items = runtime_context.get_list_state(ListStateDescriptor("items", Types.LONG()))
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> pa.Table:
+        people, items = there(batch.column("state"))
+        of_people, of_items, item = keys.take(people), keys.take(items), batch.column("item").take(indices(items))
+        self._state.put_many(of_people, batch.column("state").take(indices(people)))
+        known, waits = there(states := self._state.get_many(of_items))
+        self._items.add_many(of_items.take(waits), item.take(indices(waits)))
+        sold = pa.table([of_items.columns[0], states, item], names=["seller", "state", "item"]).take(indices(known))
+        return pa.concat_tables([sold, self._waiting(of_people)])
+
+    def _waiting(self, people: Keys) -> pa.Table:
+        """Returns the auctions that came before their persons."""
+        items = self._items.get_many(people)
+        self._items.remove_many(people)
+        owners = pc.list_parent_indices(items)
+        columns = [people.columns[0].take(owners), self._state.get_many(people).take(owners), pc.list_flatten(items)]
+        return pa.table(columns, names=["seller", "state", "item"])
+
+
+class Winners(KeyedBatchProcessFunction):
+    """Queries 4 and 9: of auctions (with an `expires`) and bids the highest bid of each, when the auction ends."""
+
+    def __init__(self, *, prices_alone: bool) -> None:
+        self._prices_alone = prices_alone
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        names = ("expires", "category", "price") if self._prices_alone else ("expires", "bidder", "price", "t")
+        self._states = {name: number(runtime_context, name) for name in names}
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> None:
+        auctions, bids = there(batch.column("expires"))
+        of_auctions, expires = keys.take(auctions), batch.column("expires").take(indices(auctions))
+        self._states["expires"].put_many(of_auctions, expires)
+        ctx.timer_service().register_event_time_timers(of_auctions, expires)
+        if self._prices_alone:
+            self._states["category"].put_many(of_auctions, batch.column("category").take(indices(auctions)))
+        in_time = longs(batch.column("t"))[bids] <= longs(self._states["expires"].get_many(keys.take(bids)))
+        self._bid(keys, batch, bids[in_time])
+
+    def _bid(self, keys: Keys, batch: pa.RecordBatch, bids: Longs) -> None:
+        """Keeps the highest of these bids, which are in order of time, where none of before is as high."""
+        prices = longs(batch.column("price"))
+        order = bids[np.lexsort((-prices[bids], keys.codes[bids]))]
+        codes = keys.codes[order]
+        best = order[np.flatnonzero(np.diff(codes, prepend=NONE))]
+        best = best[prices[best] > longs(self._states["price"].get_many(keys.take(best)))]
+        of_best = keys.take(best)
+        for name in ("price",) if self._prices_alone else ("bidder", "price", "t"):
+            self._states[name].put_many(of_best, batch.column(name).take(indices(best)))
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        _, *values = [state.value() for state in self._states.values()]
+        if None not in values:
+            yield tuple(values) if self._prices_alone else (ctx.get_current_key(), *values)
+        for state in self._states.values():
+            state.clear()
+
+
+class Totals(KeyedBatchProcessFunction):
+    """Query 4: sum and number of the prices of a category so far."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._total, self._n = number(runtime_context, "total"), number(runtime_context, "n")
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> pa.Table:
+        each = keys.distinct
+        total = pa.array(longs(self._total.get_many(each), 0) + keys.sums(batch.column("price")))
+        n = pa.array(longs(self._n.get_many(each), 0) + keys.counts())
+        self._total.put_many(each, total)
+        self._n.put_many(each, n)
+        return pa.table([each.columns[0], total, n], names=["category", "total", "n"])
+
+
+class HighestBids(KeyedBatchProcessFunction):
+    """Query 7: of the bids of a window those with the highest price, once it is over."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._highest = number(runtime_context, "highest")
+        rows = ListStateDescriptor("rows", Types.TUPLE([Types.LONG()] * 4))
+        self._rows = runtime_context.get_list_state(rows)
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> None:
+        prices, windows = longs(batch.column("price")), keys.distinct
+        before = longs(self._highest.get_many(windows))
+        highest = before.copy()
+        np.maximum.at(highest, keys.codes, prices)
+        self._highest.put_many(windows, pa.array(highest))
+        self._rows.remove_many(windows.take(np.flatnonzero(highest > before)))
+        kept = np.flatnonzero(prices == highest[keys.codes])
+        rows = batch.take(indices(kept)).drop_columns(["start"]).to_pylist()
+        self._rows.add_many(keys.take(kept), [tuple(row.values()) for row in rows])
+        new = windows.take(np.flatnonzero(before == NONE))
+        ctx.timer_service().register_event_time_timers(new, pc.add(new.columns[0], WINDOW_MS - 1))
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        for row in self._rows.get():
+            yield (ctx.get_current_key(), *row)
+        self._highest.clear()
+        self._rows.clear()
+
+
+class NewSellers(KeyedBatchProcessFunction):
+    """Query 8: a person and a window, as soon as a record of either `side` (1, 2) came in that window."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._seen = number(runtime_context, "seen")
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> pa.Table:
+        each = keys.distinct
+        before = longs(self._seen.get_many(each), 0)
+        seen = before.copy()
+        np.bitwise_or.at(seen, keys.codes, np.asarray(batch.column("side")))
+        self._seen.put_many(each, pa.array(seen))
+        first = each.take(np.flatnonzero(before == 0))
+        ctx.timer_service().register_event_time_timers(first, pc.add(first.columns[1], WINDOW_MS - 1))
+        return pa.table(each.take(np.flatnonzero((seen == 3) & (before != 3))).columns, names=["id", "start"])
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
+        self._seen.clear()
+
+
+class Sessions(KeyedBatchProcessFunction):
+    """Query 11: bids of a bidder until none has come for a while: the bidder, the session's bounds, how many."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._start, self._n = number(runtime_context, "start"), number(runtime_context, "n")
+        self._states = [self._start, number(runtime_context, "last"), self._n]
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> pa.Table:
+        """Puts what a key holds in front of its records, and cuts where there is a pause."""
+        each, t = keys.distinct, longs(batch.column("t"))
+        held, _ = there(self._start.get_many(each))
+        of_held = each.take(held)
+        old_start, old_last, old_n = (longs(state.get_many(of_held)) for state in self._states)
+        ctx.timer_service().delete_event_time_timers(of_held, pa.array(old_last + GAP_MS))
+        codes = np.concatenate([held, keys.codes])
+        order = np.argsort(codes, kind="stable")  # those of a key stay in order of time
+        codes, n = codes[order], np.concatenate([old_n, np.ones(len(t), np.int64)])[order]
+        start, last = np.concatenate([old_start, t])[order], np.concatenate([old_last, t])[order]
+        begins = np.diff(codes, prepend=NONE) != 0
+        begins[1:] |= start[1:] - last[:-1] > GAP_MS
+        first = np.flatnonzero(begins)
+        sessions = start[first], last[np.append(first[1:], len(t) + len(held)) - 1], np.add.reduceat(n, first)
+        open_ones = np.diff(codes[first], append=NONE) != 0
+        self._keep(each.take(codes[first][open_ones]), [numbers[open_ones] for numbers in sessions], ctx)
+        over = each.take(codes[first][~open_ones])
+        start, last, n = (numbers[~open_ones] for numbers in sessions)
+        return pa.table([over.columns[0], start, last + GAP_MS, n], names=["bidder", "start", "ends", "n"])
+
+    def _keep(self, keys: Keys, sessions: list[Longs], ctx: KeyedBatchProcessFunction.Context) -> None:
+        """Keeps the newest session of each key until its time has come."""
+        for state, numbers in zip(self._states, sessions, strict=True):
+            state.put_many(keys, pa.array(numbers))
+        ctx.timer_service().register_event_time_timers(keys, pa.array(sessions[1] + GAP_MS))
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
+        yield (ctx.get_current_key(), self._start.value(), timestamp, self._n.value())
+        for state in self._states:
+            state.clear()
+
+
+class LastBids(KeyedBatchProcessFunction):
+    """Query 18: the newest record of each key, in each epoch in which it became another one."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._price, self._t = number(runtime_context, "price"), number(runtime_context, "t")
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> Any:
+        last = keys.last  # records are in order of time
+        newer = last[longs(batch.column("t"))[last] >= longs(self._t.get_many(keys.distinct))]
+        of_newer, rows = keys.take(newer), batch.take(indices(newer))
+        self._price.put_many(of_newer, rows.column("price"))
+        self._t.put_many(of_newer, rows.column("t"))
+        return rows
+
+
+__all__ = ["HighestBids", "LastBids", "NewSellers", "SellersAndItems", "Sessions", "Totals", "Winners"]

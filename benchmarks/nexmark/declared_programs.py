@@ -1,0 +1,108 @@
+"""The queries by verbs: no function sees a record, but one that unpacks the hottest auctions of each window of q5."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.nexmark.events import AUCTION, BID, LONGEST_MS, PERSON
+from benchmarks.nexmark.queries import CATEGORY, GAP_MS, LAST_STATE, SLIDE_MS, WINDOW_MS
+from benchmarks.nexmark.streams import Read
+from state_engine.api import Aggregate, Time
+from state_engine.api.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from state_engine.spark.stream import DataStream
+
+WINDOW = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
+STAYS = "op in ('+I', '+U')"
+"""Rows of a changelog that hold now: what they replace goes by itself, since the last row of a key counts."""
+
+
+def local_items(read: Read) -> DataStream:
+    """Who a seller is was said before it sells: a version that stays valid."""
+    items = read(AUCTION).where(f"category = {CATEGORY}").select("seller", "id as item").key_by("seller")
+    people = read(PERSON).where(f"state <= {LAST_STATE}").select("id", "state").key_by("id")
+    return items.temporal_join(people, uid="items").select("seller", "state", "item")
+
+
+def bids_in_time(read: Read) -> DataStream:
+    """Auctions with the bids that came before their end."""
+    auctions = read(AUCTION).select("id", "category", "expires").key_by("id")
+    near = auctions.interval_join(read(BID).key_by("auction")).between(
+        Time.milliseconds(0), Time.milliseconds(LONGEST_MS)
+    )
+    return near.join(uid="bids").where("t <= expires")
+
+
+def closing_prices(read: Read) -> DataStream:
+    prices = bids_in_time(read).select("id", "category", "price").key_by("id", "category")
+    closing = prices.aggregate({"final": Aggregate.max("price")}, changelog=True, uid="closing")
+    totals = {"total": Aggregate.sum("final"), "n": Aggregate.count()}
+    sums = closing.key_by("category").aggregate(totals, retract=True, uid="categories")
+    return sums.where(STAYS).select("category", "total", "n")
+
+
+def hot_items(read: Read) -> DataStream:
+    windows = SlidingEventTimeWindows.of(Time.milliseconds(WINDOW_MS), Time.milliseconds(SLIDE_MS))
+    counts = read(BID).select("auction").key_by("auction").window(windows)
+    counted = counts.aggregate({"n": Aggregate.count()}, uid="counts")
+    items = counted.select("unix_millis(window_start) as start", "n", "struct(auction, n) as item").key_by("start")
+    # One window ends in each slide: in that slide come all of its counts.
+    gathered = items.window(TumblingEventTimeWindows.of(Time.milliseconds(SLIDE_MS))).aggregate(
+        {"most": Aggregate.max("n"), "items": Aggregate.collect("item")}, uid="most"
+    )
+    hottest = gathered.select("start", "filter(items, item -> item.n = most) as hottest")
+    return hottest.flat_map(each, "start bigint, auction bigint, n bigint", uid="hottest")
+
+
+def each(window: Any) -> Iterator[tuple[int, int, int]]:
+    """Yields a row for each auction of a window."""
+    for auction, n in window.hottest:
+        yield window.start, auction, n
+
+
+def highest_bids(read: Read) -> DataStream:
+    """The bids beside the highest price of their window, which comes when the window is over."""
+    start = f"t - t % {WINDOW_MS} as start"
+    highest = read(BID).select(start, "price").key_by("start").window(WINDOW)
+    most = highest.aggregate({"price": Aggregate.max("price")}, uid="most").select("start", "price")
+    bids = read(BID, name="bid-again").select(start, "price", "auction", "bidder", "t").key_by("start", "price")
+    near = bids.interval_join(most.key_by("start", "price"))
+    near = near.between(Time.milliseconds(0), Time.milliseconds(WINDOW_MS - 1))
+    return near.join(uid="highest").select("start", "auction", "bidder", "price", "t")
+
+
+def new_sellers(read: Read) -> DataStream:
+    people = read(PERSON).select("id").key_by("id").window(WINDOW).aggregate({"n": Aggregate.count()}, uid="people")
+    items = read(AUCTION).select("seller").key_by("seller").window(WINDOW)
+    sellers = items.aggregate({"items": Aggregate.count()}, uid="sellers")
+    came = people.select("id", "window_start").key_by("id", "window_start")
+    sold = sellers.select("seller", "window_start").key_by("seller", "window_start")
+    both = came.interval_join(sold).between(Time.milliseconds(0), Time.milliseconds(0)).join(uid="new")
+    return both.select("id", "window_start")
+
+
+def winning_bids(read: Read) -> DataStream:
+    bids = bids_in_time(read).select("id", "bidder", "price", "t").key_by("id")
+    return bids.top_n(1, by="price", uid="winners").where(STAYS).select("id", "bidder", "price", "t")
+
+
+def sessions(read: Read) -> DataStream:
+    windows = EventTimeSessionWindows.with_gap(Time.milliseconds(GAP_MS))
+    return read(BID).select("bidder").key_by("bidder").window(windows).aggregate({"n": Aggregate.count()}, uid="n")
+
+
+def last_bids(read: Read) -> DataStream:
+    return read(BID).select("bidder", "auction", "price", "t").key_by("bidder", "auction").latest(by="t", uid="last")
+
+
+PROGRAMS: dict[str, Callable[[Read], DataStream]] = {
+    "q3": local_items,
+    "q4": closing_prices,
+    "q5": hot_items,
+    "q7": highest_bids,
+    "q8": new_sellers,
+    "q9": winning_bids,
+    "q11": sessions,
+    "q18": last_bids,
+}
+"""By Nexmark's numbers."""
+
+__all__ = ["PROGRAMS"]

@@ -1,0 +1,3 @@
+SELECT bidder, auction, MAX_BY(price, t) AS price, MAX(t) AS t
+FROM bid
+GROUP BY bidder, auction
