@@ -1,5 +1,6 @@
 """How the rows of a query are compared: by sums that every engine can tell, of what its result comes to in the end."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,13 @@ def final(rows: pa.Table, key: int) -> pa.Table:
     return rows.take(last.column("place_max"))
 
 
+def told(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Returns some columns; of a changelog's rows without those that go, since of a key the last one counts."""
+    if "op" in rows.column_names:
+        rows = rows.filter(pc.is_in(rows.column("op"), pa.array(["+I", "+U"])))
+    return rows.select(list(columns))
+
+
 def milliseconds(column: "pa.ChunkedArray[Any]") -> Longs:
     """Returns integers as they are, and timestamps as ms since 1970."""
     if pa.types.is_timestamp(column.type):
@@ -39,4 +47,4 @@ def milliseconds(column: "pa.ChunkedArray[Any]") -> Longs:
     return np.asarray(pc.cast(column, pa.int64()))
 
 
-__all__ = ["FACTOR", "final", "milliseconds", "sums"]
+__all__ = ["FACTOR", "final", "milliseconds", "sums", "told"]

@@ -33,9 +33,15 @@ END_T, END_ID = 4_000_000_000_000, -1
 def run(case: Case) -> Outcome:
     """Runs one case to the end of its input."""
     spark = session(case, SETTINGS)
-    ends = EpochEnds()
+    outcome = run_in(spark, case)
+    spark.stop()
+    return outcome
+
+
+def run_in(spark: SparkSession, case: Case) -> Outcome:
+    """Runs one case in a session with `SETTINGS`."""
+    ends, query = EpochEnds(), query_of(case.workload)
     spark.streams.addListener(ends)
-    query = query_of(case.workload)
     for kind in QUERIES[query].reads:
         _read(spark, case, kind).createOrReplaceTempView(kind)
     rows = spark.sql(sql_of(case.workload, "spark"))
@@ -44,9 +50,7 @@ def run(case: Case) -> Outcome:
     writer = result.writeStream.format("noop").outputMode("update" if query == REPLACING else "append")
     writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
     # Behind the last records come batches that fire what is left: they are the end of the input, and no part of it.
-    found = Outcome(ends.wait(case.epochs, more=True), _final(spark, query, checkpoint, ends))
-    spark.stop()
-    return found
+    return Outcome(ends.wait(case.epochs, more=True), _final(spark, query, checkpoint, ends))
 
 
 def _read(spark: SparkSession, case: Case, kind: str) -> DataFrame:
@@ -88,4 +92,4 @@ def _final(spark: SparkSession, query: str, checkpoint: str, ends: EpochEnds) ->
     return {EMITTED: sums(state.selectExpr("key.*", "value.valueWithExtremumOrdering", "value.max").toArrow())}
 
 
-__all__ = ["run"]
+__all__ = ["SETTINGS", "run", "run_in"]
