@@ -123,7 +123,7 @@ def run_nexmark(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, engines in turn; shows the median.")] = 1,
     work: Work = None,
 ) -> None:
-    """The queries of Nexmark that need state, beside Flink SQL, and DuckDB over all events at once."""
+    """The queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB."""
     known = tuple(name.removeprefix("nexmark/") for name in NEXMARK_ENGINES)
     plan = nexmark.Plan(
         queries=names(queries, tuple(QUERIES)),

@@ -78,7 +78,7 @@ def parts(*, small: bool) -> dict[str, Part]:
         queries = queries._replace(epoch_events=10_000, epochs=5)
     return {name: _stream(name, small=small) for name in WORKLOADS} | {
         NEXMARK: Part(
-            "The queries of Nexmark that need state, beside Flink SQL, and DuckDB over all events at once.",
+            "Queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB.",
             lambda folder, tell: nexmark.measure(queries, folder, tell),
         ),
         SMALL_EPOCHS: Part(

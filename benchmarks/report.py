@@ -29,7 +29,13 @@ def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None
     path.write_bytes(to_json(results))
 
 
-RATIOS = [*(f"× {peer.removeprefix('spark/')}" for peer in PEERS), "× heap"]
+def _short(peer: str) -> str:
+    """Returns the operator of Spark alone, where no other peer has a form of that name."""
+    operator = peer.removeprefix("spark/")
+    return peer if any(other.endswith(f"/{operator}") for other in PEERS if other != peer) else operator
+
+
+RATIOS = [*(f"× {_short(peer)}" for peer in PEERS), "× heap"]
 HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "checkpoints", "records/s", "CPU s per M"]
 HEAD += ["freeze ms", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]

@@ -141,9 +141,11 @@ def test_sums_tell_rows_apart() -> None:
     assert final(rows, 0) is rows
 
 
-def run(engines: str, epoch: str, folder: Path) -> list[dict[str, Any]]:
+def run(engines: str, epoch: str, folder: Path, queries: str = ",".join(QUERIES)) -> list[dict[str, Any]]:
     out = folder / "out.json"
     sizes = [
+        "--queries",
+        queries,
         "--epoch",
         epoch,
         "--epochs",
@@ -169,6 +171,21 @@ def test_lakestate_arrives_at_what_is_right(tmp_path: Path) -> None:
     assert [row["workload"] for row in rows] == [f"nexmark-{query}" for query in QUERIES for _ in range(2)]
     assert [row["engine"] for row in rows] == ["lakestate", "duckdb"] * len(QUERIES)
     assert all(row["results_equal"] for row in rows)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_row_names_its_form_and_backend(tmp_path: Path) -> None:
+    rows = run("vectorised,declared/rocksdb,spark", "6k", tmp_path, "q4")
+    assert [(row["engine"], row["form"], row["backend"]) for row in rows] == [
+        ("lakestate", "vectorised", "heap"),
+        ("lakestate", "declared/rocksdb", "rocksdb"),
+    ]
+    assert all(row["results_equal"] for row in rows)
+    (row,) = run("spark", "6k", tmp_path, "q11")
+    assert (row["engine"], row["form"], row["backend"]) == ("spark", "sql", "rocksdb")
+    assert row["results_equal"]
 
 
 @pytest.mark.slow
