@@ -105,13 +105,15 @@ def test_windows_and_sessions(folder: Path, drawn: dict[str, Rows]) -> None:
         for start in range(last, last - WINDOW_MS, -SLIDE_MS):
             counts[start][bid["auction"]] += 1
         highest[bid["t"] // WINDOW_MS * WINDOW_MS].append(bid)
-    hot = [(start, a, n) for start, own in counts.items() for a, n in own.items() if n == max(own.values())]
+    most = {start: max(own.values()) for start, own in counts.items()}
+    hot = [(start, a, n) for start, own in counts.items() for a, n in own.items() if n == most[start]]
     assert right("q5", folder) == sorted(hot)
+    prices = {start: max(bid["price"] for bid in own) for start, own in highest.items()}
     dearest = [
         (start, *bid.values())
         for start, own in highest.items()
         for bid in own
-        if bid["price"] == max(b["price"] for b in own)
+        if bid["price"] == prices[start]
     ]
     assert right("q7", folder) == sorted(dearest)
     of_bidder: dict[int, list[list[int]]] = defaultdict(list)
