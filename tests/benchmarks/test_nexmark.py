@@ -109,12 +109,7 @@ def test_windows_and_sessions(folder: Path, drawn: dict[str, Rows]) -> None:
     hot = [(start, a, n) for start, own in counts.items() for a, n in own.items() if n == most[start]]
     assert right("q5", folder) == sorted(hot)
     prices = {start: max(bid["price"] for bid in own) for start, own in highest.items()}
-    dearest = [
-        (start, *bid.values())
-        for start, own in highest.items()
-        for bid in own
-        if bid["price"] == prices[start]
-    ]
+    dearest = [(start, *bid.values()) for start, own in highest.items() for bid in own if bid["price"] == prices[start]]
     assert right("q7", folder) == sorted(dearest)
     of_bidder: dict[int, list[list[int]]] = defaultdict(list)
     for bid in drawn[BID]:
