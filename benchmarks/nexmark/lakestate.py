@@ -62,12 +62,12 @@ def job(spark: SparkSession, case: Case, given: "GivenRows") -> StreamJob:
         state_backend=state_backend(case),
     )
 
-    def read(kind: str, *, name: str | None = None) -> DataStream:
+    def read(kind: str) -> DataStream:
         schema = ", ".join(f"{name} bigint" for name in COLUMNS[kind])
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", case.files_per_epoch)
         records = reader.parquet(str(Path(case.inputs) / kind))
         in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("t")
-        return made.from_stream(records, name=name or kind, bounded=True).assign_timestamps_and_watermarks(in_order)
+        return made.from_stream(records, name=kind, bounded=True).assign_timestamps_and_watermarks(in_order)
 
     program = PROGRAMS[form_of(CONTENDERS[case.engine])][query_of(case.workload)]
     program(read).sink_to(ForeachEpochSink(given), uid="out")

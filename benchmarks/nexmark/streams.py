@@ -1,20 +1,10 @@
 """What the programs of all forms read."""
 
-from typing import Protocol
+from collections.abc import Callable
 
 from state_engine.spark.stream import DataStream
 
-
-class Read(Protocol):
-    """Returns the stream of a kind of events, each time from a source of its own."""
-
-    def __call__(self, kind: str, *, name: str | None = None) -> DataStream:
-        """Begins a stream.
-
-        Args:
-            kind: Of events.
-            name: Of the source, where one is read a second time.
-        """
-
+Read = Callable[[str], DataStream]
+"""Returns the stream of a kind of events."""
 
 __all__ = ["Read"]
