@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchmarks.data import first_epochs, first_records, read_inputs, records_truth
 from benchmarks.engines.flink_environment import FLINK_PYTHON
-from benchmarks.model import EMITTED, ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result, Tables
+from benchmarks.model import CONTENDERS, EMITTED, ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result, Tables
 from benchmarks.rounds import Report, run_rounds
 from benchmarks.runner import Run, result_of
 from benchmarks.steady import LEAST_EPOCHS, epochs_for
@@ -71,7 +71,7 @@ def truth(case: Case) -> Tables:
     inputs = Path(case.inputs)
     if case.engine == PASS_THROUGH:
         return {PASS_THROUGH: records_truth(inputs)}
-    compared = (EMITTED,) if ENGINES[case.engine].engine == "flink" else WORKLOADS[case.workload].compared
+    compared = (EMITTED,) if CONTENDERS[case.engine].engine == "flink" else WORKLOADS[case.workload].compared
     right = _truth(case.workload, inputs, case.keys)
     return {name: right[name] for name in compared}
 
