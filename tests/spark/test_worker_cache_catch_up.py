@@ -26,7 +26,7 @@ from state_engine.serialization.column import Column
 from state_engine.spark.task_spec import TaskSpec, pack
 from state_engine.spark.worker_cache import Cached, WorkerCache
 from state_engine.testing.changes import put
-from state_engine.testing.jobs import JobBuilder
+from state_engine.testing.jobs import JobBuilder, inlines_none
 
 MAX = 13
 KEY = (Column(name="k", type="string"),)
@@ -286,6 +286,7 @@ def test_a_discarded_instance_is_loaded_anew(job: Job) -> None:
 
 
 def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: Job) -> None:
+    job.inlines = inlines_none
     worker = Worker(job)
     worker.acquire(job.head)
     first = sealed(job, {"k1": 1})
