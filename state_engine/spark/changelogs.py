@@ -16,15 +16,14 @@ _IS_OP = re.compile(rf"\s*`?{OP}`?\s*", re.IGNORECASE)
 def check_reads_changelog(node: OperatorNode) -> None:
     """Checks that a declared operator takes back what a changelog in front of it takes back.
 
-    Flink SQL's planner refuses the same. A function of the author's may read any rows. So may an operator whose key is
-    the column, and one behind a `map`, or behind a `where` or a `select` that makes something of the column: there the
-    author has decided.
+    Flink SQL's planner refuses the same. A function of the author's may read any rows. So may an operator behind a
+    `map`, or behind a `where` or a `select` that makes something of the column: there the author has decided.
 
     Raises:
         JobDefinitionError: It would take rows that hold no more for records like others.
     """
     function = node.function
-    if not isinstance(function, (Declared, RunningAdapter)) or OP in node.key:
+    if not isinstance(function, (Declared, RunningAdapter)):
         return
     if isinstance(function, Declared) and function.reads_changelog:
         return

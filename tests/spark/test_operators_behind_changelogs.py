@@ -100,7 +100,7 @@ def test_who_takes_back_or_decides_may_read_it(spark: Any, tmp_path: Path) -> No
     signed.sum("v", uid="signed-too")
     changes.select("k", "op as kind").where("kind = '+I'").key_by("k").deduplicate(uid="renamed")
     changes.with_column("new", "op = '+I'").where("new").key_by("k").deduplicate(uid="derived")
-    changes.key_by("op").aggregate({"rows": Aggregate.count()}, uid="rows-by-op")
+    changes.with_column("kind", "op").key_by("kind").aggregate({"rows": Aggregate.count()}, uid="rows-by-kind")
     own = changes.key_by("k").process(Passing(), "n bigint, k string, sub string, v bigint, op string", uid="own")
     own.key_by("k").deduplicate(uid="of-a-function")
 
