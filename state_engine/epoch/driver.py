@@ -40,7 +40,7 @@ from state_engine.epoch.rescale import RescaleRequest, Rescales
 from state_engine.epoch.seal import seal
 from state_engine.epoch.watermarks import NO_TIMERS, advance, at_end, earliest_timers, finishing, has_ended, is_due
 from state_engine.errors import EpochError, FencedError, LakestateError, StopRequestedError, StorageError
-from state_engine.log.manifest import StoredManifest
+from state_engine.log.manifest import StoredManifest, inlined_bytes
 from state_engine.log.records import Ack, Manifest, ManifestKind, OperatorEpoch
 
 Acks = dict[str, tuple[Ack, ...]]
@@ -338,8 +338,7 @@ class EpochDriver:
         changes = [ack.changes for of_operator in acks.values() for ack in of_operator]
         grown = sum(handle.length for handle in changes if handle is not None)
         if grown or not only_tells:  # else it is no reason for a checkpoint, of whose end the next one would tell
-            inlined = sum(map(len, self._head.manifest.inlined.values()))
-            self._barriers.sealed(self._head.manifest.epoch, grown, inlined)
+            self._barriers.sealed(self._head.manifest.epoch, grown, inlined_bytes(self._head.manifest))
         if mark is not None:
             self._barriers.acknowledged(mark.checkpoint_id, self._clock.steady_ms())
 

@@ -31,4 +31,9 @@ def decode_manifest(data: bytes, *, path: str = "") -> StoredManifest:
     return StoredManifest(*unseal(FORMAT, Manifest, data, DamagedManifestError, path=path))
 
 
-__all__ = ["FORMAT", "StoredManifest", "decode_manifest", "encode_manifest"]
+def inlined_bytes(manifest: Manifest) -> int:
+    """Returns how many bytes of changes lie in a manifest, before base64."""
+    return sum(map(len, manifest.inlined.values()))
+
+
+__all__ = ["FORMAT", "StoredManifest", "decode_manifest", "encode_manifest", "inlined_bytes"]

@@ -22,7 +22,7 @@ from state_engine.errors import (
 )
 from state_engine.log.documents import encode_pin
 from state_engine.log.lineage import IMPORTED, first_own, generation_of
-from state_engine.log.manifest import StoredManifest
+from state_engine.log.manifest import StoredManifest, inlined_bytes
 from state_engine.log.paths import manifest_path, pin_path, savepoint_folder
 from state_engine.log.records import Manifest, Origin, Pin
 from state_engine.savepoint.handles import handles_of, verify_handles
@@ -83,8 +83,7 @@ def draft_pin(storage: CheckpointStorage, head: StoredManifest, behind: Behind) 
         manifests=tuple((manifest_path(generation, epoch), digest) for generation, epoch, digest in places),
         handles=handles,
         created_at=0,
-        bytes=sum(length for _, length in handles)
-        + sum(len(data) for manifest in behind.manifests for data in manifest.inlined.values()),
+        bytes=sum(length for _, length in handles) + sum(map(inlined_bytes, behind.manifests)),
         rows=sum(file.rows for file in behind.base.files) if behind.base is not None else 0,
     )
 

@@ -16,7 +16,7 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.start import StartUp
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
-from state_engine.log.manifest import StoredManifest
+from state_engine.log.manifest import StoredManifest, inlined_bytes
 from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
@@ -125,19 +125,19 @@ def _report(coordinator: CheckpointCoordinator, event: PublishEvent) -> None:
 def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, head: Head) -> None:
     """Tells the coordinator what stands behind the newest base."""
     base = head.base.epoch if head.base else 0
-    log_bytes, inlined_bytes, newest_epoch = 0, 0, base
+    log_bytes, inlined, newest_epoch = 0, 0, base
     for stored in log.chain(head.stored):
         epoch, acks = stored.manifest.epoch, [ack for op in stored.manifest.operators.values() for ack in op.acks]
         grown = sum(ack.changes.length for ack in acks if ack.changes is not None)
         if epoch > base:
             log_bytes += grown
-            inlined_bytes += sum(map(len, stored.manifest.inlined.values()))
+            inlined += inlined_bytes(stored.manifest)
             newest_epoch = max(newest_epoch, epoch) if grown or stored.manifest.kind == "epoch" else newest_epoch
     coordinator.resume(
         next_id=next_id,
         last_epoch=base,
         log_bytes=log_bytes,
-        inlined_bytes=inlined_bytes,
+        inlined_bytes=inlined,
         newest_epoch=newest_epoch,
         now_ms=SystemClock().steady_ms(),
     )

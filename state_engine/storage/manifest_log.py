@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from state_engine.errors import CorruptionError, DamagedManifestError, MissingFileError, NotFoundError
 from state_engine.log.lineage import Place, contains, predecessor_of
-from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest
+from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest, inlined_bytes
 from state_engine.log.paths import (
     EPOCHS,
     FLOORS,
@@ -221,21 +221,17 @@ class ManifestLog:
     def _remember(self, path: str, stored: StoredManifest) -> None:
         self._forget(path)
         self._cache[path] = stored
-        self._inlined += _inlined_bytes(stored)
+        self._inlined += inlined_bytes(stored.manifest)
         while len(self._cache) > self._cached or (self._inlined > CACHED_INLINED and len(self._cache) > 1):
             self._forget(next(iter(self._cache)))
 
     def _forget(self, path: str) -> None:
         if (stored := self._cache.pop(path, None)) is not None:
-            self._inlined -= _inlined_bytes(stored)
+            self._inlined -= inlined_bytes(stored.manifest)
 
     @staticmethod
     def _path_of(stored: StoredManifest) -> str:
         return manifest_path(stored.manifest.generation, stored.manifest.epoch)
-
-
-def _inlined_bytes(stored: StoredManifest) -> int:
-    return sum(map(len, stored.manifest.inlined.values()))
 
 
 __all__ = ["CACHED_MANIFESTS", "ManifestLog"]

@@ -73,7 +73,9 @@ def test_the_first_records_through_a_restore(spark: Any, tmp_path: Path, descend
         first = keyed.top_n(3, by="v", descending=descending, uid="top")
         first.sink_to(MemorySink(name), uid="out")
         # What reads the changes as any other stream, and says so: how many there are of a key.
-        first.where("op is not null").key_by("k").aggregate({"rows": Aggregate.count(), "highest": Aggregate.max("rank")}, uid="behind")
+        first.where("op is not null").key_by("k").aggregate(
+            {"rows": Aggregate.count(), "highest": Aggregate.max("rank")}, uid="behind"
+        )
         return made
 
     def order(row: Record) -> int:

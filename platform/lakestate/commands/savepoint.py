@@ -1,6 +1,6 @@
 """`lakestate savepoint`: takes one."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -17,9 +17,6 @@ from lakestate.commands.options import (
     Url,
 )
 from lakestate.commands.savepoints import facts_of, file_count
-
-if TYPE_CHECKING:
-    pass
 
 
 def savepoint(
