@@ -16,6 +16,9 @@ MIN_EPOCHS = 5
 LEAST_EPOCHS = 20
 """A short data set is replayed until it fills so many: a JVM compiles most in the first ten epochs of a million."""
 
+LONG_ENOUGH = 60
+"""So many of an engine that gets through a million records in half a second: after 20 a JVM still compiles for it."""
+
 
 class SteadyPart(NamedTuple):
     """The part of a run that counts: seconds since 1970, and the epochs in between."""
@@ -33,6 +36,15 @@ def warm_up_epochs(epochs: int) -> int:
 def epochs_for(records: int, epoch_records: int, least: int = LEAST_EPOCHS) -> int:
     """Returns how many epochs a data set gives; at least `least`, and never below `MIN_EPOCHS`: it is replayed."""
     return max(MIN_EPOCHS, least, math.ceil(records / epoch_records))
+
+
+def longer(least: int) -> int:
+    """Returns how many epochs there are at least of such an engine; a run that was told to be short stays so.
+
+    Args:
+        least: How many there are at least of the others.
+    """
+    return least if least < LEAST_EPOCHS else max(least, LONG_ENOUGH)
 
 
 def steady_part(ends: Sequence[float]) -> SteadyPart:

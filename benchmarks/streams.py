@@ -10,7 +10,7 @@ from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.model import CONTENDERS, EMITTED, ENGINES, PASS_THROUGH, RUNNING_COUNT, Case, Result, Tables
 from benchmarks.rounds import Report, run_rounds
 from benchmarks.runner import Run, result_of
-from benchmarks.steady import LEAST_EPOCHS, epochs_for
+from benchmarks.steady import LEAST_EPOCHS, epochs_for, longer
 from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.inputs import write_stream
 from benchmarks.workloads.workload import Workload
@@ -76,7 +76,7 @@ def truth(case: Case) -> Tables:
     return {name: right[name] for name in compared}
 
 
-@lru_cache(maxsize=4)  # of all epochs, and of those and the records that slow engines read
+@lru_cache(maxsize=6)  # of all epochs, and of those and the records that others read
 def _truth(workload: str, inputs: Path, keys: int) -> Tables:
     return WORKLOADS[workload].truth(read_inputs(inputs), keys)
 
@@ -85,7 +85,8 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
     """Yields the cases of one round with their input files written; engines take turns."""
     for key_type in plan.key_types:
         for epoch_records in plan.epochs:
-            epochs = epochs_for(plan.records, epoch_records, plan.least_epochs)
+            counts = {one: epochs_of(one, epoch_records, plan) for one in plan.engines}
+            epochs = max(counts.values())
             inputs = folder / "inputs" / f"{key_type}-{epoch_records}"
             if not inputs.exists():
                 write_stream(
@@ -99,7 +100,7 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
                     files_per_epoch=PARALLELISM,
                 )
             for engine in (one for one in plan.engines if key_type in ENGINES[one].key_types):
-                count = min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
+                count = counts[engine]
                 most = most_of(engine, count * epoch_records)
                 yield Case(
                     workload=plan.workload,
@@ -116,6 +117,13 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
                     ),
                     most_records=most,
                 )
+
+
+def epochs_of(engine: str, epoch_records: int, plan: Plan) -> int:
+    """Returns how many epochs of so many records an engine reads: a slow one few, a fast one more than the others."""
+    least = longer(plan.least_epochs) if ENGINES[engine].fast else plan.least_epochs
+    epochs = epochs_for(plan.records, epoch_records, least)
+    return min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
 
 
 def most_of(engine: str, records: int) -> int | None:

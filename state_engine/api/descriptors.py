@@ -36,11 +36,16 @@ class StateDescriptor:
         type_info: Of a value, an element, the value of a map, or the accumulator.
         ttl_config: Its time to live, None while values live for ever.
         changes: What is said about its earlier types.
+        by_namespace: Set by the engine where values or lists are asked for by columns, many keys of few namespaces.
+        few_times: Set by the engine where, then, timers end at few times, those of many keys together.
 
     Raises:
         UnsupportedTypeError: The type cannot be stored as typed columns.
         JobDefinitionError: The name cannot name a table.
     """
+
+    by_namespace = False
+    few_times = False
 
     def __init__(self, name: str, type_info: Any) -> None:
         self.name = check_name(name, "a state")
@@ -145,12 +150,7 @@ class ValueStateDescriptor(StateDescriptor):
         value_type_info: Type of the value.
         default_value: What `value()` returns for a key without a value, as in Flink's Java API (PyFlink has none).
             It is not stored.
-
-    Attributes:
-        by_namespace: Set by the engine where it asks for many keys of few namespaces, by columns.
     """
-
-    by_namespace = False
 
     def __init__(self, name: str, value_type_info: Any, default_value: Any = None) -> None:
         super().__init__(name, value_type_info)

@@ -35,7 +35,11 @@ class Keys:
     Attributes:
         columns: As given.
         times: As given.
+        taken: The keys, each there once, that these were taken from, and the position of each among them; None where
+            that is not known.
     """
+
+    taken: "tuple[Keys, Numbers] | None" = None
 
     def __init__(
         self, columns: "Sequence[pa.Array[Any]]", read: ReadKeys, times: "pa.Array[Any] | None" = None
@@ -50,6 +54,9 @@ class Keys:
     @cached_property
     def codes(self) -> Numbers:
         """The number of each record's key among the distinct ones; these are numbered as they come."""
+        if self.taken is not None:
+            source, positions = self.taken
+            return numbered(positions, len(source))[0]
         codes = _codes(self.columns[0])
         for column in self.columns[1:]:
             further = _codes(column)
@@ -93,7 +100,12 @@ class Keys:
         """Returns the keys of the records at these positions, in their order."""
         taken = indices(positions)
         times = None if self.times is None else self.times.take(taken)
-        return Keys([column.take(taken) for column in self.columns], self._read, times)
+        keys = Keys([column.take(taken) for column in self.columns], self._read, times)
+        if self.taken is not None:
+            keys.taken = self.taken[0], self.taken[1][positions]
+        elif "codes" in self.__dict__ and self._count == len(self):
+            keys.taken = self, positions
+        return keys
 
     @property
     def latest_times(self) -> "pa.Array[Any] | None":
@@ -207,6 +219,26 @@ def _filled(array: Any, value: int) -> NDArray[Any]:
     return np.asarray(pc.fill_null(array, value))
 
 
+def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """Numbers numbers anew, as they come.
+
+    Args:
+        numbers: All below the size.
+        size: Not many times more than there are of them; others are better hashed.
+
+    Returns:
+        The new number of each, and the position of the first one of each.
+    """
+    count = len(numbers)
+    places = np.full(size, count)
+    places[numbers[::-1]] = np.arange(count - 1, -1, -1)
+    is_first = np.zeros(count, bool)
+    is_first[places[places < count]] = True
+    first = np.flatnonzero(is_first)
+    places[numbers[first]] = np.arange(len(first))
+    return places[numbers], first
+
+
 def by_number(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
     """Yields each number that is there, in order, with the positions that it has."""
     order = np.argsort(numbers, kind="stable")
@@ -221,4 +253,4 @@ def indices(numbers: Numbers) -> Any:
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "by_number", "indices"]
+__all__ = ["Keys", "Numbers", "by_number", "indices", "numbered"]

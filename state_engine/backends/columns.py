@@ -34,11 +34,16 @@ from state_engine.serialization.types import from_arrow, to_arrow
 
 
 class Column:
-    """Values of one type between columns that an author gives or gets, and Python."""
+    """Values of one type between columns that an author gives or gets, and Python.
+
+    Attributes:
+        name: Of the state.
+        type: As Arrow has it.
+    """
 
     def __init__(self, name: str, type_info: TypeInformation) -> None:
         self.name = name
-        self._type = to_arrow(type_info)
+        self.type: Any = to_arrow(type_info)
         self._declared = type_info.ddl()
         self._read = reader(type_info)
         self.write = writer(type_info)
@@ -53,11 +58,11 @@ class Column:
         array = self._array(values)
         if len(array) != count:
             raise ValueError(f"state {self.name!r} got {len(array)} values for {count} keys")
-        if array.type == self._type:
+        if array.type == self.type:
             return array
         try:
-            if _may_become(array.type, self._type):
-                return _cast(array, self._type)
+            if _may_become(array.type, self.type):
+                return _cast(array, self.type)
         except pa.ArrowInvalid as error:
             raise TypeError(f"state {self.name!r} is {self._declared}: {error}") from None
         raise TypeError(f"state {self.name!r} is {self._declared}, and got a column of {array.type}")
@@ -439,16 +444,16 @@ def state_columns(
     context: KeyContext,
     time: OperatorTime,
     prefetch: Callable[[list[Any]], None],
-    columns: type[StateColumns] | None = None,
+    columns: Callable[..., StateColumns] | None = None,
 ) -> StateColumns:
     """Returns the column methods of a state: those of its kind, or those given."""
     column = Column(descriptor.name, descriptor.type_info)
     shared = state, column, context, time, prefetch, _in_event_time(descriptor)
+    if isinstance(descriptor, ListStateDescriptor):
+        return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
     if columns is not None:
         return columns(*shared)
     match descriptor:
-        case ListStateDescriptor():
-            return ListColumns(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
         case MapStateDescriptor():
             return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
         case AggregatingStateDescriptor():

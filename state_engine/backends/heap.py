@@ -22,17 +22,13 @@ from state_engine.api.descriptors import (
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.backends.columns import state_columns
+from state_engine.backends.columns import StateColumns, state_columns
 from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
-from state_engine.backends.namespaced import (
-    NamespacedValueColumns,
-    NamespacedValueState,
-    NamespacedValueTable,
-    lies_by_namespace,
-)
+from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
+from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
@@ -62,6 +58,11 @@ from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
 
 TableT = TypeVar("TableT", bound=HeapTable)
+
+_COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
+    NamespacedValueTable: NamespacedValueColumns,
+    NamespacedListTable: NamespacedListColumns,
+}
 
 
 class HeapKeyedStateBackend:
@@ -158,7 +159,7 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
-        columns = NamespacedValueColumns if isinstance(table, NamespacedValueTable) else None
+        columns = _COLUMNS.get(type(table))
         made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch, columns)
         return made
 
@@ -175,13 +176,18 @@ class HeapKeyedStateBackend:
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
-        if lies_by_namespace(descriptor):
-            return NamespacedValueTable(descriptor.type_info, self._numbers)
+        match descriptor:
+            case _ if not descriptor.by_namespace or descriptor.ttl_config is not None:
+                return _table(descriptor)
+            case ListStateDescriptor():
+                return NamespacedListTable(descriptor.type_info, self._numbers)
+            case ValueStateDescriptor(default_value=None):
+                return NamespacedValueTable(descriptor.type_info, self._numbers)
         return _table(descriptor)
 
     def _new_timers(self) -> TimerTable:
-        by_namespace = any(isinstance(table, NamespacedValueTable) for table in self._tables.values())
-        return NamespacedTimerTable(self._numbers) if by_namespace else TimerTable()
+        few_times = any(descriptor.few_times for descriptor in self._descriptors.values())
+        return NamespacedTimerTable(self._numbers) if few_times else TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         for rows in self._log_of(schema, table):
@@ -231,6 +237,8 @@ class HeapKeyedStateBackend:
         context = self.context
         if isinstance(table, NamespacedValueTable):
             return NamespacedValueState(table, context)
+        if isinstance(table, NamespacedListTable):
+            return NamespacedListState(table, context)
         match descriptor:
             case ListStateDescriptor():
                 return HeapListState(table, context)

@@ -23,6 +23,9 @@ _AT_LEAST = 1 << 12
 _MORE = 8
 """Arrow looks at all keys that are known, a dict at those that are asked for: it is faster for fewer than a share."""
 
+_KNOWN = "_known_numbers"
+"""Where keys remember their numbers, for the next state that is asked with them."""
+
 _SPARSE = 8
 """So many times more numbers than are there are still walked one by one, in place of a sort."""
 
@@ -81,9 +84,26 @@ class KeyNumbers:
         Args:
             keys: Their columns are the key columns.
         """
-        if isinstance(keys, _Numbered) and keys.by is self and keys.generation == self.generation:
-            return np.arange(len(keys))
-        each = keys.distinct.columns
+        each = keys.distinct
+        if self._numbers_all(each):
+            return np.arange(len(each))
+        if each.taken is not None:
+            return self.of_taken(*each.taken)
+        known = each.__dict__.get(_KNOWN)
+        if known is None or known[:2] != (self, self.generation):
+            known = each.__dict__[_KNOWN] = self, self.generation, self._looked_up(each)
+        found: Numbers = known[2]
+        return found
+
+    def of_taken(self, source: Keys, positions: Numbers) -> Numbers:
+        """Returns the numbers of the keys at some positions of keys that are there once each."""
+        return positions if self._numbers_all(source) else self.of_each(source)[positions]
+
+    def _numbers_all(self, keys: Keys) -> bool:
+        return isinstance(keys, _Numbered) and keys.by is self and keys.generation == self.generation
+
+    def _looked_up(self, keys: Keys) -> Numbers:
+        each = keys.columns
         if len(each) > 1 or len(each[0]) * _MORE < len(self) or pa.types.is_nested(each[0].type):
             return self.of(keys.entries)
         column: Any = each[0].cast(self._parts[0][0].type)

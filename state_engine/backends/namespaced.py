@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.descriptors import StateDescriptor, ValueStateDescriptor
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.state import ValueState
 from state_engine.api.types import TypeInformation
@@ -277,19 +276,8 @@ class NamespacedValueColumns(ValueColumns):
         self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.state.table.type))
 
 
-def lies_by_namespace(descriptor: StateDescriptor) -> bool:
-    """Returns whether a state is one that is asked for so, and has nothing that a `NamespacedValueTable` has not."""
-    return (
-        isinstance(descriptor, ValueStateDescriptor)
-        and descriptor.by_namespace
-        and descriptor.ttl_config is None
-        and descriptor.default_value is None
-    )
-
-
 __all__ = [
     "NamespacedValueColumns",
     "NamespacedValueState",
     "NamespacedValueTable",
-    "lies_by_namespace",
 ]

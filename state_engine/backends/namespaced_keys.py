@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, Numbers, by_number, indices
+from state_engine.api.keys import Keys, Numbers, by_number, indices, numbered
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each
 from state_engine.backends.keys import Namespaced, split_entry
 
@@ -65,16 +65,10 @@ class NamespacedKeys(Keys):
     @cached_property
     def codes(self) -> Numbers:
         pairs = self.spaces * len(self.own) + self.of_own
-        size, count = int(pairs.max(initial=0)) + 1, len(pairs)
-        if size > _DENSE * count:
+        size = int(pairs.max(initial=0)) + 1
+        if size > _DENSE * len(pairs):
             return Keys([indices(pairs)], _unread).codes
-        places = np.full(size, count)  # a third of the time that hashing takes
-        places[pairs[::-1]] = np.arange(count - 1, -1, -1)
-        is_first = np.zeros(count, bool)
-        is_first[places[places < count]] = True
-        self.first = np.flatnonzero(is_first)
-        places[pairs[self.first]] = np.arange(len(self.first))
-        codes: Numbers = places[pairs]
+        codes, self.first = numbered(pairs, size)  # a third of the time that hashing takes
         return codes
 
     def take(self, positions: Numbers) -> "NamespacedKeys":
@@ -87,14 +81,52 @@ class NamespacedKeys(Keys):
             return cast(NamespacedKeys, self.distinct).parts(numbers)
         by = numbers, numbers.generation
         if self._parts is None or self._parts[0] != by:
-            of_each = numbers.of_each(self.own.distinct)
+            of_each = numbers.of_taken(self.own.distinct, self.of_own)
             found = []
             for space, at in by_number(self.spaces):
-                own = of_each[self.of_own[at]]
+                own = of_each[at]
                 order = last_of_each(own, len(numbers))
                 found.append(Part(self.namespaces[space], at[order], own[order]))
             self._parts = by, found
         return self._parts[1]
+
+
+class EntryKeys(Keys):
+    """Keys that are known as Python values alone.
+
+    Args:
+        each: The keys, or entries of a table; one may be there several times.
+        times: As of `Keys`.
+
+    Attributes:
+        each: As given.
+    """
+
+    def __init__(self, each: list[Any], times: Any = None) -> None:
+        super().__init__([indices(np.arange(len(each)))], _unread, times)
+        self.each = each
+
+    @cached_property
+    def codes(self) -> Numbers:
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(one, len(numbers)) for one in self.each], np.int64)
+
+    @cached_property
+    def entries(self) -> list[Any]:
+        return list(dict.fromkeys(self.each))
+
+    def take(self, positions: Numbers) -> "EntryKeys":
+        times = None if self.times is None else self.times.take(indices(positions))
+        return EntryKeys([self.each[at] for at in positions.tolist()], times)
+
+
+def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
+    """Returns the distinct keys, namespace by namespace; of keys without, all are in the void one."""
+    if isinstance(keys, NamespacedKeys):
+        return keys.parts(numbers)
+    own = numbers.of(keys.entries) if isinstance(keys, EntryKeys) else numbers.of_each(keys)
+    order = np.argsort(own)
+    return [Part(None, order, own[order])]
 
 
 def _unread(_: Any) -> list[Any]:
@@ -129,4 +161,4 @@ def namespaced_keys(
     return NamespacedKeys(columns, Keys(write(listed), lambda _: listed), list(spaces), times)
 
 
-__all__ = ["NamespacedKeys", "Part", "namespaced_keys"]
+__all__ = ["EntryKeys", "NamespacedKeys", "Part", "namespaced_keys", "parts_of"]

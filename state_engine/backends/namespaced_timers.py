@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import NO_KEY, KeyContext, join_entries, split_entries
-from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.backends.namespaced_keys import NamespacedKeys, parts_of
 from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import LogRows
 from state_engine.backends.timers import OfTimer, TimerTable
@@ -106,20 +106,27 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
 
     # Many timers at once ----------------------------------------------------------------------------------------------
 
-    def register_keys(self, keys: NamespacedKeys, times: Numbers) -> None:
+    def register_keys(self, keys: Keys, times: Numbers) -> None:
         """Adds timers, unless they are there.
 
         Args:
-            keys: Each once.
+            keys: Any of them several times.
             times: One for each.
         """
-        for namespace, positions, numbers in keys.parts(self.numbers):
-            own = times[positions]
-            if (own == own[0]).all():
-                self._register(Place(int(own[0]), namespace), numbers)
-                continue
-            for time, at in by_number(own):
-                self._register(Place(time, namespace), numbers[at])
+        parts = parts_of(keys, self.numbers)
+        if keys.distinct is keys:
+            for namespace, positions, numbers in parts:
+                self._register_at(namespace, numbers, times[positions])
+            return
+        of_each, spaces = np.empty(len(keys.distinct), np.int64), np.empty(len(keys.distinct), np.int64)
+        for space, (_, positions, numbers) in enumerate(parts):
+            of_each[positions], spaces[positions] = numbers, space
+        for space, at in by_number(spaces[keys.codes]):
+            self._register_at(parts[space].namespace, of_each[keys.codes[at]], times[at])
+
+    def _register_at(self, namespace: str | None, numbers: Numbers, times: Numbers) -> None:
+        for time, at in by_number(times):
+            self._register(Place(time, namespace), np.unique(numbers[at]))
 
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
         if in_turn:
@@ -132,11 +139,12 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
                 self._note_gone(place, numbers)
         if not found:
             return None
+        namespaces: dict[str | None, int] = {}
+        spaces = [namespaces.setdefault(place.namespace, len(namespaces)) for place, _ in found]
         lengths = [len(numbers) for _, numbers in found]
-        columns = [np.concatenate([numbers for _, numbers in found]), np.repeat(np.arange(len(found)), lengths)]
+        columns = [np.concatenate([numbers for _, numbers in found]), np.repeat(spaces, lengths)]
         times = pa.array(np.repeat([place.time for place, _ in found], lengths))
-        namespaces = [place.namespace for place, _ in found]
-        return NamespacedKeys([indices(column) for column in columns], self.numbers.keys, namespaces, times)
+        return NamespacedKeys([indices(column) for column in columns], self.numbers.keys, list(namespaces), times)
 
     # One by one -------------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, by_number, indices
+from state_engine.api.keys import Keys, by_number
 from state_engine.api.types import Types
 from state_engine.backends.keys import NO_KEY, KeyContext
+from state_engine.backends.namespaced_keys import EntryKeys
 from state_engine.backends.tables import MISSING, HeapTable, LogRows
 from state_engine.backends.timer_entries import Tie, Times, listed, pairs, put, put_all, take, take_all, without
 from state_engine.log.ops import Op
@@ -209,7 +210,7 @@ class TimerTable(HeapTable):
             entries += of_time
         if not entries:
             return None
-        return Keys([indices(np.arange(len(entries)))], lambda _: entries, pa.array(times))
+        return EntryKeys(entries, pa.array(times))
 
     def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
         """Returns the entries that stand at a time, in the order in which they fire or in any."""

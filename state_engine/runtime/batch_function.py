@@ -1,22 +1,23 @@
 """What an operator does with a function that takes whole batches."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
 from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import BatchTimerService, TimeDomain
 from state_engine.backends.keys import KeyCodec
-from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.time import OperatorTime
-from state_engine.runtime.declared.base import local_of, wants_all
+from state_engine.runtime.declared.base import Declared, local_of, wants_all
 from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN, OutputValueError
@@ -59,11 +60,11 @@ class BatchTimers(BatchTimerService):
 
     def _register(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
         table = self._tables(domain)
-        if isinstance(table, NamespacedTimerTable) and isinstance(keys, NamespacedKeys) and keys.distinct is keys:
+        if isinstance(table, NamespacedTimerTable):
             at_times = _milliseconds("timers", timestamps, len(keys))
-            if not at_times.null_count:
-                table.register_keys(keys, np.asarray(at_times))
-                return
+            there = np.flatnonzero(np.asarray(pc.is_valid(at_times)))
+            table.register_keys(keys if len(there) == len(keys) else keys.take(there), np.asarray(at_times.drop_null()))
+            return
         codes, times = _timers(keys, timestamps)
         entries = keys.entries
         for time, at in by_number(times):
@@ -74,6 +75,27 @@ class BatchTimers(BatchTimerService):
         table, entries = self._tables(domain), keys.entries
         for code, at in zip(codes.tolist(), times.tolist(), strict=True):
             table.delete(entries[code], at)
+
+
+def asks_by_columns(function: Any) -> bool:
+    """Returns whether a function that an author wrote asks states by columns alone: in timers it has row methods."""
+    return (
+        isinstance(function, KeyedBatchProcessFunction)
+        and not isinstance(function, Declared)
+        and type(function).on_timer is KeyedBatchProcessFunction.on_timer
+    )
+
+
+def lists_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[StateDescriptor], Any]:
+    """Returns what gives states for such a function."""
+
+    def state(descriptor: StateDescriptor) -> Any:
+        if isinstance(descriptor, ListStateDescriptor):
+            descriptor = copy(descriptor)
+            descriptor.by_namespace = True
+        return states(descriptor)
+
+    return state
 
 
 def _timers(keys: Keys, timestamps: Any) -> tuple[Numbers, Numbers]:
@@ -226,4 +248,4 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined  # type: ignore[no-any-return]
 
 
-__all__ = ["BatchCall", "BatchContext", "BatchTimers"]
+__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "lists_by_columns"]

@@ -109,7 +109,7 @@ def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
     """Keys come and go for ever, too; the others keep what they have."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     descriptor = ValueStateDescriptor("a", Types.LONG())
-    descriptor.by_namespace = True
+    descriptor.by_namespace = descriptor.few_times = True
     state, timers = harness.backend.state(descriptor), harness.backend.timers(TimeDomain.EVENT_TIME)
     counted, before = [], asked(random.Random(1), 0)
     for start in range(0, 60_000, 2_000):

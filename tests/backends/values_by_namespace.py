@@ -3,7 +3,7 @@
 from copy import copy
 from typing import Any
 
-from state_engine.api.descriptors import StateDescriptor, ValueStateDescriptor
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.timers import TimerTable
@@ -21,7 +21,7 @@ class ByNamespace(HeapKeyedStateBackend):
         return NamespacedTimerTable(self._numbers)
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        if isinstance(descriptor, ValueStateDescriptor):
+        if isinstance(descriptor, (ValueStateDescriptor, ListStateDescriptor)):
             descriptor = copy(descriptor)
             descriptor.by_namespace = True
         return super().state(descriptor)

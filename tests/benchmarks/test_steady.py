@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.steady import MIN_EPOCHS, epochs_for, steady_part, warm_up_epochs
+from benchmarks.steady import LONG_ENOUGH, MIN_EPOCHS, epochs_for, longer, steady_part, warm_up_epochs
 
 
 @pytest.mark.parametrize(("epochs", "dropped"), [(5, 1), (6, 2), (10, 2), (11, 3)])
@@ -21,6 +21,11 @@ def test_a_short_data_set_is_replayed_until_it_fills_twenty_epochs(
 @pytest.mark.parametrize(("least", "epochs"), [(12, 12), (MIN_EPOCHS, 10), (1, 10)])
 def test_a_run_may_be_told_to_be_short(least: int, epochs: int) -> None:
     assert epochs_for(2_000_000, 200_000, least) == epochs
+
+
+@pytest.mark.parametrize(("least", "epochs"), [(5, 5), (19, 19), (20, LONG_ENOUGH), (LONG_ENOUGH + 1, LONG_ENOUGH + 1)])
+def test_a_fast_engine_reads_more_epochs_unless_the_run_was_told_to_be_short(least: int, epochs: int) -> None:
+    assert longer(least) == epochs
 
 
 def test_no_run_is_shorter_than_a_steady_part_needs() -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.model import ENGINES
+from benchmarks.streams import Plan, cases
 from benchmarks.workloads import WORKLOADS
 
 
@@ -59,6 +60,16 @@ def test_flink_arrives_at_what_is_right(workload: str, tmp_path: Path) -> None:
     assert [f"{row['engine']}/{row['form']}" for row in rows] == [ENGINES[engine].label for engine in engines]
     assert [row["results_equal"] for row in rows] == [True] * len(engines)
     assert {row["checkpoints"] for row in rows} == {"1000 ms"}
+
+
+def test_engines_read_as_many_epochs_as_their_steady_part_needs(tmp_path: Path) -> None:
+    plan = Plan(engines=("lakestate", "declared", "pyflink", "duckdb"), records=200, keys=10, epochs=(10,))
+
+    found = {case.engine: (case.epochs, case.records) for case in cases(plan, tmp_path, 1)}
+
+    assert found == {"lakestate": (20, 200), "declared": (60, 600), "pyflink": (5, 50), "duckdb": (20, 200)}
+    files = {Path(case.inputs).name: len(list(Path(case.inputs).iterdir())) for case in cases(plan, tmp_path, 1)}
+    assert files == {"int-10-first-20": 40, "int-10": 120, "int-10-first-5": 10}
 
 
 def test_the_row_form_runs_every_stream_in_every_engine() -> None:

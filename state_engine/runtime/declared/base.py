@@ -4,11 +4,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
-from state_engine.api.descriptors import StateDescriptor
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
 from state_engine.api.functions import Function, KeyedBatchProcessFunction
-from state_engine.api.keys import Keys, indices
+from state_engine.api.keys import Keys
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
@@ -66,6 +64,7 @@ class Declared(KeyedBatchProcessFunction):
 
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
         """Returns the descriptor of a state that is kept as long as was declared."""
+        descriptor.by_namespace = isinstance(descriptor, ListStateDescriptor)
         if self.ttl is not None:
             descriptor.enable_time_to_live(self.ttl)
         return descriptor
@@ -136,15 +135,6 @@ def ordered_column(verb: str, by: Any, columns: StructType) -> int:
     return position
 
 
-def keys_of(entries: list[Any]) -> Keys:
-    """Returns keys, each given once, for the methods of states."""
-
-    def read(columns: Sequence[Any]) -> list[Any]:
-        return [entries[n] for n in columns[0].to_pylist()]
-
-    return Keys([indices(np.arange(len(entries)))], read)
-
-
 def renaming(name: str) -> str:
     """Returns what to do about a column whose name the rows need for another one."""
     return f"Rename it in front: select('{name} as its_{name.lower()}', ...)."
@@ -159,7 +149,6 @@ __all__ = [
     "Declared",
     "FiresTogether",
     "fires_together",
-    "keys_of",
     "local_of",
     "ordered_column",
     "renaming",

@@ -9,15 +9,15 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import FiresTogether, keys_of
+from state_engine.runtime.declared.base import DescriptorT, FiresTogether
 from state_engine.runtime.declared.joins import (
     FARTHEST,
-    KEYS_AT_ONCE,
     Join,
     Order,
     Records,
     Side,
     event_times,
+    some_at_once,
 )
 from state_engine.runtime.two_inputs import KeyedInput
 
@@ -47,6 +47,7 @@ class IntervalJoin(Join, FiresTogether):
     """
 
     verb = "interval_join"
+    in_turn = False
 
     def __init__(
         self,
@@ -73,6 +74,11 @@ class IntervalJoin(Join, FiresTogether):
     @property
     def argument(self) -> str:
         return self.arguments(between=f"({self._lower} ms, {self._upper} ms)", how=self._how)
+
+    def kept(self, descriptor: DescriptorT) -> DescriptorT:
+        descriptor = super().kept(descriptor)
+        descriptor.few_times = True
+        return descriptor
 
     # Records ------------------------------------------------------------------------------------------------------
 
@@ -130,17 +136,12 @@ class IntervalJoin(Join, FiresTogether):
     # Time ---------------------------------------------------------------------------------------------------------
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        due: dict[Any, int] = {}  # the first timer of each key
-        for entry, time in zip(keys.entries, np.asarray(keys.times).tolist(), strict=True):
-            due.setdefault(entry, time)
-        entries, times = list(due), np.fromiter(due.values(), np.int64, len(due))
-        for start in range(0, len(entries), KEYS_AT_ONCE):
-            some = slice(start, start + KEYS_AT_ONCE)
-            yield from self._end(entries[some], times[some], ctx)
+        for some in some_at_once(keys):
+            yield from self._end(some, ctx)
 
-    def _end(self, entries: list[Any], timers: Numbers, ctx: Any) -> Iterator[Any]:
+    def _end(self, each: Keys, ctx: Any) -> Iterator[Any]:
         """Forgets what has ended of some keys; yields what of it has no partner."""
-        each, service = keys_of(entries), ctx.timer_service()
+        timers, service = np.asarray(each.times), ctx.timer_service()
         over = service.current_watermark()
         stored = [side.stored(each) for side in self.sides]
         ended = [r.times + horizon <= over for r, horizon in zip(stored, self._horizons, strict=True)]
@@ -149,7 +150,7 @@ class IntervalJoin(Join, FiresTogether):
                 of_ended = records.take(np.flatnonzero(gone))
                 alone = of_ended.take(np.flatnonzero(~self._has_partner(side, of_ended, stored)))
                 # Never before its own time; nor before that of the timer, or it might be late for what is behind.
-                yield ctx.timed(self.alone(side, alone, entries), np.maximum(alone.times, timers[alone.codes]))
+                yield ctx.timed(self.alone(side, alone, each), np.maximum(alone.times, timers[alone.codes]))
         for side, horizon, records, gone in zip(self.sides, self._horizons, stored, ended, strict=True):
             touched = np.zeros(len(each), bool)
             touched[records.codes[gone]] = True

@@ -1,6 +1,6 @@
 """What joins of two keyed streams have in common: columns of the rows, records kept per key, and pairs by time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from state_engine.serialization.types import to_arrow
 FARTHEST = 1 << 61
 """Event times and bounds are nearer to 0 than so many ms: their sums then have room in 64 bits."""
 
-KEYS_AT_ONCE = 1024
+_KEYS_AT_ONCE = 1 << 12
 """What is kept of so many keys is at hand at once when their timers fire."""
 
 
@@ -85,9 +85,9 @@ class Side:
         self._stored = StructType(("at", "record"), (Types.LONG(), stored_rows(columns)), carrier=tuple)
         self.record_type: Any = to_arrow(columns)
 
-    def open(self, runtime_context: RuntimeContext) -> None:
-        """Asks for the state."""
-        self._state = runtime_context.get_list_state(ListStateDescriptor(self._name, self._stored))
+    def open(self, runtime_context: RuntimeContext, declared: Declared) -> None:
+        """Asks for the state, which is kept as the operator says."""
+        self._state = runtime_context.get_list_state(declared.kept(ListStateDescriptor(self._name, self._stored)))
 
     def positions(self, batch: pa.RecordBatch) -> Numbers:
         """Returns where the records of this input are."""
@@ -186,7 +186,7 @@ class Join(Declared):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         for side in self.sides:
-            side.open(runtime_context)
+            side.open(runtime_context, self)
         columns = self.sides[0].columns
         self._write_key = [writer(columns.types[columns.names.index(name)]) for name in self._key]
 
@@ -196,18 +196,19 @@ class Join(Declared):
         own, others = (dict(zip(n, r.flatten(), strict=True)) for n, r in ((names, first), (other_names, second)))
         return pa.table({**own, **{name: others[name] for name in self._behind}})
 
-    def alone(self, side: Side, records: Records, entries: list[Any]) -> Any:
+    def alone(self, side: Side, records: Records, each: Keys) -> Any:
         """Returns rows of records of one input that have no partner.
 
         Args:
             side: The input.
             records: Its records.
-            entries: Their keys, by number.
+            each: Their keys, by number.
         """
         nothing = pa.nulls(len(records.times), self.sides[2 - side.number].record_type)
         if side.number == 1:
             return self.rows(records.rows, nothing)
-        rows, own = self.rows(nothing, records.rows), [entries[code] for code in records.codes.tolist()]
+        rows, entries = self.rows(nothing, records.rows), each.entries
+        own = [entries[code] for code in records.codes.tolist()]
         # Of the state's key, not of the record: a later release may call the column of the second stream otherwise.
         for n, name in enumerate(self._key):
             column = self._write_key[n](own if len(self._key) == 1 else [key[n] for key in own])
@@ -227,6 +228,13 @@ class Join(Declared):
         for name in self._behind:
             if name.lower() in taken:
                 raise JobDefinitionError(f"{self.verb}() of two streams with a column {name!r}.", action=renaming(name))
+
+
+def some_at_once(keys: Keys) -> Iterator[Keys]:
+    """Yields keys, each once and with its first time, not many at once."""
+    first = keys.first
+    for start in range(0, len(first), _KEYS_AT_ONCE):
+        yield keys.take(first[start : start + _KEYS_AT_ONCE])
 
 
 def event_times(keys: Keys) -> Numbers:
@@ -271,4 +279,4 @@ class Order:
         return codes * len(self._times) + np.searchsorted(self._times, times)
 
 
-__all__ = ["FARTHEST", "KEYS_AT_ONCE", "Join", "Order", "Records", "Side", "event_times"]
+__all__ = ["FARTHEST", "Join", "Order", "Records", "Side", "event_times", "some_at_once"]

@@ -19,6 +19,7 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows import TimeWindow
 from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.runtime.declared.base import DescriptorT
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
 from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, bounds_of
@@ -54,6 +55,11 @@ class SessionAggregation(WindowedAggregation):
     def open(self, runtime_context: RuntimeContext) -> None:
         super().open(runtime_context)
         self._sessions = runtime_context.get_list_state(self.kept(ListStateDescriptor("sessions", _SESSION)))
+
+    def kept(self, descriptor: DescriptorT) -> DescriptorT:
+        descriptor = super().kept(descriptor)
+        descriptor.by_namespace = False  # nearly each session has a namespace of its own
+        return descriptor
 
     def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
         return earliest, latest + self._gap

@@ -9,8 +9,8 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import FiresTogether, keys_of
-from state_engine.runtime.declared.joins import KEYS_AT_ONCE, Join, Order, Records, event_times
+from state_engine.runtime.declared.base import FiresTogether
+from state_engine.runtime.declared.joins import Join, Order, Records, event_times, some_at_once
 from state_engine.runtime.two_inputs import KeyedInput
 
 TemporalJoinType = Literal["inner", "left"]
@@ -65,26 +65,23 @@ class TemporalJoin(Join, FiresTogether):
         return self.late(self._late_data, one, keys, batch, positions[late])
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
-        entries = list(dict.fromkeys(keys.entries))
-        for start in range(0, len(entries), KEYS_AT_ONCE):
-            yield from self._give(entries[start : start + KEYS_AT_ONCE], ctx)
+        for some in some_at_once(keys):
+            yield from self._give(some, ctx)
 
-    def _give(self, entries: list[Any], ctx: Any) -> Iterator[Any]:
+    def _give(self, each: Keys, ctx: Any) -> Iterator[Any]:
         """Yields the records of some keys whose time has come; forgets what is not needed any more."""
-        each, timers = keys_of(entries), ctx.timer_service()
+        timers = ctx.timer_service()
         over = timers.current_watermark()
         waiting, versions = (side.stored(each) for side in self.sides)
         order = Order(versions, [waiting.times, np.array([over])])
         due = waiting.times <= over
-        yield from self._versioned(waiting.take(np.flatnonzero(due)), versions, order, entries, ctx)
+        yield from self._versioned(waiting.take(np.flatnonzero(due)), versions, order, each, ctx)
         self._forget(each, waiting, due, versions, order, over)
         _look_again(each, waiting.codes[~due], waiting.times[~due], timers)
         to_come = versions.times > over
         _look_again(each, versions.codes[to_come], versions.times[to_come], timers)
 
-    def _versioned(
-        self, records: Records, versions: Records, order: Order, entries: list[Any], ctx: Any
-    ) -> Iterator[Any]:
+    def _versioned(self, records: Records, versions: Records, order: Order, each: Keys, ctx: Any) -> Iterator[Any]:
         """Yields records with their versions, then, if they are given, those that have none."""
         found = _valid_at(order, versions, records.codes, records.times)
         with_version = np.flatnonzero(found >= 0)
@@ -93,7 +90,7 @@ class TemporalJoin(Join, FiresTogether):
         yield ctx.timed(rows, pa.array(known.times))
         if self.sides[0].keeps_unmatched:
             alone = records.take(np.flatnonzero(found < 0))
-            yield ctx.timed(self.alone(self.sides[0], alone, entries), pa.array(alone.times))
+            yield ctx.timed(self.alone(self.sides[0], alone, each), pa.array(alone.times))
 
     def _forget(self, each: Keys, waiting: Records, due: Any, versions: Records, order: Order, over: int) -> None:
         """Takes away the records that were given, and the versions that no record asks for any more."""

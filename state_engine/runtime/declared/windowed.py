@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, event_time
-from state_engine.backends.namespaced_keys import NamespacedKeys, namespaced_keys
+from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys, namespaced_keys
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
 from state_engine.runtime.declared.comparison import Flags
@@ -117,9 +117,9 @@ class WindowedAggregation(FiresTogether):
         Raises:
             JobDefinitionError: One is the timer of another function.
         """
-        return (
-            keys if isinstance(keys, NamespacedKeys) else namespaced_keys(keys.entries, self._key_columns, keys.times)
-        )
+        if isinstance(keys, EntryKeys):
+            return namespaced_keys(keys.each, self._key_columns, keys.times)
+        return cast(NamespacedKeys, keys)
 
     def _rows(self, windows: NamespacedKeys, starts: Numbers, ctx: Any) -> Any:
         """Returns a row for each window that is over, and forgets what was kept of it.

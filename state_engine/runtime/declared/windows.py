@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.aggregates import Aggregate
-from state_engine.api.descriptors import ValueStateDescriptor
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
@@ -57,9 +56,9 @@ class WindowAggregation(WindowedAggregation):
             self.local = LocalAggregation(self._key, self._key_types, self._aggregates.partials, pane)
 
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
-        if isinstance(descriptor, ValueStateDescriptor):
-            descriptor.by_namespace = True
-        return super().kept(descriptor)
+        descriptor = super().kept(descriptor)
+        descriptor.by_namespace = descriptor.few_times = True
+        return descriptor
 
     # Records ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from state_engine.api import OutputTag, Time
 from state_engine.errors import JobDefinitionError, UserFunctionError
-from state_engine.runtime.declared import interval_join
+from state_engine.runtime.declared import interval_join, joins
 from state_engine.runtime.declared.joins import FARTHEST
 from state_engine.testing import interval_join_harness
 
@@ -206,7 +206,7 @@ def test_slices_of_pairs_and_of_keys_do_not_change_results(monkeypatch):
     found = []
     for pairs, keys in ((1 << 20, 1024), (1, 1), (5, 2)):
         monkeypatch.setattr(interval_join, "_PAIRS", pairs)
-        monkeypatch.setattr(interval_join, "KEYS_AT_ONCE", keys)
+        monkeypatch.setattr(joins, "_KEYS_AT_ONCE", keys)
         with joined("left", -3, 3) as one:
             events = [
                 (side, record(side, "abcde"[n % (5 if side == 1 else 3)], n), n) for n in range(40) for side in (1, 2)

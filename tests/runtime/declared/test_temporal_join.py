@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from state_engine.api import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared import temporal_join
+from state_engine.runtime.declared import joins
 from state_engine.testing import temporal_join_harness
 
 ORDERS, RATES = "currency string, amount bigint", "of string, rate double"
@@ -126,7 +126,7 @@ def test_a_version_behind_the_end_of_the_input_is_kept():
 def test_slices_of_keys_do_not_change_results(monkeypatch):
     found = []
     for keys in (1024, 1, 2):
-        monkeypatch.setattr(temporal_join, "KEYS_AT_ONCE", keys)
+        monkeypatch.setattr(joins, "_KEYS_AT_ONCE", keys)
         with joined("left") as one:
             events = [(2, (key, float(at))) for at in (0, 10) for key in "abc"] + [(1, (key, 1)) for key in "abcd"]
             one.process_elements(events, [0, 0, 0, 10, 10, 10, 5, 12, 10, 3])

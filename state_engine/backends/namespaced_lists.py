@@ -1,0 +1,379 @@
+"""Lists of keys in namespaces, as columns: what joins and `collect` keep on the heap, and functions over batches.
+
+They are asked for many keys at once, and add to many. So a table has runs of elements for each namespace, and nothing
+in it is a Python object per key or per element: neither what is asked, nor an epoch's rows.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.keys import Keys, Numbers, by_number, indices
+from state_engine.api.state import ListState
+from state_engine.api.types import TypeInformation
+from state_engine.backends.columns import ListColumns
+from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
+from state_engine.backends.keys import KeyContext, join_entries, split_entry
+from state_engine.backends.list_runs import Elements, Flags, Runs, distinct, joined, spans
+from state_engine.backends.namespaced_keys import Part, parts_of
+from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
+from state_engine.backends.tables import ListDelta, LogRows
+from state_engine.log.ops import Op
+from state_engine.serialization.types import to_arrow
+
+
+class _Written:
+    """What an epoch did to the lists of a namespace: it emptied some of them first, and then added."""
+
+    def __init__(self) -> None:
+        self.added = Runs()
+        self._cleared: list[Numbers] = []
+        self._is_cleared: Flags = np.zeros(0, bool)
+
+    def clear(self, numbers: Numbers, size: int) -> None:
+        """Empties lists.
+
+        Args:
+            numbers: Of their keys, each once.
+            size: How many keys are numbered.
+        """
+        self.added.remove(numbers)
+        self._note_cleared(numbers[~self.is_cleared(numbers)], size)
+
+    def is_cleared(self, numbers: Numbers) -> Flags:
+        """Returns which of the lists were emptied."""
+        found = np.zeros(len(numbers), bool)
+        known = np.flatnonzero(numbers < len(self._is_cleared))
+        found[known] = self._is_cleared[numbers[known]]
+        return found
+
+    @property
+    def cleared(self) -> Numbers:
+        """The keys whose lists were emptied, ascending."""
+        return np.sort(np.concatenate([np.empty(0, np.int64), *self._cleared]))
+
+    def renumber(self, new: Numbers) -> None:
+        """Puts another number to each key, in the same order."""
+        cleared = new[self.cleared]
+        self._cleared, self._is_cleared = [], np.zeros(0, bool)
+        self._note_cleared(cleared, int(cleared.max(initial=-1)) + 1)
+        _renumber(self.added, new)
+
+    def _note_cleared(self, numbers: Numbers, size: int) -> None:
+        if len(self._is_cleared) < size:
+            before, self._is_cleared = self._is_cleared, np.zeros(size, bool)
+            self._is_cleared[: len(before)] = before
+        self._is_cleared[numbers] = True
+        self._cleared.append(numbers)
+
+
+class _Frozen(NamedTuple):
+    """What an epoch did to the lists of a namespace, as the log has it.
+
+    Attributes:
+        cleared: The keys whose lists are emptied first.
+        added: What is put behind their lists, in the order of the keys.
+    """
+
+    cleared: Numbers
+    added: Elements
+
+
+class NamespacedListTable(NamespacedTable):
+    """Namespace to lists of keys.
+
+    What functions do key by key waits as Python values until somebody asks, or the epoch ends.
+
+    Args:
+        value: Type of an element.
+        numbers: Of the keys.
+    """
+
+    base: dict[str | None, Runs]
+    overlay: dict[str | None, _Written]
+
+    def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
+        super().__init__(value)
+        self.numbers = numbers
+        self.type: Any = to_arrow(value)
+        self._singly: dict[tuple[str | None, Any], ListDelta] = {}
+        self._pending: dict[str | None, _Frozen] = {}
+        self._nothing = Elements(np.empty(0, np.int64), pa.array([], self.type))
+
+    @property
+    def keys(self) -> int:
+        return sum(runs.keys for runs in self.base.values())
+
+    # Columns ----------------------------------------------------------------------------------------------------------
+
+    def get(self, parts: Sequence[Part], count: int) -> Any:
+        """Returns the lists of so many keys, by their positions, as an array of lists."""
+        self._join()
+        found = [
+            Elements(part.positions[elements.numbers], elements.values)
+            for part in parts
+            for elements in self._of(part.namespace, part.numbers)
+        ]
+        whole = joined(found or [self._nothing])
+        return pa.ListArray.from_arrays(_offsets(np.bincount(whole.numbers, minlength=count)), whole.values)
+
+    def has(self, parts: Sequence[Part], count: int) -> Flags:
+        """Returns which of so many keys, by their positions, have elements."""
+        self._join()
+        found = np.zeros(count, bool)
+        for namespace, positions, numbers in parts:
+            stored, written = self.base.get(namespace), self.overlay.get(namespace)
+            if stored is not None:
+                found[positions] = stored.has(numbers)
+            if written is not None:
+                found[positions] = (found[positions] & ~written.is_cleared(numbers)) | written.added.has(numbers)
+        return found
+
+    def add(self, parts: Sequence[Part], codes: Numbers, values: Any) -> None:
+        """Puts a value behind the list of each key; keys come by position, and any number of times."""
+        self._join()
+        if len(parts) == 1:
+            [(namespace, positions, numbers)] = parts
+            of_each = np.empty(len(positions), np.int64)
+            of_each[positions] = numbers
+            self._written_in(namespace).added.append(Elements(of_each[codes], values))
+            return
+        count = sum(len(part.positions) for part in parts)
+        of_each, spaces = np.empty(count, np.int64), np.empty(count, np.int64)
+        for number, part in enumerate(parts):
+            of_each[part.positions], spaces[part.positions] = part.numbers, number
+        for number, at in by_number(spaces[codes]):
+            elements = Elements(of_each[codes[at]], values.take(indices(at)))
+            self._written_in(parts[number].namespace).added.append(elements)
+
+    def clear(self, parts: Sequence[Part]) -> None:
+        """Empties lists."""
+        self._join()
+        for part in parts:
+            self._written_in(part.namespace).clear(distinct(part.numbers), len(self.numbers))
+
+    def _of(self, namespace: str | None, wanted: Numbers) -> Iterator[Elements]:
+        stored, written = self.base.get(namespace), self.overlay.get(namespace)
+        if stored is not None and written is None:
+            yield from stored.of(wanted)
+        elif stored is not None and written is not None:
+            kept = np.flatnonzero(~written.is_cleared(wanted))
+            for elements in stored.of(wanted[kept]):
+                yield Elements(kept[elements.numbers], elements.values)
+        if written is not None:
+            yield from written.added.of(wanted)
+
+    def _written_in(self, namespace: str | None) -> _Written:
+        found = self.overlay.get(namespace)
+        if found is None:
+            found = self.overlay[namespace] = _Written()
+        return found
+
+    # Key by key -------------------------------------------------------------------------------------------------------
+
+    def elements(self, entry: Any) -> list[Any]:
+        """Returns the list of an entry."""
+        key, namespace = split_entry(entry)
+        found = self.get([Part(namespace, np.array([0]), self.numbers.of([key]))], 1)
+        return self._read(found.flatten())
+
+    def delta(self, entry: Any) -> ListDelta:
+        """Returns where to say what becomes of the list of an entry."""
+        key, namespace = split_entry(entry)
+        found = self._singly.get((namespace, key))
+        if found is None:
+            found = self._singly[namespace, key] = ListDelta()
+        return found
+
+    def _join(self) -> None:
+        """Moves what was done key by key into the columns."""
+        if not self._singly:
+            return
+        done, self._singly = self._singly, {}
+        namespaces = [namespace for namespace, _ in done]
+        keys = [key for _, key in done]
+        numbers = self.numbers.of(keys)
+        counts = np.array([len(delta.appended) for delta in done.values()], np.int64)
+        of_each = zip(join_entries(keys, namespaces), counts.tolist(), strict=True)
+        entries = [entry for entry, count in of_each for _ in range(count)]
+        values = self._written(self._write, [one for delta in done.values() for one in delta.appended], entries)
+        cleared = np.array([delta.cleared for delta in done.values()], bool)
+        starts = np.cumsum(counts) - counts
+        for namespace, at in by_namespace(pa.array(namespaces, pa.string())):
+            written = self._written_in(namespace)
+            written.clear(np.sort(numbers[at[cleared[at]]]), len(self.numbers))
+            rows = spans(starts[at], counts[at])
+            written.added.append(Elements(np.repeat(numbers[at], counts[at]), values.take(indices(rows))))
+
+    # Epochs -----------------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> LogRows | None:
+        self._join()
+        overlay, self.overlay = self.overlay, {}
+        self._pending = {
+            namespace: frozen
+            for namespace, written in overlay.items()
+            if len((frozen := self._frozen(namespace, written)).cleared) or len(frozen.added.numbers)
+        }
+        if not self._pending:
+            return None
+        parts = list(self._pending.values())
+        numbers = [numbers for part in parts for numbers in (part.cleared, part.added.numbers)]
+        values = [values for part in parts for values in (pa.nulls(len(part.cleared), self.type), part.added.values)]
+        ops = np.repeat(np.array([Op.CLEAR, Op.APPEND] * len(parts), np.int8), [len(one) for one in numbers])
+        lengths = [len(part.cleared) + len(part.added.numbers) for part in parts]
+        return LogRows(
+            [],
+            ops,
+            pa.concat_arrays(values),
+            numbers=np.concatenate(numbers),
+            namespaces=repeated(list(self._pending), lengths),
+        )
+
+    def _frozen(self, namespace: str | None, written: _Written) -> _Frozen:
+        """Returns what an epoch did; what the log has no rows of needs none that remove it."""
+        cleared, stored = written.cleared, self.base.get(namespace)
+        there = cleared[:0] if stored is None else cleared[stored.has(cleared)]
+        return _Frozen(there, joined(written.added.all() or [self._nothing]))
+
+    def settle(self) -> None:
+        pending, self._pending = self._pending, {}
+        for namespace, frozen in pending.items():
+            self._change(namespace, frozen)
+
+    def forget(self) -> None:
+        self._singly = {}
+        super().forget()
+
+    def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
+        elements, appends = values.cast(self.type), ops == Op.APPEND
+        for namespace, at in by_namespace(namespaces):
+            clears, added = at[~appends[at]], at[appends[at]]
+            clears = clears[last_of_each(numbers[clears], len(self.numbers))]
+            cleared = numbers[clears]
+            if len(clears):
+                found = positions_of(numbers[added], cleared)
+                added = added[(found < 0) | (added > clears[found])]
+            self._change(namespace, _Frozen(cleared, Elements(numbers, elements).take(added)))
+
+    def _change(self, namespace: str | None, frozen: _Frozen) -> None:
+        """Empties lists of the base, and adds to them."""
+        runs = self.base.setdefault(namespace, Runs())
+        before = runs.rows
+        runs.remove(frozen.cleared)
+        runs.append(frozen.added)
+        self._counted(namespace, before)
+
+    def _counted(self, namespace: str | None, before: int) -> None:
+        after = self.base[namespace].rows
+        self.rows += after - before
+        if not after:
+            del self.base[namespace]
+
+    def drop_keys(self, gone: Any) -> None:
+        for namespace, runs in list(self.base.items()):
+            before = runs.rows
+            runs.replace([elements.where(~gone[elements.numbers]) for elements in runs.all()])
+            self._counted(namespace, before)
+
+    def used(self) -> Iterable[Numbers]:
+        for runs in [*self.base.values(), *(written.added for written in self.overlay.values())]:
+            for elements in runs.all():
+                yield elements.numbers
+        for written in self.overlay.values():
+            yield written.cleared
+        for frozen in self._pending.values():
+            yield frozen.cleared
+            yield frozen.added.numbers
+
+    def renumber(self, new: Numbers) -> None:
+        for runs in self.base.values():
+            _renumber(runs, new)
+        for written in self.overlay.values():
+            written.renumber(new)
+        for namespace, (cleared, added) in self._pending.items():
+            self._pending[namespace] = _Frozen(new[cleared], Elements(new[added.numbers], added.values))
+
+    def _drop_pending(self) -> None:
+        self._pending = {}
+
+
+class NamespacedListState(ListState[Any]):
+    """A list per key and namespace, row by row."""
+
+    def __init__(self, table: NamespacedListTable, context: KeyContext) -> None:
+        self.table = table
+        self._context = context
+
+    def bind(self) -> None:
+        """Does nothing: the table is asked each time."""
+
+    def get(self) -> Iterator[Any]:
+        return iter(self.table.elements(self._context.entry))
+
+    def add(self, value: Any) -> None:
+        self.add_all([value])
+
+    def add_all(self, values: list[Any]) -> None:
+        self.table.delta(self._context.entry).appended.extend(self._conformed(values))
+
+    def update(self, values: list[Any]) -> None:
+        delta = self.table.delta(self._context.entry)
+        delta.cleared, delta.appended = True, self._conformed(values)
+
+    def clear(self) -> None:
+        self.update([])
+
+    def _conformed(self, values: list[Any]) -> list[Any]:
+        conform = self.table.conform
+        return list(values) if conform is None else [conform(value) for value in values]
+
+
+class NamespacedListColumns(ListColumns):
+    """Of such states."""
+
+    state: NamespacedListState
+
+    def get_many(self, keys: Keys) -> Any:
+        table, count = self.state.table, len(keys.distinct)
+        found = table.get(parts_of(keys, table.numbers), count)
+        return self._spread(found.cast(self._lists.type), keys)
+
+    def contains_many(self, keys: Keys) -> Any:
+        table, count = self.state.table, len(keys.distinct)
+        return self._spread(pa.array(table.has(parts_of(keys, table.numbers), count)), keys)
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        table = self.state.table
+        table.add(parts_of(keys, table.numbers), keys.codes, self.column.fitted(values, len(keys)))
+
+    def put_many(self, keys: Keys, values: Any) -> None:
+        table, lists = self.state.table, self._lists.fitted(values, len(keys))
+        if keys.distinct is not keys:
+            lists = lists.take(indices(keys.last))
+        parts = parts_of(keys, table.numbers)
+        table.clear(parts)
+        counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+        table.add(parts, np.repeat(np.arange(len(lists)), counts), lists.flatten())
+
+    def remove_many(self, keys: Keys) -> None:
+        table = self.state.table
+        table.clear(parts_of(keys, table.numbers))
+
+
+def _renumber(runs: Runs, new: Numbers) -> None:
+    runs.replace([Elements(new[elements.numbers], elements.values) for elements in runs.all()])
+
+
+def _offsets(counts: Numbers) -> Any:
+    return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+
+
+__all__ = [
+    "NamespacedListColumns",
+    "NamespacedListState",
+    "NamespacedListTable",
+]
