@@ -178,6 +178,20 @@ def is_hashable(type_info: TypeInformation) -> bool:
     return False
 
 
+def holds_codec(type_info: TypeInformation) -> bool:
+    """Says whether values of this type go through a codec of the author's, as a whole or in part."""
+    match type_info:
+        case CodecType():
+            return True
+        case ListType(element):
+            return holds_codec(element)
+        case MapType(key, value):
+            return holds_codec(key) or holds_codec(value)
+        case StructType(_, types, _):
+            return any(map(holds_codec, types))
+    return False
+
+
 def quote(name: str) -> str:
     """Returns a field name as DDL spells it: bare when it is a plain identifier, else in back-ticks."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
@@ -318,6 +332,7 @@ __all__ = [
     "TypeInformation",
     "Types",
     "columns_of_type",
+    "holds_codec",
     "is_hashable",
     "quote",
     "type_of_columns",

@@ -26,6 +26,9 @@ _MORE = 8
 _KNOWN = "_known_numbers"
 """Where keys remember their numbers, for the next state that is asked with them."""
 
+_LARGER = 2
+"""Columns of keys that came later are joined with those before them when these are not so many times as long."""
+
 _SPARSE = 8
 """So many times more numbers than are there are still walked one by one, in place of a sort."""
 
@@ -40,29 +43,36 @@ class KeyNumbers:
 
     Attributes:
         codec: As given.
-        groups: Their key groups by number.
         limit: Of fewer keys nobody asks whether a table still holds them, unless tables have far fewer rows.
         generation: Another one when keys got other numbers.
     """
 
     def __init__(self, codec: KeyCodec) -> None:
         self.codec = codec
-        self.groups: KeyGroups = np.empty(0, np.int32)
         self.limit = _AT_LEAST
         self.generation = 0
-        self._parts = [codec.write([])]  # of the key columns, one behind the other
+        self._count = 0
+        self._groups: KeyGroups = np.empty(0, np.int32)  # with room for more
+        self._parts = [codec.write([])]  # of the key columns, the longest first
         self._entries: list[Any] = []  # of the first keys
         self._numbers: dict[Any, int] = {}  # likewise
 
     def __len__(self) -> int:
-        return len(self.groups)
+        return self._count
+
+    @property
+    def groups(self) -> KeyGroups:
+        """The key groups of the keys, by number."""
+        return self._groups[: self._count]
 
     @property
     def entries(self) -> list[Any]:
         """The keys by number, as Python values."""
-        if len(self._entries) < len(self):
-            columns = [column.slice(len(self._entries)) for column in self._joined()]
-            self._entries += self.codec.read(columns)
+        start = 0
+        for part in self._parts:
+            if start + len(part[0]) > len(self._entries):
+                self._entries += self.codec.read([column.slice(len(self._entries) - start) for column in part])
+            start += len(part[0])
         return self._entries
 
     def of(self, entries: list[Any]) -> Numbers:
@@ -121,8 +131,8 @@ class KeyNumbers:
 
     def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
         """Returns the key columns of keys."""
-        taken = indices(numbers)
-        return [column.take(taken) for column in self._joined()]
+        taken, columns = indices(numbers), zip(*self._parts, strict=True)
+        return [_whole(pa.chunked_array(list(column)).take(taken)) for column in columns]
 
     def drop_unused(self, used: Iterable[Numbers], rows: int) -> Numbers | None:
         """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
@@ -143,14 +153,21 @@ class KeyNumbers:
         self.limit = max(2 * len(kept), _AT_LEAST)
         if len(kept) == len(self):
             return None
-        self._parts, self.groups = [self.columns(kept)], self.groups[kept]
+        self._parts, self._groups, self._count = [self.columns(kept)], self._groups[kept], len(kept)
         self._entries, self._numbers = [], {}
         self.generation += 1
         return np.cumsum(holds) - 1
 
     def _add(self, columns: "list[pa.Array[Any]]") -> None:
-        self.groups = np.concatenate([self.groups, self.codec.groups_of(columns)])
+        groups, before = self.codec.groups_of(columns), self._count
+        self._count += len(groups)
+        if self._count > len(self._groups):
+            self._groups = np.resize(self._groups, _LARGER * self._count)
+        self._groups[before : self._count] = groups
         self._parts.append(columns)
+        while len(self._parts) > 1 and len(self._parts[-2][0]) < _LARGER * len(self._parts[-1][0]):
+            newer, older = self._parts.pop(), self._parts.pop()
+            self._parts.append(_one([older, newer]))
 
     def _dict(self) -> dict[Any, int]:
         known = self._numbers
@@ -160,8 +177,17 @@ class KeyNumbers:
 
     def _joined(self) -> "list[pa.Array[Any]]":
         if len(self._parts) > 1:
-            self._parts = [[pa.concat_arrays(list(parts)) for parts in zip(*self._parts, strict=True)]]
+            self._parts = [_one(self._parts)]
         return self._parts[0]
+
+
+def _one(parts: "list[list[pa.Array[Any]]]") -> "list[pa.Array[Any]]":
+    return [pa.concat_arrays(list(columns)) for columns in zip(*parts, strict=True)]
+
+
+def _whole(column: Any) -> "pa.Array[Any]":
+    whole: pa.Array[Any] = column.combine_chunks()
+    return whole
 
 
 class _Numbered(Keys):

@@ -15,7 +15,7 @@ from state_engine.api.keys import Numbers, indices
 
 Flags = NDArray[np.bool_]
 
-_LARGER = 2
+LARGER = 2
 """A run has at least so many times as many elements as the next newer one."""
 
 
@@ -132,7 +132,7 @@ class Runs:
         elements = elements.sorted()
         self.keys += int(np.count_nonzero(~self.has(distinct(elements.numbers))))
         self._runs.append(_Run(elements))
-        while len(self._runs) > 1 and self._runs[-2].size < _LARGER * self._runs[-1].size:
+        while len(self._runs) > 1 and self._runs[-2].size < LARGER * self._runs[-1].size:
             newer, older = self._runs.pop(), self._runs.pop()
             self._runs.append(_Run(joined([_live(older), _live(newer)])))
 
@@ -174,4 +174,4 @@ def distinct(numbers: Numbers) -> Numbers:
     return numbers[is_first]
 
 
-__all__ = ["Elements", "Flags", "Runs", "distinct", "joined", "spans"]
+__all__ = ["LARGER", "Elements", "Flags", "Runs", "distinct", "joined", "spans"]

@@ -5,7 +5,7 @@ numbers of keys and values, and nothing in it is a Python object per key: neithe
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,49 +17,12 @@ from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import ValueColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
-from state_engine.backends.namespaced_keys import NamespacedKeys, Part
+from state_engine.backends.namespaced_keys import Part, parts_of
 from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import MISSING, LogRows
+from state_engine.backends.value_runs import Run, ValueRuns
 from state_engine.log.ops import Op
 from state_engine.serialization.types import to_arrow
-
-
-class Run(NamedTuple):
-    """Values of some keys.
-
-    Attributes:
-        numbers: Of the keys, ascending.
-        values: One for each, as an Arrow array.
-    """
-
-    numbers: Numbers
-    values: Any
-
-    def under(self, other: "Run") -> "Run":
-        """Returns both; where both have a key, the other one's value."""
-        at = positions_of(other.numbers, self.numbers)
-        new = at < 0
-        if len(other.numbers) - np.count_nonzero(new) == len(self.numbers):
-            return other
-        numbers, rows = self.numbers, np.arange(len(self.numbers))
-        over = np.arange(len(other.numbers)) + len(rows)
-        rows[at[~new]] = over[~new]
-        if new.any():
-            places = np.searchsorted(numbers, other.numbers[new])
-            numbers, rows = np.insert(numbers, places, other.numbers[new]), np.insert(rows, places, over[new])
-        return Run(numbers, pa.concat_arrays([self.values, other.values]).take(indices(rows)))
-
-    def of(self, numbers: Numbers) -> Any:
-        """Returns the values of keys, null where there is none."""
-        at = positions_of(numbers, self.numbers)
-        if len(at) == len(self.numbers) and (at >= 0).all():
-            return self.values
-        return self.values.take(pa.array(at, mask=at < 0))
-
-    def where(self, kept: Any) -> "Run":
-        """Returns what some of the keys have."""
-        at = np.flatnonzero(kept)
-        return self if len(at) == len(self.numbers) else Run(self.numbers[at], self.values.take(indices(at)))
 
 
 class NamespacedValueTable(NamespacedTable):
@@ -72,7 +35,7 @@ class NamespacedValueTable(NamespacedTable):
         numbers: Of the keys.
     """
 
-    base: dict[str | None, Run]
+    base: dict[str | None, ValueRuns]
     overlay: dict[str | None, Run]
 
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
@@ -81,7 +44,6 @@ class NamespacedValueTable(NamespacedTable):
         self.type: Any = to_arrow(value)
         self._put_singly: dict[tuple[str | None, Any], Any] = {}
         self._pending: dict[str | None, Run] = {}
-        self._no_run = Run(np.empty(0, np.int64), pa.array([], self.type))
 
     @property
     def keys(self) -> int:
@@ -102,23 +64,21 @@ class NamespacedValueTable(NamespacedTable):
         """Sets the values of keys, by their positions; null removes."""
         self._join()
         for namespace, positions, numbers in parts:
-            self._lay(self.overlay, namespace, Run(numbers, values.take(indices(positions))))
+            self._lay(namespace, Run(numbers, values.take(indices(positions))))
 
     def _of(self, part: Part) -> Any:
-        stored, written = self.base.get(part.namespace), self.overlay.get(part.namespace)
-        if stored is None and written is None:
-            return pa.nulls(len(part.numbers), self.type)
-        if stored is None or written is None:
-            return (stored or written).of(part.numbers)  # type: ignore[union-attr]
-        at = positions_of(part.numbers, stored.numbers)
+        runs, written = self.base.get(part.namespace), self.overlay.get(part.namespace)
+        stored = pa.nulls(len(part.numbers), self.type) if runs is None else runs.of(part.numbers)
+        if written is None:
+            return stored
+        at = np.arange(len(stored))
         over = positions_of(part.numbers, written.numbers)
-        at = np.where(over >= 0, over + len(stored.numbers), at)
-        return pa.concat_arrays([stored.values, written.values]).take(pa.array(at, mask=at < 0))
+        at = np.where(over >= 0, over + len(stored), at)
+        return pa.concat_arrays([stored, written.values]).take(indices(at))
 
-    @staticmethod
-    def _lay(runs: dict[str | None, Run], namespace: str | None, run: Run) -> None:
-        below = runs.get(namespace)
-        runs[namespace] = run if below is None else below.under(run)
+    def _lay(self, namespace: str | None, run: Run) -> None:
+        below = self.overlay.get(namespace)
+        self.overlay[namespace] = run if below is None else below.under(run)
 
     # Key by key -------------------------------------------------------------------------------------------------------
 
@@ -144,7 +104,7 @@ class NamespacedValueTable(NamespacedTable):
         array = self._written(self._write, values, join_entries(keys, namespaces))
         self._put_singly = {}
         for namespace, run in self._runs(self.numbers.of(keys), pa.array(namespaces, pa.string()), array):
-            self._lay(self.overlay, namespace, run)
+            self._lay(namespace, run)
 
     # Epochs -----------------------------------------------------------------------------------------------------------
 
@@ -165,15 +125,16 @@ class NamespacedValueTable(NamespacedTable):
 
     def _without_vain_deletes(self) -> dict[str | None, Run]:
         """Returns the overlay without what came and went within the epoch."""
-        told = {}
+        found = {}
         for namespace, run in self.overlay.items():
             if run.values.null_count:
-                stored = self.base.get(namespace, self._no_run)
-                there = positions_of(run.numbers, stored.numbers) >= 0
-                run = run.where(there | np.asarray(run.values.is_valid()))
+                told = np.asarray(run.values.is_valid())
+                if (stored := self.base.get(namespace)) is not None:
+                    told = told | stored.has(run.numbers)
+                run = run.where(told)
             if len(run.numbers):
-                told[namespace] = run
-        return told
+                found[namespace] = run
+        return found
 
     def settle(self) -> None:
         pending, self._pending = self._pending, {}
@@ -197,29 +158,37 @@ class NamespacedValueTable(NamespacedTable):
 
     def _merge(self, namespace: str | None, run: Run) -> None:
         """Moves a run into the base."""
-        before = len(self.base[namespace].numbers) if namespace in self.base else 0
-        self._lay(self.base, namespace, run)
-        self.rows += len(self.base[namespace].numbers) - before
-        if run.values.null_count:
-            self._keep(namespace, np.asarray(self.base[namespace].values.is_valid()))
+        runs = self.base.get(namespace)
+        if runs is None:
+            runs = self.base[namespace] = ValueRuns(self.type)
+        before = runs.rows
+        runs.put(run)
+        self._counted(namespace, before)
 
-    def _keep(self, namespace: str | None, kept: Any) -> None:
-        """Keeps some keys of a namespace in the base."""
-        before = len(self.base[namespace].numbers)
-        run = self.base[namespace] = self.base[namespace].where(kept)
-        self.rows += len(run.numbers) - before
-        if not len(run.numbers):
+    def _counted(self, namespace: str | None, before: int) -> None:
+        after = self.base[namespace].rows
+        self.rows += after - before
+        if not after:
             del self.base[namespace]
 
     def drop_keys(self, gone: Any) -> None:
-        for namespace, run in list(self.base.items()):
-            self._keep(namespace, ~gone[run.numbers])
+        for namespace, runs in list(self.base.items()):
+            before = runs.rows
+            runs.change(lambda run: run.where(~gone[run.numbers]))
+            self._counted(namespace, before)
 
     def used(self) -> Iterable[Numbers]:
-        return (run.numbers for runs in (self.base, self.overlay, self._pending) for run in runs.values())
+        for stored in self.base.values():
+            stored.change(lambda run: run)  # what is gone uses no number
+            yield from stored.numbers()
+        for runs in self.overlay, self._pending:
+            for run in runs.values():
+                yield run.numbers
 
     def renumber(self, new: Numbers) -> None:
-        for runs in self.base, self.overlay, self._pending:
+        for stored in self.base.values():
+            stored.change(lambda run: Run(new[run.numbers], run.values))
+        for runs in self.overlay, self._pending:
             for namespace, run in runs.items():
                 runs[namespace] = Run(new[run.numbers], run.values)
 
@@ -249,30 +218,22 @@ class NamespacedValueState(ValueState[Any]):
 
 
 class NamespacedValueColumns(ValueColumns):
-    """Of such states: keys that come with their namespaces are asked for namespace by namespace."""
+    """Of such states."""
 
     state: NamespacedValueState
 
     def get_many(self, keys: Keys) -> Any:
-        if not isinstance(keys, NamespacedKeys):
-            return super().get_many(keys)
-        return self._spread(self.state.table.get(keys.parts(self.state.table.numbers)), keys)
+        return self._spread(self.state.table.get(parts_of(keys, self.state.table.numbers)), keys)
 
     def contains_many(self, keys: Keys) -> Any:
-        return super().contains_many(keys) if not isinstance(keys, NamespacedKeys) else pc.is_valid(self.get_many(keys))
+        return pc.is_valid(self.get_many(keys))
 
     def put_many(self, keys: Keys, values: Any) -> None:
-        if not isinstance(keys, NamespacedKeys):
-            super().put_many(keys, values)
-            return
         array = self.column.fitted(values, len(keys))
         of_each = array if keys.distinct is keys else array.take(indices(keys.last))
-        self.state.table.put(keys.parts(self.state.table.numbers), of_each)
+        self.state.table.put(parts_of(keys, self.state.table.numbers), of_each)
 
     def remove_many(self, keys: Keys) -> None:
-        if not isinstance(keys, NamespacedKeys):
-            super().remove_many(keys)
-            return
         self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.state.table.type))
 
 

@@ -11,6 +11,9 @@ from state_engine.api.keys import Keys, Numbers, by_number, indices, numbered
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each
 from state_engine.backends.keys import Namespaced, split_entry
 
+_KNOWN = "_known_parts"
+"""Where keys remember their parts, for the next state that is asked with them."""
+
 _DENSE = 8
 """Pairs of key and namespace are counted one by one, if there are so many times more of them than records at most."""
 
@@ -124,9 +127,15 @@ def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
     """Returns the distinct keys, namespace by namespace; of keys without, all are in the void one."""
     if isinstance(keys, NamespacedKeys):
         return keys.parts(numbers)
-    own = numbers.of(keys.entries) if isinstance(keys, EntryKeys) else numbers.of_each(keys)
-    order = np.argsort(own)
-    return [Part(None, order, own[order])]
+    distinct = keys.distinct
+    by = numbers, numbers.generation
+    known = distinct.__dict__.get(_KNOWN)
+    if known is None or known[0] != by:
+        own = numbers.of(distinct.entries) if isinstance(distinct, EntryKeys) else numbers.of_each(distinct)
+        order = np.argsort(own)
+        known = distinct.__dict__[_KNOWN] = by, [Part(None, order, own[order])]
+    parts: list[Part] = known[1]
+    return parts
 
 
 def _unread(_: Any) -> list[Any]:

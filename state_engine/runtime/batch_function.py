@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
+from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import BatchTimerService, TimeDomain
+from state_engine.api.types import holds_codec
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.time import OperatorTime
@@ -86,11 +87,11 @@ def asks_by_columns(function: Any) -> bool:
     )
 
 
-def lists_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[StateDescriptor], Any]:
-    """Returns what gives states for such a function."""
+def states_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[StateDescriptor], Any]:
+    """Returns what gives states for such a function; what an author's codec stores, that reads value by value."""
 
     def state(descriptor: StateDescriptor) -> Any:
-        if isinstance(descriptor, ListStateDescriptor):
+        if not holds_codec(descriptor.type_info):
             descriptor = copy(descriptor)
             descriptor.by_namespace = True
         return states(descriptor)
@@ -248,4 +249,4 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined  # type: ignore[no-any-return]
 
 
-__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "lists_by_columns"]
+__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "states_by_columns"]

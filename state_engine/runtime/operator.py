@@ -22,7 +22,7 @@ from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
-from state_engine.runtime.batch_function import BatchCall, BatchContext, BatchTimers, asks_by_columns, lists_by_columns
+from state_engine.runtime.batch_function import BatchCall, BatchContext, BatchTimers, asks_by_columns, states_by_columns
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
 from state_engine.runtime.declared.base import FiresTogether
 from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
@@ -64,7 +64,7 @@ class Operator:
             self.backend = make_backend(spec.uid, codec, key_groups, self.context, self.time)
         states = self.backend.state if self.backend else None
         if states is not None and asks_by_columns(spec.function):
-            states = lists_by_columns(states)
+            states = states_by_columns(states)
         timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,

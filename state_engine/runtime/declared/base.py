@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
+from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.keys import Keys
 from state_engine.api.ttl import StateTtlConfig
@@ -64,7 +64,7 @@ class Declared(KeyedBatchProcessFunction):
 
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
         """Returns the descriptor of a state that is kept as long as was declared."""
-        descriptor.by_namespace = isinstance(descriptor, ListStateDescriptor)
+        descriptor.by_namespace = True
         if self.ttl is not None:
             descriptor.enable_time_to_live(self.ttl)
         return descriptor
