@@ -40,7 +40,6 @@ class Engine(NamedTuple):
         checkpoints: How often what it did is durable.
         key_types: What its keys may be.
         most_records: Reads no more than these, because even the first epochs would take it many minutes.
-        fast: Reads more epochs than the others: it is so fast that with as many a JVM would still compile.
     """
 
     module: str
@@ -51,7 +50,6 @@ class Engine(NamedTuple):
     checkpoints: str = "each epoch"
     key_types: tuple[str, ...] = ("int", "string")
     most_records: int | None = None
-    fast: bool = False
 
     @property
     def label(self) -> str:
@@ -71,13 +69,13 @@ ENGINES = {
     "lakestate/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "row/rocksdb", "rocksdb"),
     "vectorised": Engine("benchmarks.engines.lakestate", "lakestate", "vectorised", "heap"),
     "vectorised/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "vectorised/rocksdb", "rocksdb"),
-    "declared": Engine("benchmarks.engines.lakestate", "lakestate", "declared", "heap", fast=True),
+    "declared": Engine("benchmarks.engines.lakestate", "lakestate", "declared", "heap"),
     "declared/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "declared/rocksdb", "rocksdb"),
     "transformWithState": Engine("benchmarks.engines.spark", "spark", "transformWithState", "rocksdb", slow=True),
-    "groupBy": Engine("benchmarks.engines.spark", "spark", "groupBy", "rocksdb", fast=True),
+    "groupBy": Engine("benchmarks.engines.spark", "spark", "groupBy", "rocksdb"),
     "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
     "flink-java/rocksdb": Engine("benchmarks.engines.flink", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
-    "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK, fast=True),
+    "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK),
     "pyflink": Engine("benchmarks.engines.flink", "flink", "python/thread", "heap", True, *_FLINK, 1_000_000),
     "pyflink/rocksdb": Engine(
         "benchmarks.engines.flink", "flink", "python/thread/rocksdb", "rocksdb", True, *_FLINK, 1_000_000

@@ -121,7 +121,7 @@ def cases(plan: Plan, folder: Path, round_number: int) -> Iterator[Case]:
 
 def epochs_of(engine: str, epoch_records: int, plan: Plan) -> int:
     """Returns how many epochs of so many records an engine reads: a slow one few, a fast one more than the others."""
-    least = longer(plan.least_epochs) if ENGINES[engine].fast else plan.least_epochs
+    least = longer(plan.least_epochs) if engine in WORKLOADS[plan.workload].fast else plan.least_epochs
     epochs = epochs_for(plan.records, epoch_records, least)
     return min(epochs, plan.slow_epochs) if ENGINES[engine].slow else epochs
 

@@ -34,10 +34,12 @@ RUNNING_COUNT_WORKLOAD = Workload(
     compared=(COUNT,),
     number="n",
     key_types=("int", "string"),
+    fast=tuple(name for name, engine in ENGINES.items() if not engine.slow and name != REFERENCE),
 )
 TTL_WORKLOAD = RUNNING_COUNT_WORKLOAD._replace(
     name=TTL,
     about="The running count in a value with a time to live of an hour, by functions, row by row and vectorised.",
     engines=(*ROW_ENGINES, *VECTORISED, REFERENCE),
     key_types=("int",),
+    fast=(),
 )

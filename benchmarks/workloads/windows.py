@@ -68,4 +68,5 @@ WINDOWS_WORKLOAD = Workload(
     timed=True,
     length_ms=window_ms,
     settled=settled,
+    fast=("declared", "groupBy", "flink-sql"),
 )

@@ -34,6 +34,7 @@ class Workload(NamedTuple):
         length_ms: Of what is measured out in event time, for a number of keys: a gap, a window.
         settled: Makes what an engine told comparable, where that takes more than one table.
         key_types: Of the keys.
+        fast: The contenders that read more epochs than others: with as many, their JVM would still compile all the time.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Workload(NamedTuple):
     length_ms: Callable[[int], int] = lambda keys: 0
     settled: Callable[[Tables, Case], Tables] = lambda final, case: final
     key_types: tuple[str, ...] = ("int",)
+    fast: tuple[str, ...] = ()
 
     @property
     def sums_emitted(self) -> bool:

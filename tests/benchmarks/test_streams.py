@@ -63,13 +63,20 @@ def test_flink_arrives_at_what_is_right(workload: str, tmp_path: Path) -> None:
 
 
 def test_engines_read_as_many_epochs_as_their_steady_part_needs(tmp_path: Path) -> None:
-    plan = Plan(engines=("lakestate", "declared", "pyflink", "duckdb"), records=200, keys=10, epochs=(10,))
+    engines = "lakestate", "declared", "pyflink", "duckdb"
+    plan = Plan("windows", engines, records=200, keys=10, epochs=(10,))
 
-    found = {case.engine: (case.epochs, case.records) for case in cases(plan, tmp_path, 1)}
+    found = {case.engine: case for case in cases(plan, tmp_path / "windows", 1)}
 
-    assert found == {"lakestate": (20, 200), "declared": (60, 600), "pyflink": (5, 50), "duckdb": (20, 200)}
-    files = {Path(case.inputs).name: len(list(Path(case.inputs).iterdir())) for case in cases(plan, tmp_path, 1)}
-    assert files == {"int-10-first-20": 40, "int-10": 120, "int-10-first-5": 10}
+    assert {one: found[one].epochs for one in engines} == {"lakestate": 20, "declared": 60, "pyflink": 5, "duckdb": 20}
+    assert {one: len(list(Path(found[one].inputs).iterdir())) for one in engines} == {
+        "lakestate": 40,
+        "declared": 120,
+        "pyflink": 10,
+        "duckdb": 40,
+    }
+    counted = cases(plan._replace(workload="running_count"), tmp_path / "running_count", 1)
+    assert [case.epochs for case in counted] == [60, 60, 5, 20]
 
 
 def test_the_row_form_runs_every_stream_in_every_engine() -> None:
