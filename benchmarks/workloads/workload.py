@@ -34,7 +34,7 @@ class Workload(NamedTuple):
         length_ms: Of what is measured out in event time, for a number of keys: a gap, a window.
         settled: Makes what an engine told comparable, where that takes more than one table.
         key_types: Of the keys.
-        fast: The contenders that read more epochs than others: with as many, their JVM would still compile all the time.
+        fast: The contenders that read more epochs than others: with as many, their JVM would still compile.
     """
 
     name: str

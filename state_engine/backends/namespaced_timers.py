@@ -14,6 +14,7 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import NO_KEY, KeyContext, join_entries, split_entries
+from state_engine.backends.list_runs import distinct
 from state_engine.backends.namespaced_keys import NamespacedKeys, parts_of
 from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import LogRows
@@ -122,11 +123,17 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
         for space, (_, positions, numbers) in enumerate(parts):
             of_each[positions], spaces[positions] = numbers, space
         for space, at in by_number(spaces[keys.codes]):
-            self._register_at(parts[space].namespace, of_each[keys.codes[at]], times[at])
+            own = of_each[keys.codes[at]]
+            order = np.argsort(own)
+            self._register_at(parts[space].namespace, own[order], times[at][order])
 
     def _register_at(self, namespace: str | None, numbers: Numbers, times: Numbers) -> None:
+        """Adds timers of ascending keys of one namespace; two of one key and time may stand side by side."""
+        if (times == times[0]).all():
+            self._register(Place(int(times[0]), namespace), distinct(numbers))
+            return
         for time, at in by_number(times):
-            self._register(Place(time, namespace), np.unique(numbers[at]))
+            self._register(Place(time, namespace), distinct(numbers[at]))
 
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
         if in_turn:

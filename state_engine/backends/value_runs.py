@@ -67,10 +67,12 @@ class ValueRuns:
 
     def of(self, wanted: Numbers) -> Any:
         """Returns the values of keys, null where there is none."""
-        if len(self._runs) == 1 and len(self._runs[0].numbers) == len(wanted):
+        if len(self._runs) == 1:
             [run] = self._runs
-            if np.array_equal(run.numbers, wanted):
+            at = positions_of(wanted, run.numbers)
+            if len(at) == len(run.numbers) and (at >= 0).all():
                 return run.values
+            return run.values.take(pa.array(at, mask=at < 0))
         found, at, count = [], np.full(len(wanted), -1), 0
         for positions, within, run in self._found(wanted):
             at[positions] = np.arange(len(positions)) + count
@@ -92,27 +94,31 @@ class ValueRuns:
 
     def put(self, run: Run) -> None:
         """Sets the values of keys; null removes."""
-        there = np.asarray(run.values.is_valid()) if run.values.null_count else np.ones(len(run.numbers), bool)
-        self.rows += int(np.count_nonzero(there)) - int(np.count_nonzero(self.has(run.numbers)))
-        self._runs.append(run)
-        while len(self._runs) > 1 and len(self._runs[-2].numbers) < LARGER * len(self._runs[-1].numbers):
-            newer = self._runs.pop()
-            self._runs[-1] = self._runs[-1].under(newer)
-        self._runs[0] = self._runs[0].valid()
+        if not self._runs or len(self._runs[0].numbers) < LARGER * len(run.numbers):
+            self._runs = [self._merged_with(run).valid()]
+            self.rows = len(self._runs[0].numbers)
+            return
+        self.rows += len(run.numbers) - run.values.null_count - int(np.count_nonzero(self.has(run.numbers)))
+        while self._runs and len(self._runs[-1].numbers) < LARGER * len(run.numbers):
+            run = self._runs.pop().under(run)
+        self._runs.append(run if self._runs else run.valid())
 
     def change(self, changed: Callable[[Run], Run]) -> None:
         """Does something to all that is there, which is one run then; it takes keys away as a whole, or none."""
-        while len(self._runs) > 1:
-            newer = self._runs.pop()
-            self._runs[-1] = self._runs[-1].under(newer)
-        self._runs = [run.valid() for run in self._runs]
-        runs = [changed(run) for run in self._runs]
-        self._runs = [run for run in runs if len(run.numbers)]
-        self.rows = sum(len(run.numbers) for run in self._runs)
+        if self._runs:
+            newest = self._runs.pop()
+            run = changed(self._merged_with(newest).valid())
+            self._runs, self.rows = [run], len(run.numbers)
 
     def numbers(self) -> list[Numbers]:
         """Returns the numbers of all keys that runs have, some of them several times."""
         return [run.numbers for run in self._runs]
+
+    def _merged_with(self, run: Run) -> Run:
+        """Returns all there is, with a run over it."""
+        for older in reversed(self._runs):
+            run = older.under(run)
+        return run
 
     def _found(self, wanted: Numbers) -> "list[tuple[Numbers, Numbers, Run]]":
         """Returns where keys stand among those wanted, and where in the newest run that has them."""
