@@ -4,7 +4,7 @@ What an epoch adds is a run of its own, merged with older ones only when it is n
 epoch costs what it adds and takes away, however much there is, and a look asks few runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,8 +149,19 @@ class Runs:
         """Returns all elements, run by run, the oldest first."""
         return [_live(run) for run in self._runs]
 
-    def replace(self, every: list[Elements]) -> None:
-        """Takes other elements in place of those of `all`; lists are there as a whole, or not at all."""
+    def keep(self, kept: Callable[[Numbers], Flags]) -> None:
+        """Keeps the lists of the keys of which, by their numbers, `kept` says so."""
+        self._replace([elements.where(kept(elements.numbers)) for elements in self.all()])
+
+    def renumber(self, new: Numbers) -> None:
+        """Puts another number to each key, in the same order."""
+        self._replace([Elements(new[elements.numbers], elements.values) for elements in self.all()])
+
+    def used(self) -> list[Numbers]:
+        """Returns the numbers of all keys that have elements, some of them several times."""
+        return [elements.numbers for elements in self.all()]
+
+    def _replace(self, every: list[Elements]) -> None:
         self._runs = [_Run(elements) for elements in every if len(elements.numbers)]
         numbers = [run.elements.numbers for run in self._runs]
         self.keys = len(np.unique(np.concatenate(numbers))) if numbers else 0

@@ -18,14 +18,13 @@ from state_engine.backends.columns import ValueColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.namespaced_keys import Part, parts_of
-from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
+from state_engine.backends.namespaced_tables import RunsTable, by_namespace, repeated
 from state_engine.backends.tables import MISSING, LogRows
 from state_engine.backends.value_runs import Run, ValueRuns
 from state_engine.log.ops import Op
-from state_engine.serialization.types import to_arrow
 
 
-class NamespacedValueTable(NamespacedTable):
+class NamespacedValueTable(RunsTable):
     """Namespace to values of keys; null in the overlay is a delete, as None in that of a `ValueTable`.
 
     What functions put key by key waits as Python values until somebody asks by columns, or the epoch ends.
@@ -39,11 +38,8 @@ class NamespacedValueTable(NamespacedTable):
     overlay: dict[str | None, Run]
 
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
-        super().__init__(value)
-        self.numbers = numbers
-        self.type: Any = to_arrow(value)
+        super().__init__(value, numbers)
         self._put_singly: dict[tuple[str | None, Any], Any] = {}
-        self._pending: dict[str | None, Run] = {}
 
     @property
     def keys(self) -> int:
@@ -136,11 +132,6 @@ class NamespacedValueTable(NamespacedTable):
                 found[namespace] = run
         return found
 
-    def settle(self) -> None:
-        pending, self._pending = self._pending, {}
-        for namespace, run in pending.items():
-            self._merge(namespace, run)
-
     def forget(self) -> None:
         self._put_singly = {}
         super().forget()
@@ -148,7 +139,7 @@ class NamespacedValueTable(NamespacedTable):
     def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
         put = values.cast(self.type).take(pa.array(np.arange(len(values)), mask=ops != Op.PUT))
         for namespace, run in self._runs(numbers, namespaces, put):
-            self._merge(namespace, run)
+            self._change_in(namespace, run)
 
     def _runs(self, numbers: Numbers, namespaces: Any, values: Any) -> Iterable[tuple[str | None, Run]]:
         """Yields rows by namespace; of several of a key the last one counts."""
@@ -156,44 +147,23 @@ class NamespacedValueTable(NamespacedTable):
             at = positions[last_of_each(numbers[positions], len(self.numbers))]
             yield namespace, Run(numbers[at], values.take(indices(at)))
 
-    def _merge(self, namespace: str | None, run: Run) -> None:
-        """Moves a run into the base."""
-        runs = self.base.get(namespace)
-        if runs is None:
-            runs = self.base[namespace] = ValueRuns(self.type)
-        before = runs.rows
-        runs.put(run)
-        self._counted(namespace, before)
+    def _no_runs(self) -> ValueRuns:
+        return ValueRuns(self.type)
 
-    def _counted(self, namespace: str | None, before: int) -> None:
-        after = self.base[namespace].rows
-        self.rows += after - before
-        if not after:
-            del self.base[namespace]
-
-    def drop_keys(self, gone: Any) -> None:
-        for namespace, runs in list(self.base.items()):
-            before = runs.rows
-            runs.change(lambda run: run.where(~gone[run.numbers]))
-            self._counted(namespace, before)
+    def _change(self, runs: ValueRuns, change: Run) -> None:
+        runs.put(change)
 
     def used(self) -> Iterable[Numbers]:
-        for stored in self.base.values():
-            stored.change(lambda run: run)  # what is gone uses no number
-            yield from stored.numbers()
-        for runs in self.overlay, self._pending:
-            for run in runs.values():
+        yield from super().used()
+        for changes in self.overlay, self._pending:
+            for run in changes.values():
                 yield run.numbers
 
     def renumber(self, new: Numbers) -> None:
-        for stored in self.base.values():
-            stored.change(lambda run: Run(new[run.numbers], run.values))
-        for runs in self.overlay, self._pending:
-            for namespace, run in runs.items():
-                runs[namespace] = Run(new[run.numbers], run.values)
-
-    def _drop_pending(self) -> None:
-        self._pending = {}
+        super().renumber(new)
+        for changes in self.overlay, self._pending:
+            for namespace, run in changes.items():
+                changes[namespace] = Run(new[run.numbers], run.values)
 
 
 class NamespacedValueState(ValueState[Any]):

@@ -19,10 +19,9 @@ from state_engine.backends.key_numbers import KeyNumbers, last_of_each, position
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.list_runs import Elements, Flags, Runs, distinct, joined, spans
 from state_engine.backends.namespaced_keys import Part, parts_of
-from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
+from state_engine.backends.namespaced_tables import RunsTable, by_namespace, repeated
 from state_engine.backends.tables import ListDelta, LogRows
 from state_engine.log.ops import Op
-from state_engine.serialization.types import to_arrow
 
 
 class _Written:
@@ -60,7 +59,7 @@ class _Written:
         cleared = new[self.cleared]
         self._cleared, self._is_cleared = [], np.zeros(0, bool)
         self._note_cleared(cleared, int(cleared.max(initial=-1)) + 1)
-        _renumber(self.added, new)
+        self.added.renumber(new)
 
     def _note_cleared(self, numbers: Numbers, size: int) -> None:
         if len(self._is_cleared) < size:
@@ -82,7 +81,7 @@ class _Frozen(NamedTuple):
     added: Elements
 
 
-class NamespacedListTable(NamespacedTable):
+class NamespacedListTable(RunsTable):
     """Namespace to lists of keys.
 
     What functions do key by key waits as Python values until somebody asks, or the epoch ends.
@@ -96,11 +95,8 @@ class NamespacedListTable(NamespacedTable):
     overlay: dict[str | None, _Written]
 
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
-        super().__init__(value)
-        self.numbers = numbers
-        self.type: Any = to_arrow(value)
+        super().__init__(value, numbers)
         self._singly: dict[tuple[str | None, Any], ListDelta] = {}
-        self._pending: dict[str | None, _Frozen] = {}
         self._nothing = Elements(np.empty(0, np.int64), pa.array([], self.type))
 
     @property
@@ -239,11 +235,6 @@ class NamespacedListTable(NamespacedTable):
         there = cleared[:0] if stored is None else cleared[stored.has(cleared)]
         return _Frozen(there, joined(written.added.all() or [self._nothing]))
 
-    def settle(self) -> None:
-        pending, self._pending = self._pending, {}
-        for namespace, frozen in pending.items():
-            self._change(namespace, frozen)
-
     def forget(self) -> None:
         self._singly = {}
         super().forget()
@@ -257,48 +248,30 @@ class NamespacedListTable(NamespacedTable):
             if len(clears):
                 found = positions_of(numbers[added], cleared)
                 added = added[(found < 0) | (added > clears[found])]
-            self._change(namespace, _Frozen(cleared, Elements(numbers, elements).take(added)))
+            self._change_in(namespace, _Frozen(cleared, Elements(numbers, elements).take(added)))
 
-    def _change(self, namespace: str | None, frozen: _Frozen) -> None:
-        """Empties lists of the base, and adds to them."""
-        runs = self.base.setdefault(namespace, Runs())
-        before = runs.rows
-        runs.remove(frozen.cleared)
-        runs.append(frozen.added)
-        self._counted(namespace, before)
+    def _no_runs(self) -> Runs:
+        return Runs()
 
-    def _counted(self, namespace: str | None, before: int) -> None:
-        after = self.base[namespace].rows
-        self.rows += after - before
-        if not after:
-            del self.base[namespace]
-
-    def drop_keys(self, gone: Any) -> None:
-        for namespace, runs in list(self.base.items()):
-            before = runs.rows
-            runs.replace([elements.where(~gone[elements.numbers]) for elements in runs.all()])
-            self._counted(namespace, before)
+    def _change(self, runs: Runs, change: _Frozen) -> None:
+        runs.remove(change.cleared)
+        runs.append(change.added)
 
     def used(self) -> Iterable[Numbers]:
-        for runs in [*self.base.values(), *(written.added for written in self.overlay.values())]:
-            for elements in runs.all():
-                yield elements.numbers
+        yield from super().used()
         for written in self.overlay.values():
+            yield from written.added.used()
             yield written.cleared
         for frozen in self._pending.values():
             yield frozen.cleared
             yield frozen.added.numbers
 
     def renumber(self, new: Numbers) -> None:
-        for runs in self.base.values():
-            _renumber(runs, new)
+        super().renumber(new)
         for written in self.overlay.values():
             written.renumber(new)
         for namespace, (cleared, added) in self._pending.items():
             self._pending[namespace] = _Frozen(new[cleared], Elements(new[added.numbers], added.values))
-
-    def _drop_pending(self) -> None:
-        self._pending = {}
 
 
 class NamespacedListState(ListState[Any]):
@@ -362,10 +335,6 @@ class NamespacedListColumns(ListColumns):
     def remove_many(self, keys: Keys) -> None:
         table = self.state.table
         table.clear(parts_of(keys, table.numbers))
-
-
-def _renumber(runs: Runs, new: Numbers) -> None:
-    runs.replace([Elements(new[elements.numbers], elements.values) for elements in runs.all()])
 
 
 def _offsets(counts: Numbers) -> Any:

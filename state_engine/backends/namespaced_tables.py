@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Numbers, by_number
+from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import split_entry
 from state_engine.backends.tables import HeapTable
+from state_engine.serialization.types import to_arrow
 
 
 class NamespacedTable(HeapTable):
@@ -53,6 +55,70 @@ class NamespacedTable(HeapTable):
         """Does nothing: it has none."""
 
 
+class RunsTable(NamespacedTable):
+    """One that has runs of columns for each namespace, to which an epoch's changes are added.
+
+    Args:
+        value: Type of a value, or an element.
+        numbers: Of the keys.
+
+    Attributes:
+        type: The type as Arrow has it.
+    """
+
+    base: dict[str | None, Any]
+
+    def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
+        super().__init__(value)
+        self.numbers = numbers
+        self.type: Any = to_arrow(value)
+        self._pending: dict[str | None, Any] = {}
+
+    @abstractmethod
+    def _no_runs(self) -> Any:
+        """Returns what a namespace begins with."""
+
+    @abstractmethod
+    def _change(self, runs: Any, change: Any) -> None:
+        """Does to the runs of a namespace what an epoch did."""
+
+    def settle(self) -> None:
+        pending, self._pending = self._pending, {}
+        for namespace, change in pending.items():
+            self._change_in(namespace, change)
+
+    def _change_in(self, namespace: str | None, change: Any) -> None:
+        runs = self.base.get(namespace)
+        if runs is None:
+            runs = self.base[namespace] = self._no_runs()
+        before = runs.rows
+        self._change(runs, change)
+        self._counted(namespace, before)
+
+    def _counted(self, namespace: str | None, before: int) -> None:
+        after = self.base[namespace].rows
+        self.rows += after - before
+        if not after:
+            del self.base[namespace]
+
+    def drop_keys(self, gone: Any) -> None:
+        for namespace, runs in list(self.base.items()):
+            before = runs.rows
+            runs.keep(lambda numbers: ~gone[numbers])
+            self._counted(namespace, before)
+
+    def used(self) -> Iterable[Numbers]:
+        for runs in self.base.values():
+            yield from runs.used()
+
+    def renumber(self, new: Numbers) -> None:
+        for runs in self.base.values():
+            runs.renumber(new)
+
+    def _drop_pending(self) -> None:
+        self._pending = {}
+
+
 def repeated(namespaces: Sequence[str | None], lengths: Sequence[int]) -> Any:
     """Returns a column that has each namespace so many times, of which the texts are there once."""
     of_each: Any = pa.array(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))
@@ -67,4 +133,4 @@ def by_namespace(namespaces: Any) -> Iterable[tuple[str | None, Numbers]]:
         yield texts[number], positions
 
 
-__all__ = ["NamespacedTable", "by_namespace", "repeated"]
+__all__ = ["NamespacedTable", "RunsTable", "by_namespace", "repeated"]

@@ -114,6 +114,8 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
             keys: Any of them several times.
             times: One for each.
         """
+        if not len(keys):
+            return
         parts = parts_of(keys, self.numbers)
         if keys.distinct is keys:
             for namespace, positions, numbers in parts:

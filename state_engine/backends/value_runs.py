@@ -66,7 +66,7 @@ class ValueRuns:
         self._runs: list[Run] = []  # from the oldest, which has no nulls, to the newest
 
     def of(self, wanted: Numbers) -> Any:
-        """Returns the values of keys, null where there is none."""
+        """Returns the values of keys, null where there is none; keys are asked for in ascending order, each once."""
         if len(self._runs) == 1:
             [run] = self._runs
             at = positions_of(wanted, run.numbers)
@@ -103,16 +103,25 @@ class ValueRuns:
             run = self._runs.pop().under(run)
         self._runs.append(run if self._runs else run.valid())
 
-    def change(self, changed: Callable[[Run], Run]) -> None:
-        """Does something to all that is there, which is one run then; it takes keys away as a whole, or none."""
-        if self._runs:
-            newest = self._runs.pop()
-            run = changed(self._merged_with(newest).valid())
-            self._runs, self.rows = [run], len(run.numbers)
+    def keep(self, kept: Callable[[Numbers], Flags]) -> None:
+        """Keeps the values of the keys of which, by their numbers, `kept` says so."""
+        self._replace([run.where(kept(run.numbers)) for run in self._whole()])
 
-    def numbers(self) -> list[Numbers]:
-        """Returns the numbers of all keys that runs have, some of them several times."""
+    def renumber(self, new: Numbers) -> None:
+        """Puts another number to each key, in the same order."""
+        self._replace([Run(new[run.numbers], run.values) for run in self._whole()])
+
+    def used(self) -> list[Numbers]:
+        """Returns the numbers of all keys that have values."""
+        self._replace(self._whole())
         return [run.numbers for run in self._runs]
+
+    def _whole(self) -> list[Run]:
+        """Returns all there is as one run; none where nothing is."""
+        return [self._merged_with(self._runs.pop()).valid()] if self._runs else []
+
+    def _replace(self, whole: list[Run]) -> None:
+        self._runs, self.rows = whole, sum(len(run.numbers) for run in whole)
 
     def _merged_with(self, run: Run) -> Run:
         """Returns all there is, with a run over it."""

@@ -23,13 +23,13 @@ def test_runs_are_values_by_key(
         runs.put(Run(np.array(numbers, np.int64), pa.array([change[number] for number in numbers], pa.int64())))
         values = {k: v for k, v in {**values, **change}.items() if v is not None}
         if n == thinned:
-            runs.change(lambda run: run.where(~np.isin(run.numbers, list(gone))))
+            runs.keep(lambda numbers: ~np.isin(numbers, list(gone)))
             values = {number: value for number, value in values.items() if number not in gone}
         assert runs.rows == len(values)
     asked = np.array(sorted(wanted), np.int64)
     assert runs.of(asked).to_pylist() == [values.get(number) for number in sorted(wanted)]
     assert runs.has(asked).tolist() == [number in values for number in sorted(wanted)]
-    assert set(values) <= {number for numbers in runs.numbers() for number in numbers.tolist()}
+    assert set(values) == {number for numbers in runs.used() for number in numbers.tolist()}
 
 
 def test_what_an_epoch_puts_is_all_that_it_merges() -> None:
