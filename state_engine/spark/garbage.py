@@ -7,6 +7,9 @@ among the things set aside goes with the next full collection.
 
 import gc
 
+_NEW = 50_000
+"""So many more objects than before start a collection within a task: rows come and go by 10,000, in no cycles."""
+
 
 class Garbage:
     """Decides how much a collection looks at."""
@@ -27,6 +30,8 @@ class Garbage:
         doubling, and what they missed in between is no more than what as many tasks have left before.
         """
         self._tasks += 1
+        if self._tasks == 1:
+            gc.set_threshold(_NEW, *gc.get_threshold()[1:])
         if self._let_go or self._tasks >= self._full_at:
             gc.unfreeze()
             self._let_go = False

@@ -20,8 +20,10 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
+    threshold = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*threshold)
 
 
 def test_what_is_new_goes_with_each_collection() -> None:
@@ -45,10 +47,26 @@ def test_what_has_survived_is_looked_at_again_when_something_was_let_go() -> Non
     assert seen() is None
 
 
+def test_rows_of_a_batch_start_no_search() -> None:
+    one = Garbage()
+    one.collect()
+    starts: list[str] = []
+    heard = lambda phase, _: starts.append(phase)  # noqa: E731 - the same object goes
+    gc.callbacks.append(heard)
+    try:
+        for _ in range(20):
+            rows = [(key, [key]) for key in range(10_000)]
+            assert len(rows) == 10_000
+    finally:
+        gc.callbacks.remove(heard)
+    assert starts == []
+
+
 def test_full_collections_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     full: list[int] = []
     one = Garbage()
-    calls: dict[str, Any] = {"collect": lambda: None, "freeze": lambda: None}
+    calls: dict[str, Any] = {"collect": lambda: None, "freeze": lambda: None, "set_threshold": lambda *_: None}
+    calls["get_threshold"] = gc.get_threshold
     monkeypatch.setattr(garbage, "gc", type("Gc", (), {**{n: staticmethod(c) for n, c in calls.items()}}))
     for task in range(1, 100):
         monkeypatch.setattr(garbage.gc, "unfreeze", staticmethod(lambda task=task: full.append(task)), raising=False)
