@@ -29,6 +29,9 @@ _KNOWN = "_known_numbers"
 _LARGER = 2
 """Columns of keys that came later are joined with those before them when these are not so many times as long."""
 
+_MOST_BYTES = 1 << 30
+"""They do not become larger by that: Arrow's arrays of texts end at 2 GiB."""
+
 _SPARSE = 8
 """So many times more numbers than are there are still walked one by one, in place of a sort."""
 
@@ -114,7 +117,12 @@ class KeyNumbers:
 
     def _looked_up(self, keys: Keys) -> Numbers:
         each = keys.columns
-        if len(each) > 1 or len(each[0]) * _MORE < len(self) or pa.types.is_nested(each[0].type):
+        if (
+            len(each) > 1
+            or _size(self._parts) > _MOST_BYTES
+            or len(each[0]) * _MORE < len(self)
+            or pa.types.is_nested(each[0].type)
+        ):
             return self.of(keys.entries)
         column: Any = each[0].cast(self._parts[0][0].type)
         found = np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64)
@@ -165,9 +173,12 @@ class KeyNumbers:
             self._groups = np.resize(self._groups, _LARGER * self._count)
         self._groups[before : self._count] = groups
         self._parts.append(columns)
-        while len(self._parts) > 1 and len(self._parts[-2][0]) < _LARGER * len(self._parts[-1][0]):
-            newer, older = self._parts.pop(), self._parts.pop()
-            self._parts.append(_one([older, newer]))
+        while (
+            len(self._parts) > 1
+            and len(self._parts[-2][0]) < _LARGER * len(self._parts[-1][0])
+            and _size(self._parts[-2:]) <= _MOST_BYTES
+        ):
+            self._parts[-2:] = [_one(self._parts[-2:])]
 
     def _dict(self) -> dict[Any, int]:
         known = self._numbers
@@ -183,6 +194,10 @@ class KeyNumbers:
 
 def _one(parts: "list[list[pa.Array[Any]]]") -> "list[pa.Array[Any]]":
     return [pa.concat_arrays(list(columns)) for columns in zip(*parts, strict=True)]
+
+
+def _size(parts: "list[list[pa.Array[Any]]]") -> int:
+    return sum(column.nbytes for part in parts for column in part)
 
 
 def _whole(column: Any) -> "pa.Array[Any]":

@@ -17,6 +17,8 @@ Flags = NDArray[np.bool_]
 
 LARGER = 2
 """A run has at least so many times as many elements as the next newer one."""
+MOST_BYTES = 1 << 30
+"""Runs do not become larger by being merged: Arrow's arrays of texts and lists end at 2 GiB."""
 
 
 class Elements(NamedTuple):
@@ -133,8 +135,10 @@ class Runs:
         self.keys += int(np.count_nonzero(~self.has(distinct(elements.numbers))))
         self._runs.append(_Run(elements))
         while len(self._runs) > 1 and self._runs[-2].size < LARGER * self._runs[-1].size:
-            newer, older = self._runs.pop(), self._runs.pop()
-            self._runs.append(_Run(joined([_live(older), _live(newer)])))
+            older, newer = (_live(run) for run in self._runs[-2:])
+            if older.values.nbytes + newer.values.nbytes > MOST_BYTES:
+                return
+            self._runs[-2:] = [_Run(joined([older, newer]))]
 
     def remove(self, wanted: Numbers) -> None:
         """Empties the lists of keys, each given once."""

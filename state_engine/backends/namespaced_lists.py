@@ -135,7 +135,9 @@ class NamespacedListTable(RunsTable):
             [(namespace, positions, numbers)] = parts
             of_each = np.empty(len(positions), np.int64)
             of_each[positions] = numbers
-            self._written_in(namespace).added.append(Elements(of_each[codes], values))
+            own = of_each[codes]
+            # Always a copy: else all of the batch that the values came with would stay as long as they do.
+            self._written_in(namespace).added.append(Elements(own, values).take(np.argsort(own, kind="stable")))
             return
         count = sum(len(part.positions) for part in parts)
         of_each, spaces = np.empty(count, np.int64), np.empty(count, np.int64)

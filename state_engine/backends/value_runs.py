@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import Numbers, indices
 from state_engine.backends.key_numbers import positions_of
-from state_engine.backends.list_runs import LARGER, Flags
+from state_engine.backends.list_runs import LARGER, MOST_BYTES, Flags
 
 
 class Run(NamedTuple):
@@ -94,34 +94,41 @@ class ValueRuns:
 
     def put(self, run: Run) -> None:
         """Sets the values of keys; null removes."""
-        if not self._runs or len(self._runs[0].numbers) < LARGER * len(run.numbers):
-            self._runs = [self._merged_with(run).valid()]
-            self.rows = len(self._runs[0].numbers)
+        if not self._runs or (len(self._runs[0].numbers) < LARGER * len(run.numbers) and _fit(self._runs, run)):
+            self._replace([self._merged_with(run).valid()])
             return
         self.rows += len(run.numbers) - run.values.null_count - int(np.count_nonzero(self.has(run.numbers)))
-        while self._runs and len(self._runs[-1].numbers) < LARGER * len(run.numbers):
+        while self._runs and len(self._runs[-1].numbers) < LARGER * len(run.numbers) and _fit(self._runs[-1:], run):
             run = self._runs.pop().under(run)
         self._runs.append(run if self._runs else run.valid())
 
     def keep(self, kept: Callable[[Numbers], Flags]) -> None:
         """Keeps the values of the keys of which, by their numbers, `kept` says so."""
-        self._replace([run.where(kept(run.numbers)) for run in self._whole()])
+        self._merge()
+        self._replace([run.where(kept(run.numbers)) for run in self._runs])
 
     def renumber(self, new: Numbers) -> None:
         """Puts another number to each key, in the same order."""
-        self._replace([Run(new[run.numbers], run.values) for run in self._whole()])
+        self._runs = [Run(new[run.numbers], run.values) for run in self._runs]
 
     def used(self) -> list[Numbers]:
-        """Returns the numbers of all keys that have values."""
-        self._replace(self._whole())
+        """Returns the numbers of all keys that have values, some of them several times."""
+        self._merge()
         return [run.numbers for run in self._runs]
 
-    def _whole(self) -> list[Run]:
-        """Returns all there is as one run; none where nothing is."""
-        return [self._merged_with(self._runs.pop()).valid()] if self._runs else []
+    def _merge(self) -> None:
+        """Makes one run of all, if it is not too large for that."""
+        if self._runs and _fit(self._runs):
+            newest = self._runs.pop()
+            self._replace([self._merged_with(newest).valid()])
 
-    def _replace(self, whole: list[Run]) -> None:
-        self._runs, self.rows = whole, sum(len(run.numbers) for run in whole)
+    def _replace(self, runs: list[Run]) -> None:
+        self._runs = runs
+        if len(runs) == 1:
+            self.rows = len(runs[0].numbers) - runs[0].values.null_count
+        elif runs:
+            numbers = np.unique(np.concatenate([run.numbers for run in runs]))
+            self.rows = int(np.count_nonzero(self.has(numbers)))
 
     def _merged_with(self, run: Run) -> Run:
         """Returns all there is, with a run over it."""
@@ -141,6 +148,12 @@ class ValueRuns:
             if not len(left):
                 break
         return found
+
+
+def _fit(runs: list[Run], *further: Run) -> bool:
+    """Returns whether runs may become one."""
+    together: int = sum(run.values.nbytes for run in (*runs, *further))
+    return together <= MOST_BYTES
 
 
 __all__ = ["Run", "ValueRuns"]

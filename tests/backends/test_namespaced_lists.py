@@ -14,6 +14,7 @@ from values_by_namespace import ByNamespace
 
 from state_engine.api import ListStateDescriptor, Types
 from state_engine.api.keys import Keys, indices
+from state_engine.backends import list_runs
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.list_runs import Elements, Runs
 from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
@@ -107,11 +108,18 @@ def test_runs_are_few_however_many_epochs_there_were(count: int) -> None:
     assert runs.keys == 40
 
 
+@pytest.mark.parametrize("most", [1 << 30, 100])
 @given(
     st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 12), max_size=30)), max_size=40),
     st.lists(st.integers(0, 14), max_size=20),
 )
-def test_runs_are_lists_by_key(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
+def test_runs_are_lists_by_key(most: int, changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(list_runs, "MOST_BYTES", most)
+        compare(changes, wanted)
+
+
+def compare(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
     runs, lists, counted = Runs(), {}, 0
     for adds, numbers in changes:
         if adds:
