@@ -117,12 +117,8 @@ class KeyNumbers:
 
     def _looked_up(self, keys: Keys) -> Numbers:
         each = keys.columns
-        if (
-            len(each) > 1
-            or _size(self._parts) > _MOST_BYTES
-            or len(each[0]) * _MORE < len(self)
-            or pa.types.is_nested(each[0].type)
-        ):
+        few = len(each[0]) * _MORE < len(self)
+        if few or len(each) > 1 or pa.types.is_nested(each[0].type) or _size(self._parts) > _MOST_BYTES:
             return self.of(keys.entries)
         column: Any = each[0].cast(self._parts[0][0].type)
         found = np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64)
