@@ -20,6 +20,8 @@ ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 
 _NEVER = np.iinfo(np.int64).min
 _LARGEST = np.iinfo(np.int64).max
+_DENSE = 8
+"""Positions among so many times as many keys are counted one by one at most; others are hashed."""
 _ROUNDS = 64
 """Up to so many records of a key are added key by key at once; of more of them, each key by itself."""
 
@@ -56,7 +58,8 @@ class Keys:
         """The number of each record's key among the distinct ones; these are numbered as they come."""
         if self.taken is not None:
             source, positions = self.taken
-            return numbered(positions, len(source))[0]
+            dense = len(source) <= _DENSE * len(positions)
+            return numbered(positions, len(source))[0] if dense else _codes(indices(positions))
         codes = _codes(self.columns[0])
         for column in self.columns[1:]:
             further = _codes(column)
@@ -98,6 +101,7 @@ class Keys:
 
     def take(self, positions: Numbers) -> "Keys":
         """Returns the keys of the records at these positions, in their order."""
+        positions = np.array(positions, np.int64)  # whatever has them, and whatever becomes of that
         taken = indices(positions)
         times = None if self.times is None else self.times.take(taken)
         keys = Keys([column.take(taken) for column in self.columns], self._read, times)

@@ -135,8 +135,20 @@ class KeyNumbers:
 
     def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
         """Returns the key columns of keys."""
-        taken, columns = indices(numbers), zip(*self._parts, strict=True)
-        return [_whole(pa.chunked_array(list(column)).take(taken)) for column in columns]
+        ends = np.cumsum([len(part[0]) for part in self._parts])
+        of_parts = np.searchsorted(ends, numbers, "right")
+        order, taken = [], []
+        for n, part in enumerate(self._parts):
+            at = np.flatnonzero(of_parts == n)
+            if len(at) or not n:
+                within = indices(numbers[at] - (ends[n] - len(part[0])))
+                order.append(at)
+                taken.append([column.take(within) for column in part])
+        if len(taken) == 1:
+            return taken[0]
+        back = np.empty(len(numbers), np.int64)
+        back[np.concatenate(order)] = np.arange(len(numbers))
+        return [column.take(indices(back)) for column in _one(taken)]
 
     def drop_unused(self, used: Iterable[Numbers], rows: int) -> Numbers | None:
         """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
@@ -194,11 +206,6 @@ def _one(parts: "list[list[pa.Array[Any]]]") -> "list[pa.Array[Any]]":
 
 def _size(parts: "list[list[pa.Array[Any]]]") -> int:
     return sum(column.nbytes for part in parts for column in part)
-
-
-def _whole(column: Any) -> "pa.Array[Any]":
-    whole: pa.Array[Any] = column.combine_chunks()
-    return whole
 
 
 class _Numbered(Keys):

@@ -1,6 +1,6 @@
 """Keys of a batch that are asked for in namespaces: windows of records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices, numbered
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each
-from state_engine.backends.keys import Namespaced, split_entry
+from state_engine.backends.keys import Namespaced, split_entries, split_entry
 
 _KNOWN = "_known_parts"
 """Where keys remember their parts, for the next state that is asked with them."""
@@ -119,8 +119,8 @@ class EntryKeys(Keys):
         return list(dict.fromkeys(self.each))
 
     def take(self, positions: Numbers) -> "EntryKeys":
-        times = None if self.times is None else self.times.take(indices(positions))
-        return EntryKeys([self.each[at] for at in positions.tolist()], times)
+        times = None if self.times is None else self.times.take(indices(np.asarray(positions)))
+        return EntryKeys([self.each[at] for at in np.asarray(positions).tolist()], times)
 
 
 def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
@@ -131,11 +131,29 @@ def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
     by = numbers, numbers.generation
     known = distinct.__dict__.get(_KNOWN)
     if known is None or known[0] != by:
-        own = numbers.of(distinct.entries) if isinstance(distinct, EntryKeys) else numbers.of_each(distinct)
-        order = np.argsort(own)
-        known = distinct.__dict__[_KNOWN] = by, [Part(None, order, own[order])]
+        known = distinct.__dict__[_KNOWN] = by, list(_parts(distinct, numbers))
     parts: list[Part] = known[1]
     return parts
+
+
+def _parts(distinct: Keys, numbers: KeyNumbers) -> Iterator[Part]:
+    namespaces: Sequence[str | None] | None = None
+    if isinstance(distinct, EntryKeys):
+        keys, namespaces = split_entries(distinct.entries)
+        own = numbers.of(keys)
+    else:
+        own = numbers.of_each(distinct)
+    if namespaces is None:
+        order = np.argsort(own)
+        yield Part(None, order, own[order])
+        return
+    spaces: dict[str | None, list[int]] = {}
+    for position, namespace in enumerate(namespaces):  # of timers that another function left
+        spaces.setdefault(namespace, []).append(position)
+    for namespace, positions in spaces.items():
+        at = np.array(positions, np.int64)
+        at = at[np.argsort(own[at])]
+        yield Part(namespace, at, own[at])
 
 
 def _unread(_: Any) -> list[Any]:

@@ -190,7 +190,7 @@ class NamespacedListTable(RunsTable):
         """Moves what was done key by key into the columns."""
         if not self._singly:
             return
-        done, self._singly = self._singly, {}
+        done = self._singly
         namespaces = [namespace for namespace, _ in done]
         keys = [key for _, key in done]
         numbers = self.numbers.of(keys)
@@ -198,6 +198,7 @@ class NamespacedListTable(RunsTable):
         of_each = zip(join_entries(keys, namespaces), counts.tolist(), strict=True)
         entries = [entry for entry, count in of_each for _ in range(count)]
         values = self._written(self._write, [one for delta in done.values() for one in delta.appended], entries)
+        self._singly = {}
         cleared = np.array([delta.cleared for delta in done.values()], bool)
         starts = np.cumsum(counts) - counts
         for namespace, at in by_namespace(pa.array(namespaces, pa.string())):

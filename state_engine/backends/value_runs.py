@@ -14,6 +14,9 @@ from state_engine.api.keys import Numbers, indices
 from state_engine.backends.key_numbers import positions_of
 from state_engine.backends.list_runs import LARGER, MOST_BYTES, Flags
 
+_LET_GO, _FEW = 3, 1000
+"""Runs have no more values, gone ones among them, than so many times as many as there are, and a few."""
+
 
 class Run(NamedTuple):
     """Values of some keys; null says that there is none.
@@ -101,6 +104,8 @@ class ValueRuns:
         while self._runs and len(self._runs[-1].numbers) < LARGER * len(run.numbers) and _fit(self._runs[-1:], run):
             run = self._runs.pop().under(run)
         self._runs.append(run if self._runs else run.valid())
+        if len(self._runs) > 1 and sum(len(one.numbers) for one in self._runs) > _LET_GO * (self.rows + _FEW):
+            self._compact()
 
     def keep(self, kept: Callable[[Numbers], Flags]) -> None:
         """Keeps the values of the keys of which, by their numbers, `kept` says so."""
@@ -115,6 +120,15 @@ class ValueRuns:
         """Returns the numbers of all keys that have values, some of them several times."""
         self._merge()
         return [run.numbers for run in self._runs]
+
+    def _compact(self) -> None:
+        """Lets go of what newer runs say anew, where runs are too large to become one."""
+        kept: list[Run] = []
+        newer = np.empty(0, np.int64)
+        for run in reversed(self._runs):
+            kept.append(run.where(positions_of(run.numbers, newer) < 0).valid())
+            newer = np.union1d(newer, run.numbers)
+        self._runs = [run for run in reversed(kept) if len(run.numbers)]
 
     def _merge(self) -> None:
         """Makes one run of all, if it is not too large for that."""

@@ -16,6 +16,7 @@ from state_engine.api import ListStateDescriptor, Types
 from state_engine.api.keys import Keys, indices
 from state_engine.backends import list_runs
 from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import Namespaced
 from state_engine.backends.list_runs import Elements, Runs
 from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
 from state_engine.backends.namespaced_lists import NamespacedListTable
@@ -99,6 +100,16 @@ def test_keys_that_are_known_as_python_values_alone_find_theirs() -> None:
     assert state.get_many(keys).to_pylist() == [[6], [4], [5], [6]]
 
 
+def test_entries_of_several_namespaces_find_theirs() -> None:
+    harness = StateHarness(ByNamespace, "k bigint")
+    state = harness.backend.state(DESCRIPTORS["a"]).columns
+    keys = EntryKeys([Namespaced(1, "0/10"), 1, Namespaced(2, "0/10")])
+    state.add_many(keys, [1, 2, 3])
+    assert state.get_many(keys).to_pylist() == [[1], [2], [3]]
+    assert contents(harness)["a", 1, "0/10"] == [1]
+    assert contents(harness)["a", 1, None] == [2]
+
+
 @pytest.mark.parametrize("count", [100, 3_000])
 def test_runs_are_few_however_many_epochs_there_were(count: int) -> None:
     runs = Runs()
@@ -156,4 +167,5 @@ def test_keys_taken_from_keys_are_numbered_as_they_come() -> None:
     assert keys.distinct is keys
     taken = keys.take(np.array([2, 0, 2])).take(np.array([1, 0, 2]))
     assert (taken.codes.tolist(), taken.entries) == ([0, 1, 1], ["b", "c"])
+    assert keys.take([2, 0]).entries == keys.take(pa.array([2, 0])).entries == ["c", "b"]  # type: ignore[arg-type]
     assert indices(taken.distinct.codes).to_pylist() == [0, 1]

@@ -56,6 +56,17 @@ def test_what_an_epoch_puts_is_all_that_it_merges() -> None:
     assert runs.of(np.array([58, 60, 159, 99_999])).to_pylist() == [0, 1, 159, 99_999]
 
 
+def test_what_is_put_again_and_again_does_not_pile_up_in_runs_too_large_to_merge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(value_runs, "MOST_BYTES", 8_000)
+    runs = ValueRuns(pa.int64())
+    for n in range(200):
+        runs.put(Run(np.arange(1_100), pa.array(np.full(1_100, n))))
+    assert sum(len(run.numbers) for run in runs._runs) <= 3 * (1_100 + 1_000)
+    assert (runs.rows, runs.of(np.array([0, 1_099])).to_pylist()) == (1_100, [199, 199])
+
+
 def test_keys_that_come_epoch_by_epoch_are_numbered_without_those_before_them() -> None:
     numbers = KeyNumbers(KeyCodec(parse_columns("k bigint, t string"), 128))
     for n in range(300):

@@ -47,7 +47,6 @@ class IntervalJoin(Join, FiresTogether):
     """
 
     verb = "interval_join"
-    in_turn = False
 
     def __init__(
         self,
@@ -69,6 +68,7 @@ class IntervalJoin(Join, FiresTogether):
             upper + (max(0, -lower) if how == "right" else 0),
             -lower + (max(0, upper) if how == "left" else 0),
         )
+        self.in_turn = how != "inner"  # what is given alone comes in an order that no cache decides
         self._grid = max((upper - lower) // 2, 1)
 
     @property

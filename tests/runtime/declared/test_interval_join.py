@@ -303,3 +303,21 @@ def test_what_is_stored_can_be_read():
         one.process_element1(record(1, "a", 1), 10)
         [kept] = one.snapshot().states()["left"]["a"]
         assert kept.as_dict(recursive=True) == {"at": 10, "record": {"k": "a", "v": 1, "a": ["a1"]}}
+
+
+@pytest.mark.parametrize("how", ["left", "right"])
+@pytest.mark.parametrize("restores", [False, True])
+def test_what_is_given_alone_comes_in_an_order_that_no_cache_decides(how, restores):
+    side = 1 if how == "left" else 2
+    one = joined(how, 0, 10)
+    for key in "zm", "aq", "by":
+        for each in key:
+            (one.process_element1 if side == 1 else one.process_element2)(record(side, each, 1), 5)
+        if restores:
+            snapshot = one.snapshot()
+            one.close()
+            one = joined(how, 0, 10)
+            one.initialize_state(snapshot)
+    one.end_input()
+    assert [next(iter(found)) for found in one.extract_output_values()] == list("abmqyz")
+    one.close()
