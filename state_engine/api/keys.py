@@ -21,7 +21,7 @@ ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 _NEVER = np.iinfo(np.int64).min
 _LARGEST = np.iinfo(np.int64).max
 _DENSE = 8
-"""Positions among so many times as many keys are counted one by one at most; others are hashed."""
+"""Numbers below so many times as many as there are of them are counted one by one at most; others are hashed."""
 _ROUNDS = 64
 """Up to so many records of a key are added key by key at once; of more of them, each key by itself."""
 
@@ -58,8 +58,7 @@ class Keys:
         """The number of each record's key among the distinct ones; these are numbered as they come."""
         if self.taken is not None:
             source, positions = self.taken
-            dense = len(source) <= _DENSE * len(positions)
-            return numbered(positions, len(source))[0] if dense else _codes(indices(positions))
+            return numbered(positions, len(source))[0]
         codes = _codes(self.columns[0])
         for column in self.columns[1:]:
             further = _codes(column)
@@ -69,10 +68,7 @@ class Keys:
     @cached_property
     def first(self) -> Numbers:
         """The position of the first record of each distinct key."""
-        count = len(self)
-        first = np.empty(self._count, np.int64)
-        first[self.codes[::-1]] = np.arange(count - 1, -1, -1)
-        return first
+        return _first(self.codes, self._count)
 
     @cached_property
     def last(self) -> Numbers:
@@ -100,8 +96,12 @@ class Keys:
         return self._read(distinct.columns)
 
     def take(self, positions: Numbers) -> "Keys":
-        """Returns the keys of the records at these positions, in their order."""
-        positions = np.array(positions, np.int64)  # whatever has them, and whatever becomes of that
+        """Returns the keys of the records at these positions, in their order.
+
+        Raises:
+            TypeError: They are no integers.
+        """
+        positions = integers(positions)
         taken = indices(positions)
         times = None if self.times is None else self.times.take(taken)
         keys = Keys([column.take(taken) for column in self.columns], self._read, times)
@@ -223,17 +223,39 @@ def _filled(array: Any, value: int) -> NDArray[Any]:
     return np.asarray(pc.fill_null(array, value))
 
 
+def integers(positions: Any) -> Numbers:
+    """Returns positions, whatever has them, as an array that nobody else has.
+
+    Raises:
+        TypeError: They are no integers: a mask, say.
+    """
+    found = np.array(positions)
+    if len(found) and found.dtype.kind not in "iu":
+        raise TypeError(f"positions are integers, not {found.dtype}; np.flatnonzero gives those of a mask")
+    return found.astype(np.int64)
+
+
+def _first(codes: Numbers, count: int) -> Numbers:
+    """Returns the position of the first one of each code."""
+    first = np.empty(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first
+
+
 def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
-    """Numbers numbers anew, as they come.
+    """Numbers numbers anew, as they come; where they are not too sparse in a third of the time that hashing takes.
 
     Args:
-        numbers: All below the size.
-        size: Not many times more than there are of them; others are better hashed.
+        numbers: Not negative.
+        size: What they are below.
 
     Returns:
         The new number of each, and the position of the first one of each.
     """
     count = len(numbers)
+    if size > _DENSE * count:
+        codes = _codes(indices(numbers))
+        return codes, _first(codes, int(codes.max(initial=-1)) + 1)
     places = np.full(size, count)
     places[numbers[::-1]] = np.arange(count - 1, -1, -1)
     is_first = np.zeros(count, bool)
@@ -257,4 +279,4 @@ def indices(numbers: Numbers) -> Any:
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "by_number", "indices", "numbered"]
+__all__ = ["Keys", "Numbers", "by_number", "indices", "integers", "numbered"]

@@ -59,10 +59,11 @@ from state_engine.serialization.types import ddl_to_arrow
 
 TableT = TypeVar("TableT", bound=HeapTable)
 
-_COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
-    NamespacedValueTable: NamespacedValueColumns,
-    NamespacedListTable: NamespacedListColumns,
+_BY_NAMESPACE: dict[type[HeapTable], tuple[Callable[..., Any], type[StateColumns]]] = {
+    NamespacedValueTable: (NamespacedValueState, NamespacedValueColumns),
+    NamespacedListTable: (NamespacedListState, NamespacedListColumns),
 }
+"""What a function holds of such a table: row methods, and column methods."""
 
 
 class HeapKeyedStateBackend:
@@ -159,7 +160,7 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
-        columns = _COLUMNS.get(type(table))
+        _, columns = _BY_NAMESPACE.get(type(table), (None, None))
         made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch, columns)
         return made
 
@@ -235,10 +236,8 @@ class HeapKeyedStateBackend:
 
     def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
-        if isinstance(table, NamespacedValueTable):
-            return NamespacedValueState(table, context)
-        if isinstance(table, NamespacedListTable):
-            return NamespacedListState(table, context)
+        if type(table) in _BY_NAMESPACE:
+            return _BY_NAMESPACE[type(table)][0](table, context)
         match descriptor:
             case ListStateDescriptor():
                 return HeapListState(table, context)

@@ -2,20 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, Numbers, by_number, indices, numbered
+from state_engine.api.keys import Keys, Numbers, by_number, indices, integers, numbered
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each
 from state_engine.backends.keys import Namespaced, split_entries, split_entry
 
 _KNOWN = "_known_parts"
 """Where keys remember their parts, for the next state that is asked with them."""
-
-_DENSE = 8
-"""Pairs of key and namespace are counted one by one, if there are so many times more of them than records at most."""
 
 
 class Part(NamedTuple):
@@ -53,7 +50,6 @@ class NamespacedKeys(Keys):
         super().__init__(columns, partial(_joined, own, namespaces), times)
         self.own = own
         self.namespaces = namespaces
-        self._parts: tuple[tuple[KeyNumbers, int], list[Part]] | None = None
 
     @property
     def of_own(self) -> Numbers:
@@ -68,30 +64,12 @@ class NamespacedKeys(Keys):
     @cached_property
     def codes(self) -> Numbers:
         pairs = self.spaces * len(self.own) + self.of_own
-        size = int(pairs.max(initial=0)) + 1
-        if size > _DENSE * len(pairs):
-            return Keys([indices(pairs)], _unread).codes
-        codes, self.first = numbered(pairs, size)  # a third of the time that hashing takes
+        codes, self.first = numbered(pairs, int(pairs.max(initial=0)) + 1)
         return codes
 
     def take(self, positions: Numbers) -> "NamespacedKeys":
         taken = super().take(positions)
         return NamespacedKeys(taken.columns, self.own, self.namespaces, taken.times)
-
-    def parts(self, numbers: KeyNumbers) -> list[Part]:
-        """Returns the distinct keys, namespace by namespace."""
-        if self.distinct is not self:
-            return cast(NamespacedKeys, self.distinct).parts(numbers)
-        by = numbers, numbers.generation
-        if self._parts is None or self._parts[0] != by:
-            of_each = numbers.of_taken(self.own.distinct, self.of_own)
-            found = []
-            for space, at in by_number(self.spaces):
-                own = of_each[at]
-                order = last_of_each(own, len(numbers))
-                found.append(Part(self.namespaces[space], at[order], own[order]))
-            self._parts = by, found
-        return self._parts[1]
 
 
 class EntryKeys(Keys):
@@ -119,14 +97,13 @@ class EntryKeys(Keys):
         return list(dict.fromkeys(self.each))
 
     def take(self, positions: Numbers) -> "EntryKeys":
-        times = None if self.times is None else self.times.take(indices(np.asarray(positions)))
-        return EntryKeys([self.each[at] for at in np.asarray(positions).tolist()], times)
+        positions = integers(positions)
+        times = None if self.times is None else self.times.take(indices(positions))
+        return EntryKeys([self.each[at] for at in positions.tolist()], times)
 
 
 def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
     """Returns the distinct keys, namespace by namespace; of keys without, all are in the void one."""
-    if isinstance(keys, NamespacedKeys):
-        return keys.parts(numbers)
     distinct = keys.distinct
     by = numbers, numbers.generation
     known = distinct.__dict__.get(_KNOWN)
@@ -137,23 +114,23 @@ def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
 
 
 def _parts(distinct: Keys, numbers: KeyNumbers) -> Iterator[Part]:
-    namespaces: Sequence[str | None] | None = None
-    if isinstance(distinct, EntryKeys):
-        keys, namespaces = split_entries(distinct.entries)
+    namespaces: Sequence[str | None] = [None]
+    spaces = np.zeros(len(distinct), np.int64)
+    if isinstance(distinct, NamespacedKeys):
+        own = numbers.of_taken(distinct.own.distinct, distinct.of_own)
+        namespaces, spaces = distinct.namespaces, distinct.spaces
+    elif isinstance(distinct, EntryKeys):
+        keys, of_entries = split_entries(distinct.entries)
         own = numbers.of(keys)
+        if of_entries is not None:  # of timers that another function left
+            known: dict[str | None, int] = {}
+            spaces = np.array([known.setdefault(one, len(known)) for one in of_entries], np.int64)
+            namespaces = list(known)
     else:
         own = numbers.of_each(distinct)
-    if namespaces is None:
-        order = np.argsort(own)
-        yield Part(None, order, own[order])
-        return
-    spaces: dict[str | None, list[int]] = {}
-    for position, namespace in enumerate(namespaces):  # of timers that another function left
-        spaces.setdefault(namespace, []).append(position)
-    for namespace, positions in spaces.items():
-        at = np.array(positions, np.int64)
-        at = at[np.argsort(own[at])]
-        yield Part(namespace, at, own[at])
+    for space, at in by_number(spaces):
+        order = last_of_each(own[at], len(numbers))
+        yield Part(namespaces[space], at[order], own[at][order])
 
 
 def _unread(_: Any) -> list[Any]:

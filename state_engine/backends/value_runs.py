@@ -92,7 +92,8 @@ class ValueRuns:
         """Returns which keys have a value."""
         found = np.zeros(len(wanted), bool)
         for positions, within, run in self._found(wanted):
-            found[positions] = np.asarray(run.values.is_valid())[within] if run.values.null_count else True
+            nulls = run.values.null_count
+            found[positions] = np.asarray(run.values.take(indices(within)).is_valid()) if nulls else True
         return found
 
     def put(self, run: Run) -> None:

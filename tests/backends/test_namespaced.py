@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 from values_by_namespace import ByNamespace
 
-from state_engine.api import TimeDomain, Types, ValueStateDescriptor
+from state_engine.api import ListStateDescriptor, TimeDomain, Types, ValueStateDescriptor
+from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.keys import Keys, indices
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyCodec, Namespaced
-from state_engine.backends.namespaced import NamespacedValueTable
-from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.backends.namespaced_keys import NamespacedKeys, parts_of
+from state_engine.backends.namespaced_tables import RunsTable
 from state_engine.serialization.types import parse_columns
 from state_engine.testing.state_harness import StateHarness
 
@@ -91,18 +92,23 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
     }
 
 
-def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
+@pytest.mark.parametrize(
+    ("descriptor", "put"),
+    [(ValueStateDescriptor("a", Types.LONG()), "put_many"), (ListStateDescriptor("a", Types.LONG()), "add_many")],
+)
+def test_a_namespace_of_which_nothing_is_left_is_gone(descriptor: StateDescriptor, put: str) -> None:
     """Windows come and go for ever."""
     harness = StateHarness(ByNamespace, "k bigint")
-    state = harness.backend.state(ValueStateDescriptor("a", Types.LONG()))
+    state = harness.backend.state(descriptor)
     keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], OWN, SPACES)
-    state.columns.put_many(keys, [1, 2])
+    getattr(state.columns, put)(keys, [1, 2])
     harness.seal()
-    table: NamespacedValueTable = state.table
+    table: RunsTable = state.table
     assert list(table.base) == ["0/10"]
     state.columns.remove_many(keys)
     harness.seal()
     assert table.base == {}
+    assert table.rows == 0
 
 
 def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
@@ -136,7 +142,7 @@ def test_keys_of_a_batch_are_freed_with_it() -> None:
     try:
         keys = asked(random.Random(1), 10)
         assert len(keys.entries) == len(keys.distinct)
-        assert keys.parts(KeyNumbers(KeyCodec(parse_columns("k bigint"), 8)))
+        assert parts_of(keys, KeyNumbers(KeyCodec(parse_columns("k bigint"), 8)))
         freed = weakref.ref(keys)
         del keys
         assert freed() is None

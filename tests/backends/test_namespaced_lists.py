@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_namespaced import KEYS, OWN, SPACES, asked, rows, statistics
+from test_namespaced import KEYS, SPACES, asked, rows, statistics
 from values_by_namespace import ByNamespace
 
 from state_engine.api import ListStateDescriptor, Types
@@ -18,8 +18,7 @@ from state_engine.backends import list_runs
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import Namespaced
 from state_engine.backends.list_runs import Elements, Runs
-from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
-from state_engine.backends.namespaced_lists import NamespacedListTable
+from state_engine.backends.namespaced_keys import EntryKeys
 from state_engine.testing.state_harness import StateHarness
 
 TYPES = {"a": Types.LONG(), "b": "struct<n:bigint,text:string>"}
@@ -73,20 +72,6 @@ def change(drawn: random.Random, name: str, keys: Keys, states: list[Any]) -> No
 def contents(harness: StateHarness) -> dict[Any, Any]:
     places = product(DESCRIPTORS, KEYS, [None, *SPACES])
     return {(name, key, space): list(harness.state(DESCRIPTORS[name], key, space).get()) for name, key, space in places}
-
-
-def test_a_namespace_of_which_nothing_is_left_is_gone() -> None:
-    harness = StateHarness(ByNamespace, "k bigint")
-    state = harness.backend.state(DESCRIPTORS["a"])
-    keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], OWN, SPACES)
-    state.columns.add_many(keys, [1, 2])
-    harness.seal()
-    table: NamespacedListTable = state.table
-    assert list(table.base) == ["0/10"]
-    state.columns.remove_many(keys)
-    harness.seal()
-    assert table.base == {}
-    assert table.rows == 0
 
 
 def test_keys_that_are_known_as_python_values_alone_find_theirs() -> None:
@@ -168,4 +153,6 @@ def test_keys_taken_from_keys_are_numbered_as_they_come() -> None:
     taken = keys.take(np.array([2, 0, 2])).take(np.array([1, 0, 2]))
     assert (taken.codes.tolist(), taken.entries) == ([0, 1, 1], ["b", "c"])
     assert keys.take([2, 0]).entries == keys.take(pa.array([2, 0])).entries == ["c", "b"]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="flatnonzero"):
+        keys.take(np.array([True, False, True]))
     assert indices(taken.distinct.codes).to_pylist() == [0, 1]
