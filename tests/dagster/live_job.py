@@ -17,6 +17,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD
 
 COLUMNS = "n bigint, k string, sub string, v bigint"
 TALLY = "n bigint, k string, sub string, times bigint, recent bigint, of_sub bigint"
@@ -91,7 +92,11 @@ class Totals(KeyedProcessFunction):
 
 
 def build(name: str, spark: Any, root: str, options: Mapping[str, str]) -> Any:
-    """Returns the job `name`; `options` may give `checkpoint_interval_ms` (500) and `parallelism` (2)."""
+    """Returns the job `name`.
+
+    Args:
+        options: `checkpoint_interval_ms` (500), `parallelism` (2), `data_inline_threshold` (the default's).
+    """
     from state_engine.spark import DeltaSink, StreamJob
 
     job = StreamJob(
@@ -100,6 +105,7 @@ def build(name: str, spark: Any, root: str, options: Mapping[str, str]) -> Any:
         parallelism=int(options.get("parallelism", "2")),
         max_parallelism=MAX_PARALLELISM,
         checkpoint_interval_ms=int(options.get("checkpoint_interval_ms", "500")),
+        data_inline_threshold=int(options.get("data_inline_threshold", DATA_INLINE_THRESHOLD)),
     )
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(input_of(root, name)))
     tables = tables_of(root, name)

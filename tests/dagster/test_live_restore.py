@@ -131,7 +131,8 @@ def damage(stream, savepoint_id):
 def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("refused"), new_live_stream("other"), live_dagster.client
     other.feed(1).start(available_now=True)
-    stream.feed(1).start(available_now=True)
+    # Nothing inlined, so that there is a file to damage whether a checkpoint is published by then or not.
+    stream.feed(1).start(available_now=True, data_inline_threshold="0")
     assert (stream.wait_for_end(), other.wait_for_end()) == (0, 0)
     taken, _ = take_savepoint(live_dagster, stream, "first")
     stream.feed(1).start(available_now=True)
