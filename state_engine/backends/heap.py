@@ -32,7 +32,7 @@ from state_engine.backends.namespaced_lists import NamespacedListColumns, Namesp
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
-from state_engine.backends.stamps import join_stamps
+from state_engine.backends.stamps import join_stamps, oldest_access
 from state_engine.backends.states import (
     FoldedValue,
     HeapAggregatingState,
@@ -382,8 +382,6 @@ class HeapKeyedStateBackend:
         table = self._tables.get(name)
         if table is not None:
             self._apply(table, rows)
-            for cleanup in self._cleanups:
-                cleanup.expect_old()
 
     def _apply(self, table: HeapTable, rows: pa.Table) -> None:
         for piece in _between_resets(rows):
@@ -401,7 +399,9 @@ class HeapKeyedStateBackend:
                 table.apply_numbers(numbers, namespaces.combine_chunks(), ops, values.combine_chunks(), user_keys)
                 continue
             if table.stamped:
-                values = join_stamps(values, piece.column(log.LAST_ACCESS))
+                times: Any = piece.column(log.LAST_ACCESS)
+                values = join_stamps(values, times)
+                table.oldest = min(table.oldest, oldest_access(times, ops))
             there = namespaces.null_count < len(namespaces)
             entries = join_entries(self.codec.read(columns), namespaces.to_pylist() if there else None)
             table.apply(entries, ops, values, user_keys)

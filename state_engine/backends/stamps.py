@@ -4,11 +4,15 @@ A stamped value is the tuple (value, last access in ms or None for unknown). To 
 of a type of its own; in the log the two are columns.
 """
 
+import math
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.types import AtomicType, StructType, TypeInformation
+from state_engine.log.ops import Op
 
 _NAMES = ("value", "last_access")
 
@@ -31,4 +35,23 @@ def join_stamps(values: Any, times: Any) -> "pa.Array[Any]":
     return pa.StructArray.from_arrays([values.combine_chunks(), times.combine_chunks()], names=list(_NAMES))
 
 
-__all__ = ["Stamped", "join_stamps", "split_stamps", "stamped_type"]
+def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
+    """Returns the earliest last access among log rows that write a value.
+
+    Args:
+        times: A column of last accesses, null for unknown ones, and for rows that remove something.
+        ops: What each row does.
+
+    Returns:
+        Minus infinity if one is unknown, infinity if no row writes a value.
+    """
+    written = ops < Op.DELETE
+    if not written.all():
+        times = times.filter(pa.array(written))
+    if times.null_count:
+        return -math.inf
+    oldest: int | None = pc.min(times).as_py()
+    return math.inf if oldest is None else oldest
+
+
+__all__ = ["Stamped", "join_stamps", "oldest_access", "split_stamps", "stamped_type"]

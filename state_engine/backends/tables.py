@@ -6,6 +6,7 @@ drops it. Values that come back from Arrow as another Python value than went in 
 that a warm cache and a fresh load never differ.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from itertools import compress
@@ -79,6 +80,8 @@ class HeapTable(ABC):
 
     Attributes:
         stamped: As given.
+        oldest: Earliest last access of the stamped rows that were applied since somebody began to look for expired ones
+            among all; minus infinity if one is unknown, infinity without any.
         rows: Live rows of the base as its log would have them.
         conform: What a value goes through on its way in, None for atoms.
         finished: Class of the values that `conform` gives back as they are; None where there is none.
@@ -91,6 +94,7 @@ class HeapTable(ABC):
         self.overlay: dict[Any, Any] = {}
         self.rows = 0
         self.stamped = stamped
+        self.oldest = math.inf
         self.grows_in_place = holds_atoms(value)
         self._plain = plain_type(value)
         value = stamped_type(value) if stamped else value

@@ -16,7 +16,8 @@ class IncrementalCleanup:
     """Looks at the keys of a state in turn: removes what expired, and writes the time of what has none.
 
     What it does is in the log. Which keys it has seen is not: another worker begins again. Within an epoch time stands
-    still, so at most one round begins at a time; and none as long as nothing can have expired that the last one left.
+    still, so at most one round begins at a time; and none as long as nothing can have expired that the last one left or
+    that was loaded since.
 
     Args:
         table: Of stamped values.
@@ -35,7 +36,7 @@ class IncrementalCleanup:
             self._clean = self._clean_maps
         self._keys: Iterator[Any] = iter(())
         self._began: int | None = None
-        self._oldest: float = -math.inf
+        self._oldest = math.inf
         self._together = 1 if rules.returns_expired else _TOGETHER
         self._owed = 0
 
@@ -46,7 +47,9 @@ class IncrementalCleanup:
             self.run()
 
     def run(self) -> None:
-        """Looks at as many keys as are owed."""
+        """Looks at as many keys as are owed; called at the end of every epoch, too."""
+        if self._oldest == math.inf:  # the state's first epoch: what was not loaded is written from now on
+            self._oldest = self._from_now_on()
         owed, self._owed = self._owed, 0
         while owed > 0:
             keys = list(islice(self._keys, owed)) or self._next_round(owed)
@@ -56,17 +59,23 @@ class IncrementalCleanup:
             owed -= len(keys)
 
     def expect_old(self) -> None:
-        """Says that there may be older values than the last round left: log rows came in, or changes were lost."""
+        """Says that there may be older values than the last round left: what it removed was lost."""
         self._oldest = -math.inf
 
     def _next_round(self, owed: int) -> list[Any]:
         now = self._rules.now()
-        if now is None or now == self._began or self._oldest > self._rules.expiry():
+        if now is None or now == self._began or min(self._oldest, self._table.oldest) > self._rules.expiry():
             return []
         self._began = now
-        self._oldest = now if self._rules.stamps_grow else -math.inf
+        self._oldest = self._from_now_on()
+        self._table.oldest = math.inf  # the round sees what was loaded
         self._keys = iter(list(self._table.base))
         return list(islice(self._keys, owed))
+
+    def _from_now_on(self) -> float:
+        """The earliest last access of what will be written."""
+        now = self._rules.now()
+        return -math.inf if now is None or not self._rules.stamps_grow else now
 
     def _clean_values(self, keys: list[Any]) -> None:
         overlay, expiry, seen = self._table.overlay, self._rules.expiry(), self._rules.first_seen()

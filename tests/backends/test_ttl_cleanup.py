@@ -1,14 +1,19 @@
 """When the incremental clean-up looks at keys: as many as accesses ask for, and never in vain for a whole round."""
 
+import math
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from state_engine.api.types import Types
+from state_engine.backends.stamps import oldest_access
 from state_engine.backends.tables import HeapTable, ListDelta, ListTable, MapTable, ValueTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.ttl_cleanup import IncrementalCleanup
 from state_engine.backends.ttl_rules import ttl_rules
+from state_engine.log.ops import Op
 from state_engine.log.records import StateTtl
 
 TTL = 100
@@ -26,7 +31,7 @@ class Watched(dict[Any, Any]):
 
 
 def table_of(shape: str, times: list[int]) -> tuple[HeapTable, Watched]:
-    """A table with a row of each last access."""
+    """A table that was loaded with a row of each last access."""
     table: HeapTable = ValueTable(Types.LONG(), stamped=True)
     if shape == "list":
         table = ListTable(Types.LONG(), stamped=True)
@@ -37,6 +42,7 @@ def table_of(shape: str, times: list[int]) -> tuple[HeapTable, Watched]:
         stamped = (7, at)
         watched[key] = [stamped] if shape == "list" else {1: stamped} if shape == "map" else stamped
     table.base = watched
+    table.oldest = min(times)
     return table, watched
 
 
@@ -54,18 +60,62 @@ def visited(cleanup: IncrementalCleanup, accesses: int) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_round_begins_before_something_the_last_one_left_has_expired(shape: str) -> None:
     table, base = table_of(shape, [20, 10, 30])
-    time = OperatorTime(50)
+    time = OperatorTime(115)
     cleanup = cleanup_of(table, time, 3)
     visited(cleanup, 1)
-    assert (base.looks, table.overlay) == (3, {})
-    for now in (51, 80, 109):
+    assert (base.looks, list(table.overlay)) == (3, [1])
+    del base[1]
+    for now in (116, 119):
         time.begin(now, 0)
         visited(cleanup, 5)
     assert base.looks == 3
+    time.begin(120, 0)
+    visited(cleanup, 5)
+    assert list(table.overlay) == [1, 0]
+    assert base.looks == 5
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_is_looked_at_before_what_was_loaded_can_have_expired(shape: str) -> None:
+    table, base = table_of(shape, [20, 10, 30])
+    time = OperatorTime(50)
+    cleanup = cleanup_of(table, time, 3)
+    for now in (51, 80, 109):
+        visited(cleanup, 5)
+        time.begin(now, 0)
+    visited(cleanup, 5)
+    assert (base.looks, table.overlay) == (0, {})
     time.begin(110, 0)
     visited(cleanup, 5)
     assert list(table.overlay) == [1]
-    assert base.looks == 6
+
+
+@pytest.mark.parametrize("loaded", [[], [40]])
+def test_what_the_first_epoch_writes_is_found_when_it_has_expired(loaded: list[int]) -> None:
+    table, base = table_of("value", [*loaded, 40])
+    table.oldest = min(loaded, default=math.inf)
+    written = len(loaded)
+    base.pop(written)
+    time = OperatorTime(40)
+    cleanup = cleanup_of(table, time, 3)
+    cleanup.run()
+    base[written] = (7, 40)
+    time.begin(139, 0)
+    visited(cleanup, 1)
+    assert not table.overlay
+    time.begin(140, 0)
+    visited(cleanup, 1)
+    assert written in table.overlay
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_of_unknown_time_are_looked_at_at_once(shape: str) -> None:
+    table, base = table_of(shape, [50])
+    unknown = (7, None)
+    base[0] = [unknown] if shape == "list" else {1: unknown} if shape == "map" else unknown
+    table.oldest = -math.inf
+    visited(cleanup_of(table, OperatorTime(60), 1), 1)
+    assert list(table.overlay) == [0], "it has a time from now on"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -75,13 +125,35 @@ def test_old_rows_that_come_in_later_are_found(shape: str) -> None:
     cleanup = cleanup_of(table, time, 1)
     visited(cleanup, 1)
     older, _ = table_of(shape, [0, 5])
-    base.update({key + 10: held for key, held in older.base.items()})
     time.begin(110, 0)
     visited(cleanup, 9)
     assert not table.overlay
-    cleanup.expect_old()
+    base.update({key + 10: held for key, held in older.base.items()})
+    table.oldest = older.oldest
     visited(cleanup, 9)
     assert list(table.overlay) == [10, 11]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_was_removed_in_vain_is_found_again(shape: str) -> None:
+    table, _ = table_of(shape, [5, 90])
+    time = OperatorTime(106)
+    cleanup = cleanup_of(table, time, 2)
+    visited(cleanup, 1)
+    assert list(table.overlay) == [0]
+    table.forget()
+    cleanup.expect_old()
+    time.begin(107, 0)
+    visited(cleanup, 1)
+    assert list(table.overlay) == [0]
+
+
+def test_the_oldest_of_log_rows_is_that_of_rows_that_write() -> None:
+    put, delete, clear = Op.PUT, Op.DELETE, Op.CLEAR
+    assert oldest_access(pa.chunked_array([[7], [5, None]], pa.int64()), np.array([put, put, delete])) == 5
+    assert oldest_access(pa.chunked_array([[7, None]], pa.int64()), np.array([put, put])) == -math.inf
+    assert oldest_access(pa.chunked_array([[None, None]], pa.int64()), np.array([delete, clear])) == math.inf
+    assert oldest_access(pa.chunked_array([], pa.int64()), np.array([], np.int8)) == math.inf
 
 
 def test_a_list_that_is_added_to_is_looked_at_again() -> None:
