@@ -177,12 +177,8 @@ class Keys:
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:
         """The records' positions, those of a key side by side in their order, and where each distinct key begins."""
-        # Number and position in one integer, sorted as such: a seventh of the time of a stable argsort.
-        bits = len(self).bit_length()
-        packed = self.codes << bits | np.arange(len(self))
-        packed.sort()
-        order = packed & ((1 << bits) - 1)
-        return order, np.concatenate([[0], np.cumsum(self.counts())[:-1]]).astype(np.int64)[: self._count]
+        counts = self.counts()
+        return order_of(self.codes), np.cumsum(counts) - counts
 
 
 def _codes(column: Any) -> Numbers:
@@ -265,9 +261,33 @@ def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return places[numbers], first
 
 
+def order_of(*numbers: Numbers) -> Numbers:
+    """Returns the positions of integers in ascending order, of equal ones in the order in which they stand.
+
+    Of several the last counts most, as in NumPy's `lexsort`, which takes several times as long.
+    """
+    order = _ascending(numbers[0])
+    for further in numbers[1:]:
+        order = order[_ascending(further[order])]
+    return order
+
+
+def _ascending(numbers: Numbers) -> Numbers:
+    """NumPy sorts 16 bits by radix: a stable `argsort` of all 64 takes four to seven times as long."""
+    numbers = numbers.astype(np.int64, copy=False)
+    if (numbers[1:] >= numbers[:-1]).all():
+        return np.arange(len(numbers))
+    above = numbers.view(np.uint64) - numbers.min().view(np.uint64)  # wraps around: all 64 bits may be used
+    order = np.argsort(above.astype(np.uint16), kind="stable")
+    for shift in range(16, int(above.max()).bit_length(), 16):
+        digits = (above >> np.uint64(shift)).astype(np.uint16)
+        order = order[np.argsort(digits[order], kind="stable")]
+    return order
+
+
 def by_number(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
     """Yields each number that is there, in order, with the positions that it has."""
-    order = np.argsort(numbers, kind="stable")
+    order = order_of(numbers)
     ordered = numbers[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
     for start, end in pairwise([*starts.tolist(), len(numbers)]):
@@ -279,4 +299,4 @@ def indices(numbers: Numbers) -> Any:
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "by_number", "indices", "integers", "numbered"]
+__all__ = ["Keys", "Numbers", "by_number", "indices", "integers", "numbered", "order_of"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.backends.keys import KeyCodec
 
 KeyGroups = NDArray[np.int32]
@@ -240,7 +240,7 @@ def last_of_each(numbers: Numbers, size: int) -> Numbers:
         places = np.full(size, -1)
         places[numbers] = np.arange(len(numbers))
         return places[places >= 0]
-    order = np.argsort(numbers, kind="stable")
+    order = order_of(numbers)
     last: Numbers = order[np.append(np.diff(numbers[order]) != 0, True)[: len(order)]]
     return last
 

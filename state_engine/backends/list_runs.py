@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Numbers, indices
+from state_engine.api.keys import Numbers, indices, order_of
 
 Flags = NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ class Elements(NamedTuple):
         """Returns them in the order of the numbers."""
         if (self.numbers[1:] >= self.numbers[:-1]).all():
             return self
-        return self.take(np.argsort(self.numbers, kind="stable"))
+        return self.take(order_of(self.numbers))
 
 
 def joined(parts: Sequence[Elements]) -> Elements:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.keys import Keys, Numbers, by_number, indices
+from state_engine.api.keys import Keys, Numbers, by_number, indices, order_of
 from state_engine.api.state import ListState
 from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import ListColumns
@@ -137,7 +137,7 @@ class NamespacedListTable(RunsTable):
             of_each[positions] = numbers
             own = of_each[codes]
             # Always a copy: else all of the batch that the values came with would stay as long as they do.
-            self._written_in(namespace).added.append(Elements(own, values).take(np.argsort(own, kind="stable")))
+            self._written_in(namespace).added.append(Elements(own, values).take(order_of(own)))
             return
         count = sum(len(part.positions) for part in parts)
         of_each, spaces = np.empty(count, np.int64), np.empty(count, np.int64)

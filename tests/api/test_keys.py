@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, order_of
 
 PAIRS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(-2, 2)), max_size=30)
 VALUES = st.lists(st.integers(-(2**40), 2**40) | st.none(), max_size=30)
@@ -144,3 +144,20 @@ def test_keys_of_some_records():
     keys = keys_of([("a", 1), ("b", 1), ("a", 1)], pa.array([5, 6, 7]))
     taken = keys.take(np.array([2, 1]))
     assert (taken.entries, taken.times.to_pylist()) == ([("a", 1), ("b", 1)], [7, 6])
+
+
+SPANS = [(0, 0), (0, 7), (-5, 5), (0, 65_535), (0, 65_536), (0, 3_000_000), (1 << 40, (1 << 40) + 600_000)]
+SPANS += [(-(1 << 63), (1 << 63) - 1), (-(1 << 40), 1 << 40)]
+
+
+@pytest.mark.parametrize("span", SPANS, ids=str)
+@pytest.mark.parametrize("count", [0, 1, 2, 100, 5_000])
+def test_an_order_is_that_of_a_stable_sort(span, count):
+    rng = np.random.default_rng(count)
+    one, other = (rng.integers(*span, count, dtype=np.int64, endpoint=True) for _ in range(2))
+    few = one % 3
+    assert order_of(one).tolist() == np.argsort(one, kind="stable").tolist()
+    assert order_of(np.sort(one)).tolist() == list(range(count))
+    assert order_of(one, other).tolist() == np.lexsort((one, other)).tolist()
+    assert order_of(one, other, few).tolist() == np.lexsort((one, other, few)).tolist()
+    assert order_of(few.astype(np.int8), one).tolist() == np.lexsort((few, one)).tolist()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
-from state_engine.api.keys import Keys, indices
+from state_engine.api.keys import Keys, indices, order_of
 from state_engine.api.types import KEY_ATOMS, AtomicType, DecimalType, ListType, TypeInformation
 from state_engine.runtime.declared.local import Partial
 
@@ -202,7 +202,7 @@ class Collected(Accumulator):
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
         """As of `Accumulator`: the lists one behind the other."""
-        lists = parts[0].take(indices(np.argsort(keys.codes, kind="stable")))
+        lists = parts[0].take(indices(order_of(keys.codes)))
         lengths = keys.sums(pc.list_value_length(parts[0]))
         offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         return [pa.ListArray.from_arrays(offsets, lists.flatten(), type=parts[0].type)]

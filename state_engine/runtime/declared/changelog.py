@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from state_engine.api.aggregates import Aggregate
 from state_engine.api.functions import RuntimeContext
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import StructType, Types
 from state_engine.errors import JobDefinitionError
@@ -138,7 +138,7 @@ class Changes(NamedTuple):
         flags = (changed, changed, has & ~had, had & ~has)  # in the order of `OPS`
         codes = np.concatenate([np.flatnonzero(one) for one in flags])
         ops = np.repeat(np.arange(len(OPS)), [np.count_nonzero(one) for one in flags])
-        order = np.lexsort((ops, codes))
+        order = order_of(ops, codes)
         codes, ops = codes[order], ops[order]
         of_new = np.isin(ops, [OPS.index("+U"), OPS.index("+I")])
         rows = pa.concat_arrays([before, after]).take(indices(codes + of_new * len(had)))

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.functions import RuntimeContext
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows.windows import event_time
@@ -263,7 +263,7 @@ class Order:
     def __init__(self, records: Records, times: Sequence[Numbers]) -> None:
         self._times = np.unique(np.concatenate([records.times, *times]))
         found = self._places(records.codes, records.times)
-        self.positions = np.argsort(found, kind="stable")
+        self.positions = order_of(found)
         self._sorted = found[self.positions]
 
     def first(self, codes: Numbers, times: Numbers) -> Numbers:

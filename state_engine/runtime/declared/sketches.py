@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datasketches import hll_sketch, hll_union, kll_doubles_sketch, tgt_hll_type
 
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.types import AtomicType
 from state_engine.runtime.declared.accumulators import LONG, Folded
 from state_engine.runtime.declared.numeric import DOUBLE, as_doubles
@@ -152,7 +152,7 @@ class Quantile(Sketched):
 
 def _runs(codes: Numbers) -> tuple[Numbers, list[tuple[int, int, int]]]:
     """Returns an order by number that keeps that of equal ones; and where in it each number begins and ends."""
-    order = np.argsort(codes, kind="stable")
+    order = order_of(codes)
     ordered = codes[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     bounds = pairwise([*starts.tolist(), len(codes)])

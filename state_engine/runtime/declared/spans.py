@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from state_engine.api.keys import Numbers
+from state_engine.api.keys import Numbers, order_of
 from state_engine.runtime.declared.comparison import Flags
 
 
@@ -64,13 +64,13 @@ def joined(stored: Spans, records: Spans, gap: int) -> Grouped:
     """
     size = len(stored.codes)
     every = Spans(*(np.concatenate(pair) for pair in zip(stored, records, strict=True)))
-    by_start = every.take(order := np.lexsort((every.starts, every.codes)))
+    by_start = every.take(order := order_of(every.starts, every.codes))
     first = np.flatnonzero(_begins(by_start))
     sessions = np.empty(len(order), np.int64)
     sessions[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(order)))
     touching = every.starts.copy()
     touching[:size] -= gap  # a session is touched by the first record at this time, or behind it
-    order = np.lexsort((touching, sessions))  # stable: of the same time, those that were there come first
+    order = order_of(touching, sessions)  # stable: of the same time, those that were there come first
     opens = np.append(True, np.diff(sessions[order]) > 0) | (order < size)
     begins = np.flatnonzero(opens)
     groups = np.empty(len(order), np.int64)
@@ -99,7 +99,7 @@ def touched(stored: Spans, records: Spans, gap: int) -> Flags:
     size, count = len(stored.codes), len(records.codes)
     codes = np.concatenate([stored.codes, records.codes])
     # The last session of the key that begins within the gap: those before it ended earlier.
-    order = np.lexsort((np.concatenate([stored.starts, records.ends]), codes))
+    order = order_of(np.concatenate([stored.starts, records.ends]), codes)
     before = np.maximum.accumulate(np.where(order < size, order, -1))
     last = np.empty(size + count, np.int64)
     last[order] = before
@@ -108,7 +108,7 @@ def touched(stored: Spans, records: Spans, gap: int) -> Flags:
     there[there] = (stored.codes[last[there]] == records.codes[there]) & (
         stored.ends[last[there]] >= records.starts[there]
     )
-    order = np.lexsort((records.starts, records.codes))
+    order = order_of(records.starts, records.codes)
     ordered = records.take(order)
     runs = np.cumsum(_begins(ordered)) - 1
     so_far = np.cumsum(there[order])

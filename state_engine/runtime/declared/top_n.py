@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.functions import RuntimeContext
-from state_engine.api.keys import Keys, Numbers, indices
+from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import StructType, Types
 from state_engine.errors import JobDefinitionError
@@ -86,7 +86,7 @@ class TopN(Declared):
 
     def _changes(self, keys: Keys, rows: Any, change: "_Change", ctx: Any) -> Any:
         """Returns the rows, by key, rank and op."""
-        in_order = np.lexsort((change.ops, change.ranks, change.codes))
+        in_order = order_of(change.ops, change.ranks, change.codes)
         columns = rows.take(indices(change.positions[in_order])).flatten()
         ranks = pa.array(change.ranks[in_order] + 1)
         ops = pa.array(OPS).take(indices(change.ops[in_order]))
@@ -114,7 +114,7 @@ class _Top(NamedTuple):
 
 def _ranked(codes: Numbers, order: Numbers, keys: int, n: int) -> _Top:
     """Returns the first `n` of each key; of equal ones those that stand in front."""
-    positions = np.lexsort((order, codes))
+    positions = order_of(order, codes)
     counts = np.bincount(codes, minlength=keys).astype(np.int64)
     ranks = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     first = ranks < n
