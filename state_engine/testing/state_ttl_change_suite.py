@@ -287,5 +287,32 @@ class TtlCleanupSuite(TtlChangeSuite):
         after(harness, 8 * TTL).state(count(config), "b").value()
         assert logged(harness.seal()) == [(Op.DELETE, None, None)]
 
+    def test_ttl_clean_up_finds_what_was_loaded_once_it_has_expired(self) -> None:
+        if not self.incremental_cleanup:
+            return
+        config = lives().cleanup_incrementally(5, False).build()
+        harness = after(self._many(config, 3), TTL // 2)
+        harness.state(count(config), 1).update(7)
+        harness.seal()
+        harness = after(harness.reopened(), TTL - 1)
+        for now, expired in ((TTL - 1, []), (TTL, [0, 2]), (TTL + 1, []), (TTL + TTL // 2, [1])):
+            after(harness, now).state(count(config), 100).value()
+            rows = harness.seal().get("count", [])
+            assert {(Op(row["op"]), row["k"]) for row in rows} == {(Op.DELETE, key) for key in expired}
+
+    def test_ttl_clean_up_finds_what_others_wrote_once_it_has_expired(self) -> None:
+        if not self.incremental_cleanup:
+            return
+        config = lives().cleanup_incrementally(5, False).build()
+        harness = after(self.starting(), TTL // 2)
+        harness.state(count(config), "a").update(1)
+        harness.seal()
+        older = {"k": "b", "op": Op.PUT, "value": 2, "last_access": START + 10}
+        harness.backend.apply("count", harness.write_behind(count(config), [older]))
+        for now, expired in ((TTL + 9, []), (TTL + 10, ["b"]), (TTL + TTL // 2, ["a"])):
+            after(harness, now).state(count(config), "c").value()
+            rows = harness.seal().get("count", [])
+            assert {(Op(row["op"]), row["k"]) for row in rows} == {(Op.DELETE, key) for key in expired}
+
 
 __all__ = ["TtlChangeSuite", "TtlCleanupSuite"]

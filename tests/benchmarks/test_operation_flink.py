@@ -156,6 +156,7 @@ def test_savepoints_and_restores_are_asked_to_be_as_fast_as_flink() -> None:
         ("canonical savepoint", "lakestate/process", None),
         ("restore", "lakestate/start", 2),
         ("rescale", "lakestate/start", 4),
+        ("rescale", "lakestate/start", 2),
     }
     assert {(one.figure, one.at_most, one.keys) for one in peers} == {("median_seconds", 1.0, 2_000_000)}
     told = {f"flink/{form}{told.ending}" for form in ("java", "java compressed") for told in ROWS}

@@ -147,5 +147,7 @@ def test_the_file_asks_for_what_savepoints_promise() -> None:
     assert (native.keys, native.at_most, native.figure) == ([10_000, 5_000_000], 2.0, "median_seconds")
     paired = next(limit for limit in limits.share if limit.figure == "paired_ratio")
     assert (paired.keys, paired.at_least) == ([10_000, 5_000_000], 0.95)
+    grown = next(limit for limit in limits.quotient if limit.operation == "checkpoint")
+    assert (grown.of, grown.keys, grown.to_keys, grown.at_most) == ("lakestate/interval", 2_000_000, 200_000, 2.0)
     for limit in [*limits.share, *limits.quotient]:
         assert limit.at_least is not None or limit.at_most is not None
