@@ -322,7 +322,9 @@ class JobClient(JobRequests):
         if self._stopping or isinstance(self._error, StopRequestedError):
             return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
         if self._error is None and self._query is not None and not self._query.isActive:
-            self._error = self._query.exception()
+            told = self._query.exception()
+            if self._error is None:  # what it failed with may have been noted while Spark was asked
+                self._error = told
         return self._error
 
     @property

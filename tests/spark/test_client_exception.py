@@ -1,0 +1,44 @@
+"""What a job failed with is what was noted first, whoever asks while it fails."""
+
+import pytest
+
+from state_engine.errors import LakestateError
+from state_engine.spark.client import JobClient
+
+
+class EndingQuery:
+    """A query that ends while somebody asks whether it is active: the batch notes its error, then Spark stops."""
+
+    def __init__(self, client, failure, told):
+        self._client, self._failure, self._told = client, failure, told
+
+    @property
+    def isActive(self):
+        if self._failure is not None:
+            self._client._error = self._failure
+        return False
+
+    def exception(self):
+        return self._told
+
+
+@pytest.fixture
+def client():
+    """A client of which nothing is there but what `exception` looks at."""
+    client = object.__new__(JobClient)
+    client._stopping, client._error = False, None
+    return client
+
+
+@pytest.mark.parametrize("told", [RuntimeError("as Spark has it"), None])
+def test_an_error_that_is_noted_while_spark_is_asked_stays(client, told):
+    failure = LakestateError("the function raised", action="Mend it.")
+    client._query = EndingQuery(client, failure, told)
+    assert client.exception is failure
+    assert client.exception is failure
+
+
+def test_what_spark_says_counts_where_nothing_was_noted(client):
+    told = RuntimeError("the JVM is gone")
+    client._query = EndingQuery(client, None, told)
+    assert client.exception is told
