@@ -171,7 +171,8 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     }
     client.wait_for_run(client.launch_run(asset, config={"dry_run": True, "rewind": True}, tags=tags))
     done = backfill(live_dagster, stream, range(RANGES), succeeds=False, rewind=True, operators=["tally"])
-    assert any("for all operators" in said for run in done["runs"] for said in client.failures(run["runId"]))
+    said = [client.failures(run["runId"]) for run in done["runs"]]
+    assert any("for all operators" in one for of_run in said for one in of_run), (done, said)
     assert stream.place == before
     assert client.materializations(asset) == []
 
