@@ -2,7 +2,7 @@
 
 A worker that imports pyarrow, pandas and the task runner by itself needs a second or more before its first record;
 forked workers also share that memory. Spark runs this module in place of `pyspark.daemon`
-(`spark.python.daemon.module`).
+(`spark.python.daemon.module`). Memory that a worker has freed it keeps for the next epoch (`allocator`).
 
 Each task goes to the worker that has had its partition before (`worker_pool`), if Spark and its workers talk by files
 (`spark.python.unix.domain.socket.enabled`); over TCP, where a connection begins with a secret, Spark's own daemon runs.
@@ -22,6 +22,7 @@ import pandas as _pandas  # noqa: F401  # pyarrow loads it with the first array
 from pyspark import daemon
 
 import state_engine.spark.task as _task  # noqa: F401
+from state_engine.spark.allocator import keep_memory
 from state_engine.spark.worker_cache import WORKER
 from state_engine.spark.worker_pool import WorkerPool, serve_tasks
 
@@ -78,6 +79,7 @@ daemon.worker = worker
 
 def manager() -> None:
     """Serves one Spark process, which says by variables of the environment how, until it closes our standard input."""
+    keep_memory()
     if os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower() != "true":
         daemon.manager()
         return
