@@ -21,7 +21,7 @@ ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 _NEVER = np.iinfo(np.int64).min
 _LARGEST = np.iinfo(np.int64).max
 _DENSE = 8
-"""Numbers below so many times as many as there are of them are counted one by one at most; others are hashed."""
+"""Numbers below so many times as many as there are of them have a place each in a table; others are hashed."""
 _ROUNDS = 64
 """Up to so many records of a key are added key by key at once; of more of them, each key by itself."""
 
@@ -58,11 +58,16 @@ class Keys:
         """The number of each record's key among the distinct ones; these are numbered as they come."""
         if self.taken is not None:
             source, positions = self.taken
-            return numbered(positions, len(source))[0]
+            codes, self.first = numbered(positions, len(source))
+            return codes
+        if len(self.columns) == 1 and (close := _close_together(self.columns[0])) is not None:
+            codes, self.first = numbered(*close)
+            return codes
         codes = _codes(self.columns[0])
         for column in self.columns[1:]:
             further = _codes(column)
-            codes = _codes(pa.array(codes * (int(further.max(initial=0)) + 1) + further))
+            size = int(further.max(initial=-1)) + 1
+            codes, _ = numbered(codes * size + further, (int(codes.max(initial=-1)) + 1) * size)
         return codes
 
     @cached_property
@@ -123,13 +128,15 @@ class Keys:
 
     def counts(self) -> Numbers:
         """Returns how many records each distinct key has."""
-        return np.bincount(self.codes, minlength=self._count).astype(np.int64)
+        return self._counts.copy()
 
     def running_counts(self) -> Numbers:
         """Returns of each record how many of its key there are up to it, itself among them."""
         order, starts = self._by_key
+        ordered = np.arange(1, len(self) + 1)
+        ordered -= np.repeat(starts, self._counts)
         counts = np.empty(len(self), np.int64)
-        counts[order] = np.arange(len(self)) - np.repeat(starts, self.counts()) + 1
+        counts[order] = ordered
         return counts
 
     def sums(self, values: Any) -> NDArray[Any]:
@@ -156,12 +163,12 @@ class Keys:
             result[order] = self._running_doubles(ordered)
             return result
         sums = np.cumsum(ordered)
-        result[order] = sums - np.repeat(sums[starts] - ordered[starts], self.counts())
+        result[order] = sums - np.repeat(sums[starts] - ordered[starts], self._counts)
         return _narrowed(result)
 
     def _running_doubles(self, ordered: NDArray[Any]) -> NDArray[Any]:
         """Adds from left to right, as one record after the other would: no key's sum is rounded by another's."""
-        sums, counts, starts = ordered.copy(), self.counts(), self._by_key[1]
+        sums, counts, starts = ordered.copy(), self._counts, self._by_key[1]
         many = counts > _ROUNDS
         for start, count in zip(starts[many].tolist(), counts[many].tolist(), strict=True):
             sums[start : start + count] = np.cumsum(ordered[start : start + count])
@@ -177,8 +184,23 @@ class Keys:
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:
         """The records' positions, those of a key side by side in their order, and where each distinct key begins."""
-        counts = self.counts()
-        return order_of(self.codes), np.cumsum(counts) - counts
+        return order_of(self.codes), np.cumsum(self._counts) - self._counts
+
+    @cached_property
+    def _counts(self) -> Numbers:
+        return np.bincount(self.codes, minlength=self._count).astype(np.int64, copy=False)
+
+
+def _close_together(column: Any) -> tuple[Numbers, int] | None:
+    """Returns integers without null as numbers from 0 and what they are below; None where these are too sparse."""
+    if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
+        return None
+    ends = pc.min_max(column)
+    least = ends["min"].as_py()
+    size = ends["max"].as_py() - least + 1
+    if size > _DENSE * len(column):
+        return None
+    return np.asarray(column).astype(np.int64) - least, size
 
 
 def _codes(column: Any) -> Numbers:

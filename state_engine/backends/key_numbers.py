@@ -4,7 +4,7 @@ A key is looked up as a Python object once per batch that it is in, however many
 else is integers: a table has the numbers of its keys in ascending order, so that two of them are merged like columns.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import count, islice, repeat
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
+from state_engine.backends.key_places import KeyPlaces, is_plain
 from state_engine.backends.keys import KeyCodec
 
 KeyGroups = NDArray[np.int32]
@@ -39,7 +40,8 @@ _SPARSE = 8
 class KeyNumbers:
     """The keys that some tables of a backend hold, by number; these count from 0.
 
-    Many keys of one column are looked up by Arrow, others in a dict, which is there once it is needed.
+    Integers close together are looked up in a table, many other keys of one column by Arrow, others in a dict, which is
+    there once it is needed.
 
     Args:
         codec: Of the keys.
@@ -56,6 +58,7 @@ class KeyNumbers:
         self.generation = 0
         self._count = 0
         self._groups: KeyGroups = np.empty(0, np.int32)  # with room for more
+        self._places = KeyPlaces()
         self._parts = [codec.write([])]  # of the key columns, the longest first
         self._entries: list[Any] = []  # of the first keys
         self._numbers: dict[Any, int] = {}  # likewise
@@ -71,11 +74,8 @@ class KeyNumbers:
     @property
     def entries(self) -> list[Any]:
         """The keys by number, as Python values."""
-        start = 0
-        for part in self._parts:
-            if start + len(part[0]) > len(self._entries):
-                self._entries += self.codec.read([column.slice(len(self._entries) - start) for column in part])
-            start += len(part[0])
+        for columns in self._from(len(self._entries)):
+            self._entries += self.codec.read(columns)
         return self._entries
 
     def of(self, entries: list[Any]) -> Numbers:
@@ -117,16 +117,28 @@ class KeyNumbers:
 
     def _looked_up(self, keys: Keys) -> Numbers:
         each = keys.columns
+        if len(each) == 1 and self._places.are_close and is_plain(each[0]):
+            return self._with_new(each[0], self._places.numbers_of(each[0], lambda n: (one for [one] in self._from(n))))
         few = len(each[0]) * _MORE < len(self)
         if few or len(each) > 1 or pa.types.is_nested(each[0].type) or _size(self._parts) > _MOST_BYTES:
             return self.of(keys.entries)
         column: Any = each[0].cast(self._parts[0][0].type)
-        found = np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64)
+        return self._with_new(column, np.array(pc.fill_null(pc.index_in(column, self._joined()[0]), -1), np.int64))
+
+    def _with_new(self, column: "pa.Array[Any]", found: Numbers) -> Numbers:
+        """Gives numbers to those keys, each there once, for which none was found."""
         new = np.flatnonzero(found < 0)
         if len(new):
             found[new] = np.arange(len(new)) + len(self)
-            self._add([column.take(indices(new))])
+            self._add([column.take(indices(new)).cast(self._parts[0][0].type)])
         return found
+
+    def _from(self, number: int) -> "Iterator[list[pa.Array[Any]]]":
+        """Yields the key columns of the keys from a number on."""
+        for part in self._parts:
+            if number < len(part[0]):
+                yield [column.slice(number) for column in part]
+            number = max(0, number - len(part[0]))
 
     @property
     def keys(self) -> Keys:
@@ -171,6 +183,8 @@ class KeyNumbers:
             return None
         self._parts, self._groups, self._count = [self.columns(kept)], self._groups[kept], len(kept)
         self._entries, self._numbers = [], {}
+        self._places = KeyPlaces()
+        self._place(self._parts[0])
         self.generation += 1
         return np.cumsum(holds) - 1
 
@@ -181,12 +195,17 @@ class KeyNumbers:
             self._groups = np.resize(self._groups, _LARGER * self._count)
         self._groups[before : self._count] = groups
         self._parts.append(columns)
+        self._place(columns)
         while (
             len(self._parts) > 1
             and len(self._parts[-2][0]) < _LARGER * len(self._parts[-1][0])
             and _size(self._parts[-2:]) <= _MOST_BYTES
         ):
             self._parts[-2:] = [_one(self._parts[-2:])]
+
+    def _place(self, columns: "list[pa.Array[Any]]") -> None:
+        if len(columns) == 1:
+            self._places.add(columns[0])
 
     def _dict(self) -> dict[Any, int]:
         known = self._numbers

@@ -36,6 +36,34 @@ def test_keys_are_numbered_as_they_come(pairs):
     assert keys.distinct.codes.tolist() == list(range(len(distinct)))
 
 
+@given(
+    st.lists(st.integers(-3, 3) | st.none(), max_size=30)
+    | st.lists(st.integers(2**63 - 40, 2**63 - 1), max_size=30)
+    | st.lists(st.integers(-(2**63), -(2**63) + 40), max_size=30)
+    | st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30),
+    st.integers(0, 3),
+)
+def test_integers_are_numbered_as_they_come_whether_close_together_or_not(integers, skipped):
+    column = pa.array([7, None, 7, *integers], pa.int64()).slice(3)
+    for narrow in (pa.int8(), pa.int16(), pa.int32()):
+        if all(one is None or -100 <= one <= 100 for one in integers):
+            column = column.cast(narrow)
+        keys = Keys([column.slice(skipped)], lambda arrays: arrays[0].to_pylist())
+        wanted = integers[skipped:]
+        distinct = list(dict.fromkeys(wanted))
+        assert keys.codes.tolist() == [distinct.index(one) for one in wanted]
+        assert keys.first.tolist() == [wanted.index(one) for one in distinct]
+        assert keys.entries == distinct
+        assert keys.counts().tolist() == [wanted.count(one) for one in distinct]
+
+
+def test_counts_are_the_callers_own():
+    keys = keys_of([("a", 1), ("b", 1), ("a", 1)])
+    keys.counts()[:] = 7
+    assert keys.counts().tolist() == [2, 1]
+    assert keys.running_counts().tolist() == [1, 1, 2]
+
+
 @given(PAIRS, VALUES)
 def test_counts_and_sums(pairs, values):
     count = min(len(pairs), len(values))

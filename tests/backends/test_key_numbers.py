@@ -21,6 +21,8 @@ KEYS: dict[str, list[Any]] = {
     "k string": [None, "", *(f"key {n}" for n in range(300))],
     "k boolean": [None, True, False],
     "k tinyint": [None, *range(-100, 100)],
+    "k int": list(range(-50, 250)),
+    "k smallint": list(range(-32768, 32768, 251)),
     "k binary": [None, *(bytes([n]) for n in range(256))],
     "k date": [None, *(DAY + datetime.timedelta(n) for n in range(300))],
     "k timestamp": [None, *(NOON + datetime.timedelta(0, n) for n in range(300))],
