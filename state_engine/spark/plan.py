@@ -25,9 +25,10 @@ from state_engine.log.records import Barrier
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.computed import computing, extended
 from state_engine.spark.graph import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
-from state_engine.spark.local_aggregation import AggPhaseStrategy, Phases
+from state_engine.spark.local_aggregation import AggPhaseStrategy, Phases, local_aggregation
 from state_engine.spark.map_runner import MapRunner
 from state_engine.spark.names import quote_always
+from state_engine.spark.plan_template import PlanTemplate
 from state_engine.spark.preferred_locations import PreferredLocations
 from state_engine.spark.prepared import Prepared
 from state_engine.spark.schemas import ddl_of
@@ -75,7 +76,9 @@ class EpochPlanner:
         self._chains = tuple(chains)
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
+        self._templates: dict[tuple[int, ...], PlanTemplate | None] = {}
         self._phases = Phases(strategy)
+        self._local = {one.head.uid for one in self._chains if local_aggregation(one.head) is not None}
         self._locations = locations
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
@@ -85,6 +88,19 @@ class EpochPlanner:
             batch: The micro-batch, or an empty frame of its schema for an idle epoch.
             plan: The epoch.
         """
+        if self._locations is not None or any(self._phases.two(p) for p in plan.operators if p.uid in self._local):
+            return self._built(batch, plan)  # part of the plan is an RDD, which is another one in each epoch
+        key = self._session_of(batch), *(p.parallelism for p in plan.operators)
+        template = self._templates.get(key)
+        filled = template.filled(batch) if template is not None else None
+        if filled is not None:
+            return filled
+        frame = self._built(batch, plan)
+        if key not in self._templates:
+            self._templates[key] = PlanTemplate.of(frame, batch)
+        return frame
+
+    def _built(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
         plans = {p.uid: p for p in plan.operators}
         outputs: dict[tuple[str, str], DataFrame] = {}
         ends: list[DataFrame] = []
@@ -111,10 +127,15 @@ class EpochPlanner:
     def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
         """A query's batches share one session; idle epochs have one of their own."""
         session = batch.sparkSession
-        key = (session._jsparkSession.hashCode(), own.uid, own.parallelism)
+        key = (self._session_of(batch), own.uid, own.parallelism)
         if key not in self._prepared:
             self._prepared[key] = Prepared(session, planned.head, planned.tail, planned.function, own, self._sources)
         return self._prepared[key]
+
+    @staticmethod
+    def _session_of(batch: DataFrame) -> int:
+        number: int = batch.sparkSession._jsparkSession.hashCode()
+        return number
 
 
 def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> DataFrame:

@@ -70,7 +70,7 @@ class Prepared:
         self._node = node
         self._own = own
         self._sources = sources
-        self._group = f"if({IS_MARK}, {GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
+        self._group = f"coalesce({GROUP_OF_MARK}, {group_expression(node, own.max_parallelism)})"
         self._ours = [*timing_names(node), CONTROL]
         local = local_aggregation(node)
         self._local = LocalPhase(session, node, local) if local is not None else None
@@ -178,7 +178,8 @@ class Prepared:
     @cached_property
     def _subtask(self) -> Any:
         group = GROUP if self._node.carries_group else self._group
-        column: Any = F.expr(f"cast({group} * {self._own.parallelism} div {self._own.max_parallelism} as int)")
+        p, m = self._own.parallelism, self._own.max_parallelism
+        column: Any = F.expr(f"cast({group} * {p}L div {m}L as int)")
         return column._jc
 
     @cached_property
@@ -195,12 +196,16 @@ class Prepared:
 
 
 def group_expression(node: OperatorNode, max_parallelism: int) -> str:
-    """Returns the key group of a record, as Spark SQL; without a key, records are spread by all their columns."""
+    """Returns the key group of a record, as Spark SQL; without a key, records are spread by all their columns.
+
+    Here and above all numbers are 64-bit ones from the beginning: a cast that Spark has to find out about costs as much
+    of an epoch's analysis as the expression itself.
+    """
     names = node.key or tuple(
         n for n, t in zip(node.input.names, node.input.types, strict=True) if "map<" not in t.ddl()
     )
-    hashed = f"xxhash64({', '.join(map(quote_always, names))})" if names else "0"
-    return f"cast(pmod({hashed}, {max_parallelism}) as int)"
+    hashed = f"xxhash64({', '.join(map(quote_always, names))})" if names else "0L"
+    return f"pmod({hashed}, {max_parallelism}L)"
 
 
 def everywhere(node: OperatorNode, own: OperatorPlan, group: str) -> str:
@@ -211,9 +216,9 @@ def everywhere(node: OperatorNode, own: OperatorPlan, group: str) -> str:
         own: Its parallelism.
         group: Key group of a mark, or of any other record.
     """
-    firsts = (range_of(n, own.parallelism, own.max_parallelism).first for n in range(own.parallelism))
+    firsts = [f"{range_of(n, own.parallelism, own.max_parallelism).first}L" for n in range(own.parallelism)]
     broadcast = f"{INPUT} in ({', '.join(map(str, node.broadcast_inputs))})" if node.two_inputs else "true"
-    return f"explode(if({IS_MARK} or not ({broadcast}), array({group}), array({', '.join(map(str, firsts))})))"
+    return f"explode(if({IS_MARK} or not ({broadcast}), array({group}), array({', '.join(firsts)})))"
 
 
 __all__ = ["ArrowMap", "Prepared", "everywhere", "group_expression"]

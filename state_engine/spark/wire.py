@@ -31,7 +31,7 @@ PLAN_PROPERTY = "lakestate.epoch.plan"
 
 _DIGITS = 5
 IS_MARK = f"{CONTROL} is not null"
-GROUP_OF_MARK = f"cast(cast(substring({CONTROL}, 1, {_DIGITS}) as string) as int)"
+GROUP_OF_MARK = f"cast(cast(substring({CONTROL}, 1, {_DIGITS}) as string) as bigint)"
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Barrier)
