@@ -161,7 +161,7 @@ class BatchCall:
     def taken(self) -> pa.RecordBatch | None:
         """Returns all that waits, as one batch, and forgets it; None if nothing does."""
         waiting, self._waiting, self._bytes = self._waiting, [], 0
-        return _joined(waiting) if waiting else None
+        return joined(waiting) if waiting else None
 
     def records(self, batch: pa.RecordBatch) -> tuple[Keys, pa.RecordBatch]:
         """Returns the keys and the records, or partials of them, of a batch of the exchange."""
@@ -186,7 +186,7 @@ class BatchCall:
             if output is None or (output != MAIN and output in self._schemas):
                 parts.setdefault(output or MAIN, []).append(_table(output or MAIN, rows))
         batches = {output: self._batches(output, tables, keys) for output, tables in parts.items()}
-        return {output: _joined(of_output) for output, of_output in batches.items() if of_output}
+        return {output: joined(of_output) for output, of_output in batches.items() if of_output}
 
     def _batches(self, output: str, tables: list[pa.Table], keys: Keys) -> list[pa.RecordBatch]:
         schema = self._schemas[output]
@@ -243,10 +243,11 @@ def _is_tagged(given: Any) -> bool:
     return type(given) is tuple and len(given) == 2 and isinstance(given[0], OutputTag)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Returns batches as one; there is at least one of them, with records."""
     whole: Any = pa.Table.from_batches(batches)
-    [joined] = whole.combine_chunks().to_batches()
-    return joined  # type: ignore[no-any-return]
+    [together] = whole.combine_chunks().to_batches()
+    return together  # type: ignore[no-any-return]
 
 
-__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "states_by_columns"]
+__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "joined", "states_by_columns"]

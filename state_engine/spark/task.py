@@ -19,6 +19,7 @@ from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import EventTimeError
 from state_engine.key_groups import subtask_of
 from state_engine.log.records import Ack
+from state_engine.runtime.by_key import RecordsByKey
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.chain import Chain
 from state_engine.spark.event_times import EventTimesSeen
@@ -77,6 +78,7 @@ class Subtask:
         self._own: OperatorPlan = self._plans[head.uid]
         self._handover = tail.handover
         self._event_times = EventTimesSeen(head.uid, self._own.edges)
+        self._by_key = RecordsByKey.of(self._specs[0].operator)
         self._watch = Stopwatch()
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,7 +107,10 @@ class Subtask:
             self._watch.lap("input")
             records = self._take_marks(batch, alignment, chain)
             if records.num_rows and chain.failure is None and self._sees(records, chain):
-                yield from self._handed_on(subtask, chain.process(records))
+                for part in self._by_key.add(records) if self._by_key is not None else [records]:
+                    yield from self._handed_on(subtask, chain.process(part))
+        for part in self._by_key.rest() if self._by_key is not None else []:
+            yield from self._handed_on(subtask, chain.process(part))
         yield from self._handed_on(subtask, chain.flush())
         yield from self._handed_on(subtask, chain.finish(self._plan.finishing))
         self._crash(CrashPoint.E4_OPERATED)

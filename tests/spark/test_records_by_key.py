@@ -1,0 +1,60 @@
+"""Large epochs reach a function key by key; without an order of the author's only."""
+
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import run_all
+
+from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
+from state_engine.spark import MemorySink, StreamJob
+
+pytestmark = pytest.mark.spark
+EPOCHS, RECORDS, KEYS = 3, 30_000, 5_000
+
+
+class Count(KeyedProcessFunction):
+    """Emits the number of a record's key so far, and of the records so far, whatever their keys."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.calls = 0
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        self.calls += 1
+        yield value.n, value.k, count, self.calls
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("order", [[], ["n"]], ids=["free", "ordered"])
+def test_a_key_has_its_records_in_their_order(spark, tmp_path: Path, backend: str, order: list[str]) -> None:
+    (tmp_path / "in").mkdir()
+    for epoch in range(EPOCHS):
+        n = pa.array(range(epoch * RECORDS, (epoch + 1) * RECORDS))
+        k = pa.array([number * 7919 % KEYS for number in range(RECORDS)])
+        path = tmp_path / "in" / f"{epoch}.parquet"
+        pq.write_table(pa.table({"n": n, "k": k}), path)
+        os.utime(path, (1_600_000_000 + 10 * epoch,) * 2)
+    stream = spark.readStream.schema("n bigint, k bigint").option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    name = f"by-key-{backend}-{len(order)}"
+    job = StreamJob(name, root=str(tmp_path / "root"), parallelism=1, state_backend=backend)
+    counted = (
+        job.from_stream(stream)
+        .key_by("k", order_by=order)
+        .process(Count(), "n bigint, k bigint, count bigint, calls bigint", uid="count")
+    )
+    counted.sink_to(MemorySink(name), uid="out")
+    run_all(job)
+
+    found = sorted((row["n"], row["k"], row["count"], row["calls"]) for row in MemorySink(name).rows())
+    assert len(found) == EPOCHS * RECORDS
+    assert all(count == n // KEYS + 1 for n, _, count, _ in found)
+    first = sorted((calls, k) for n, k, _, calls in found if n < RECORDS)
+    changes = sum(one[1] != other[1] for one, other in pairwise(first))
+    assert changes == (RECORDS - 1 if order else KEYS - 1)
