@@ -188,7 +188,7 @@ class DataStream(OperatorOutput):
             order_by: Columns by which the records of an epoch reach the function in order. Give a total order:
                 without it results are independent of parallelism only for functions that do not care about order.
                 Without any, and without event times, records of different keys come in no order: those of a large epoch
-                key by key, which is faster.
+                may come key by key, which is faster.
 
         Raises:
             UnsupportedTypeError: A column cannot be a key.

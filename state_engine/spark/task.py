@@ -78,7 +78,9 @@ class Subtask:
         self._own: OperatorPlan = self._plans[head.uid]
         self._handover = tail.handover
         self._event_times = EventTimesSeen(head.uid, self._own.edges)
-        self._by_key = RecordsByKey.of(self._specs[0].operator)
+        # Operators behind this one may look at the order of its rows; sinks have none.
+        alone = len(self._specs) == 1 and not self._handover.readers
+        self._by_key = RecordsByKey.of(self._specs[0].operator) if alone else None
         self._watch = Stopwatch()
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +111,7 @@ class Subtask:
             if records.num_rows and chain.failure is None and self._sees(records, chain):
                 for part in self._by_key.add(records) if self._by_key is not None else [records]:
                     yield from self._handed_on(subtask, chain.process(part))
-        for part in self._by_key.rest() if self._by_key is not None else []:
+        for part in self._by_key.rest() if self._by_key is not None and chain.failure is None else []:
             yield from self._handed_on(subtask, chain.process(part))
         yield from self._handed_on(subtask, chain.flush())
         yield from self._handed_on(subtask, chain.finish(self._plan.finishing))

@@ -100,15 +100,43 @@ def test_records_with_event_times_do_not_wait() -> None:
 def test_so_many_bytes_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = random.Random(4)
     given = batches_of([drawn.randrange(4_000) for _ in range(50_000)])
-    monkeypatch.setattr(by_key, "_MOST_BYTES", 20 * given[0].nbytes)
+    for name, most in (("_MOST_BYTES", 20 * given[0].nbytes), ("_MOST_RECORDS", 20_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(by_key, name, most)
+            gathered = RecordsByKey(["k"])
+            each = [list(gathered.add(batch)) for batch in given]
+        assert [sum(part.num_rows for part in parts) for parts in each if parts] == [20_000, 20_000]
+        assert [n for n, parts in enumerate(each) if parts] == [20, 40]
+        records = rows(given)
+        assert rows(each[20]) == in_order_of_first(records[:20_000])
+        assert rows(each[40]) == in_order_of_first(records[20_000:40_000])
+        assert rows(list(gathered.rest())) == records[40_000:], "10,000 are one batch"
+
+
+def test_a_batch_too_large_to_wait_goes_on_behind_those_in_front() -> None:
+    small = batches_of([n * 7 % 3_000 for n in range(12_000)], 6_000)
+    wide = pa.RecordBatch.from_arrays(
+        [pa.array([1, 2]), pa.array([12_000, 12_001]), pa.array([bytes(20 << 20)] * 2, pa.binary())],
+        names=["k", "n", "control"],
+    )
     gathered = RecordsByKey(["k"])
-    each = [list(gathered.add(batch)) for batch in given]
-    assert [sum(part.num_rows for part in parts) for parts in each if parts] == [20_000, 20_000]
-    assert [n for n, parts in enumerate(each) if parts] == [19, 39]
-    records = rows(given)
-    assert rows(each[19]) == in_order_of_first(records[:20_000])
-    assert rows(each[39]) == in_order_of_first(records[20_000:40_000])
-    assert rows(list(gathered.rest())) == records[40_000:], "10,000 are one batch"
+    given = [part for batch in (*small, wide) for part in gathered.add(batch)]
+    assert given[-1] is wide
+    assert [part.num_rows for part in given] == [10_000, 2_000, 2]
+    assert list(gathered.rest()) == []
+
+
+def test_columns_of_every_shape_go_along() -> None:
+    drawn = random.Random(5)
+    keys = [drawn.randrange(3_000) for _ in range(15_000)]
+    columns = [
+        pa.array(keys),
+        pa.array([[n, None] if n % 3 else None for n in range(15_000)], pa.list_(pa.int64())),
+        pa.array([{"a": n, "b": str(n)} if n % 4 else None for n in range(15_000)]),
+        pa.array([[(str(n), n)] for n in range(15_000)], pa.map_(pa.string(), pa.int64())),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, names=["k", "l", "s", "m"])
+    assert rows(through([batch.slice(0, 7_500), batch.slice(7_500)])) == in_order_of_first(rows([batch]))
 
 
 def specs() -> Iterator[tuple[OperatorSpec, bool]]:

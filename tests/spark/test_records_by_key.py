@@ -58,3 +58,18 @@ def test_a_key_has_its_records_in_their_order(spark, tmp_path: Path, backend: st
     first = sorted((calls, k) for n, k, _, calls in found if n < RECORDS)
     changes = sum(one[1] != other[1] for one, other in pairwise(first))
     assert changes == (RECORDS - 1 if order else KEYS - 1)
+
+
+def test_rows_for_another_operator_keep_their_order(spark, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    table = pa.table({"n": range(RECORDS), "k": [number * 7919 % KEYS for number in range(RECORDS)]})
+    pq.write_table(table, tmp_path / "in" / "0.parquet")
+    stream = spark.readStream.schema("n bigint, k bigint").parquet(str(tmp_path / "in"))
+    job = StreamJob("by-key-behind", root=str(tmp_path / "root"), parallelism=1)
+    columns = "n bigint, k bigint, count bigint, calls bigint"
+    counted = job.from_stream(stream).key_by("k").process(Count(), columns, uid="count")
+    counted.key_by("count").process(Count(), columns, uid="behind").sink_to(MemorySink("by-key-behind"), uid="out")
+    run_all(job)
+    # The counts in front were made in the order of `n`: 5,000 times 1, then 2, …; so what is behind counts on.
+    found = sorted((row["n"], row["count"]) for row in MemorySink("by-key-behind").rows())
+    assert [count for _, count in found] == [n % KEYS + 1 for n in range(RECORDS)]
