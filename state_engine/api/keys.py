@@ -191,9 +191,14 @@ class Keys:
         return np.bincount(self.codes, minlength=self._count).astype(np.int64, copy=False)
 
 
+def are_integers(column: Any) -> bool:
+    """Returns whether a column holds integers with a sign, and no null."""
+    return pa.types.is_signed_integer(column.type) and not column.null_count
+
+
 def _close_together(column: Any) -> tuple[Numbers, int] | None:
     """Returns integers without null as numbers from 0 and what they are below; None where these are too sparse."""
-    if not pa.types.is_signed_integer(column.type) or column.null_count or not len(column):
+    if not are_integers(column) or not len(column):
         return None
     ends = pc.min_max(column)
     least = ends["min"].as_py()
@@ -321,4 +326,4 @@ def indices(numbers: Numbers) -> Any:
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "by_number", "indices", "integers", "numbered", "order_of"]
+__all__ = ["Keys", "Numbers", "are_integers", "by_number", "indices", "integers", "numbered", "order_of"]

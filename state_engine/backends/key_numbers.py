@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Keys, Numbers, indices, order_of
-from state_engine.backends.key_places import KeyPlaces, is_plain
+from state_engine.api.keys import Keys, Numbers, are_integers, indices, order_of
+from state_engine.backends.key_places import KeyPlaces
 from state_engine.backends.keys import KeyCodec
 
 KeyGroups = NDArray[np.int32]
@@ -117,7 +117,7 @@ class KeyNumbers:
 
     def _looked_up(self, keys: Keys) -> Numbers:
         each = keys.columns
-        if len(each) == 1 and self._places.are_close and is_plain(each[0]):
+        if len(each) == 1 and self._places.are_close and are_integers(each[0]):
             return self._with_new(each[0], self._places.numbers_of(each[0], lambda n: (one for [one] in self._from(n))))
         few = len(each[0]) * _MORE < len(self)
         if few or len(each) > 1 or pa.types.is_nested(each[0].type) or _size(self._parts) > _MOST_BYTES:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Numbers
+from state_engine.api.keys import Numbers, are_integers
 
 _DENSE = 4
 """Keys are far apart where there are so many times more integers between their ends than there are keys."""
@@ -49,7 +49,7 @@ class KeyPlaces:
     def add(self, column: "pa.Array[Any]") -> None:
         """Takes further keys, numbered from `count` on."""
         self.count += len(column)
-        self._spoilt = self._spoilt or not is_plain(column)
+        self._spoilt = self._spoilt or not are_integers(column)
         if self._spoilt or not len(column):
             return
         ends = pc.min_max(column)
@@ -62,7 +62,7 @@ class KeyPlaces:
         """Returns the numbers of keys, -1 where they have none; only if the known ones `are_close`.
 
         Args:
-            wanted: The keys, of which `is_plain` is true.
+            wanted: The keys, of which `are_integers` is true.
             known: Gives the keys that were added, from a number on.
         """
         table = self._filled(known)
@@ -91,9 +91,4 @@ class KeyPlaces:
         return table
 
 
-def is_plain(column: "pa.Array[Any]") -> bool:
-    """Returns whether a column holds signed integers, and no null."""
-    return pa.types.is_signed_integer(column.type) and not column.null_count
-
-
-__all__ = ["KeyPlaces", "is_plain"]
+__all__ = ["KeyPlaces"]

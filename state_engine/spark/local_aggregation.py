@@ -19,12 +19,10 @@ from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
-from state_engine.spark.plans import kind_of
+from state_engine.spark.plans import RowsAtHand, are_rows
 from state_engine.spark.wire import CONTROL
 
 AggPhaseStrategy = Literal["AUTO", "ONE_PHASE", "TWO_PHASE"]
-
-_PARTITIONING = "org.apache.spark.sql.catalyst.plans.physical"
 
 ENOUGH_RECORDS = 20_000
 """An epoch of fewer is over before another exchange could pay."""
@@ -116,10 +114,7 @@ class InPlace:
 
     def __init__(self, session: SparkSession) -> None:
         jvm: Any = session.sparkContext._jvm
-        self._one_partition = getattr(getattr(jvm, f"{_PARTITIONING}.SinglePartition$"), "MODULE$")
-        self._unknown = getattr(jvm, f"{_PARTITIONING}.UnknownPartitioning")(0)
-        self._none = jvm.scala.Option.empty()
-        self._no_order = _sequence(jvm, [])
+        self._rows = RowsAtHand(jvm)
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
 
     def apply(self, batch: DataFrame, phase: Callable[[Any], Any]) -> Any:
@@ -133,15 +128,14 @@ class InPlace:
             None for a frame that is no micro-batch: that of an idle epoch.
         """
         plan, session = batch._jdf.queryExecution().analyzed(), batch._jdf.sparkSession()
-        if kind_of(plan) != "LogicalRDD":
+        if not are_rows(plan):
             return None
 
-        def frame(columns: Any, rows: Any, partitioning: Any) -> Any:
-            described = (columns, rows, partitioning, self._no_order, False, self._none)
-            return self._dataset.ofRows(session, plan.copy(*described, session, self._none, self._none))
+        def frame(columns: Any, rdd: Any, partitioning: Any) -> Any:
+            return self._dataset.ofRows(session, self._rows.described(plan, columns, rdd, partitioning, session))
 
-        made = phase(frame(plan.output(), plan.rdd(), self._one_partition)).queryExecution()
-        return frame(made.analyzed().output(), made.toRdd(), self._unknown)
+        made = phase(frame(plan.output(), plan.rdd(), self._rows.one_partition)).queryExecution()
+        return frame(made.analyzed().output(), made.toRdd(), self._rows.unknown)
 
 
 def _latest_time(node: OperatorNode) -> str:

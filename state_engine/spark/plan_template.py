@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from state_engine.spark.plans import items, kind_of, nodes
-
-_PARTITIONING = "org.apache.spark.sql.catalyst.plans.physical"
-_ROWS = "LogicalRDD"
-"""How a plan has rows that are there already, such as those of a micro-batch."""
+from state_engine.spark.plans import RowsAtHand, are_rows, items, nodes
 
 
 class PlanTemplate:
@@ -26,8 +22,7 @@ class PlanTemplate:
 
     def __init__(self, root: Any, batch: Any, jvm: Any) -> None:
         self._columns = batch.output()
-        self._nothing, self._no_order = jvm.scala.Option.empty(), jvm.PythonUtils.toSeq([])
-        self._unknown = getattr(jvm, f"{_PARTITIONING}.UnknownPartitioning")(0)
+        self._rows = RowsAtHand(jvm)
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
         self._to_seq = jvm.PythonUtils.toSeq
         self._new_list = jvm.java.util.ArrayList
@@ -42,10 +37,10 @@ class PlanTemplate:
             batch: Of which it was built.
         """
         leaf = batch._jdf.queryExecution().analyzed()
-        if kind_of(leaf) != _ROWS:
+        if not are_rows(leaf):
             return None
         rdd = leaf.rdd().id()
-        if any(kind_of(node) == _ROWS and node.rdd().id() != rdd for node in nodes(frame)):
+        if any(are_rows(node) and node.rdd().id() != rdd for node in nodes(frame)):
             return None  # they are those of this epoch, as behind an operator that several others read
         template = cls(frame._jdf.queryExecution().analyzed(), leaf, batch.sparkSession.sparkContext._jvm)
         return template if template._root is not None else None
@@ -58,14 +53,14 @@ class PlanTemplate:
         """
         assert self._root is not None
         leaf = batch._jdf.queryExecution().analyzed()
-        if kind_of(leaf) != _ROWS or not leaf.output().equals(self._columns):
+        if not are_rows(leaf) or not leaf.output().equals(self._columns):
             return None
         session = batch._jdf.sparkSession()
         return DataFrame(self._dataset.ofRows(session, self._over(self._root, leaf, session)), batch.sparkSession)
 
     def _towards(self, node: Any, rdd: int) -> "_Step | None":
         """Returns the step from a node to the batch with an RDD of this id; None if it does not lead there."""
-        if kind_of(node) == _ROWS and node.rdd().id() == rdd:
+        if are_rows(node) and node.rdd().id() == rdd:
             return _Step(node, {}, None)
         children = items(node.children())
         found = ((place, self._towards(child, rdd)) for place, child in enumerate(children))
@@ -90,8 +85,7 @@ class PlanTemplate:
         columns = leaf.output()
         if columns.equals(self._columns):
             return batch
-        described = columns, batch.rdd(), self._unknown, self._no_order, False, self._nothing
-        return batch.copy(*described, session, self._nothing, self._nothing)
+        return self._rows.described(batch, columns, batch.rdd(), self._rows.unknown, session)
 
 
 class _Step(NamedTuple):

@@ -28,6 +28,42 @@ def kind_of(node: Any) -> str:
     return name
 
 
+def are_rows(node: Any) -> bool:
+    """Returns whether a node is rows that are there already, as Spark has those of a micro-batch."""
+    return kind_of(node) == "LogicalRDD"
+
+
+class RowsAtHand:
+    """Describes rows that are there already in another way.
+
+    Args:
+        jvm: Spark's.
+
+    Attributes:
+        one_partition: How a plan says that all rows are in one partition.
+        unknown: How it says nothing of their partitions.
+    """
+
+    def __init__(self, jvm: Any) -> None:
+        partitioning = jvm.org.apache.spark.sql.catalyst.plans.physical
+        self.one_partition = getattr(getattr(partitioning, "SinglePartition$"), "MODULE$")
+        self.unknown = partitioning.UnknownPartitioning(0)
+        self._nothing, self._no_order = jvm.scala.Option.empty(), jvm.PythonUtils.toSeq([])
+
+    def described(self, rows: Any, columns: Any, rdd: Any, partitioning: Any, session: Any) -> Any:
+        """Returns a node of an RDD's rows.
+
+        Args:
+            rows: Any node of which `are_rows` is true.
+            columns: Attributes of the rows.
+            rdd: The rows.
+            partitioning: One of this object's.
+            session: The JVM's.
+        """
+        own = columns, rdd, partitioning, self._no_order, False, self._nothing
+        return rows.copy(*own, session, self._nothing, self._nothing)
+
+
 def random_expression(df: DataFrame) -> str | None:
     """Returns an expression that gives another value when it is evaluated again, None if there is none."""
     for node in nodes(df):
@@ -38,4 +74,4 @@ def random_expression(df: DataFrame) -> str | None:
     return None
 
 
-__all__ = ["items", "kind_of", "nodes", "random_expression"]
+__all__ = ["RowsAtHand", "are_rows", "items", "kind_of", "nodes", "random_expression"]

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, are_integers
 from state_engine.backends.key_numbers import KeyNumbers
-from state_engine.backends.key_places import KeyPlaces, is_plain
+from state_engine.backends.key_places import KeyPlaces
 from state_engine.backends.keys import KeyCodec
 from state_engine.serialization.types import parse_columns
 
@@ -100,7 +100,7 @@ def test_keys_far_apart_come_close_and_the_other_way_round() -> None:
     ],
 )
 def test_integers_alone_have_places(column: Any, *, is_so: bool) -> None:
-    assert is_plain(column) is is_so
+    assert are_integers(column) is is_so
 
 
 def test_narrower_keys_and_keys_of_which_one_is_null_are_the_same() -> None:
