@@ -32,6 +32,12 @@ from state_engine.backends.namespaced_lists import NamespacedListColumns, Namesp
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
+from state_engine.backends.stamped_values import (
+    StampedValueColumns,
+    StampedValueState,
+    StampedValueTable,
+    by_one_clock,
+)
 from state_engine.backends.stamps import join_stamps, oldest_access
 from state_engine.backends.states import (
     FoldedValue,
@@ -47,7 +53,7 @@ from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import ttl_state
-from state_engine.backends.ttl_cleanup import IncrementalCleanup
+from state_engine.backends.ttl_cleanup import ColumnCleanup, IncrementalCleanup
 from state_engine.backends.ttl_rules import TtlRules, ttl_rules
 from state_engine.errors import RoutingError
 from state_engine.key_groups import KeyGroupRange
@@ -59,11 +65,16 @@ from state_engine.serialization.types import ddl_to_arrow
 
 TableT = TypeVar("TableT", bound=HeapTable)
 
-_BY_NAMESPACE: dict[type[HeapTable], tuple[Callable[..., Any], type[StateColumns]]] = {
-    NamespacedValueTable: (NamespacedValueState, NamespacedValueColumns),
-    NamespacedListTable: (NamespacedListState, NamespacedListColumns),
+_ROWS: dict[type[HeapTable], Callable[..., Any]] = {
+    NamespacedValueTable: NamespacedValueState,
+    NamespacedListTable: NamespacedListState,
 }
-"""What a function holds of such a table: row methods, and column methods."""
+_COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
+    NamespacedValueTable: NamespacedValueColumns,
+    NamespacedListTable: NamespacedListColumns,
+    StampedValueTable: StampedValueColumns,
+}
+"""What a function holds of a table by columns: row methods and column methods."""
 
 
 class HeapKeyedStateBackend:
@@ -160,7 +171,7 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
-        _, columns = _BY_NAMESPACE.get(type(table), (None, None))
+        columns = _COLUMNS.get(type(table))
         made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch, columns)
         return made
 
@@ -178,12 +189,14 @@ class HeapKeyedStateBackend:
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
         match descriptor:
-            case _ if not descriptor.by_namespace or descriptor.ttl_config is not None:
+            case _ if not descriptor.by_namespace:
                 return _table(descriptor)
-            case ListStateDescriptor():
+            case ListStateDescriptor(ttl_config=None):
                 return NamespacedListTable(descriptor.type_info, self._numbers)
-            case ValueStateDescriptor(default_value=None):
+            case ValueStateDescriptor(default_value=None, ttl_config=None):
                 return NamespacedValueTable(descriptor.type_info, self._numbers)
+            case ValueStateDescriptor(default_value=None, ttl_config=config) if by_one_clock(config):
+                return StampedValueTable(descriptor.type_info, self._numbers)
         return _table(descriptor)
 
     def _new_timers(self) -> TimerTable:
@@ -219,11 +232,16 @@ class HeapKeyedStateBackend:
         self._clean_up(table, descriptor.name, config, rules)
         incremental = strategies.get_incremental_cleanup_strategy()
         if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
-            cleanup = IncrementalCleanup(table, rules, incremental.get_cleanup_size())
+            by_columns = isinstance(table, StampedValueTable)
+            cleanup = (ColumnCleanup if by_columns else IncrementalCleanup)(
+                table, rules, incremental.get_cleanup_size()
+            )
             accessed = cleanup.accessed
             self._cleanups.append(cleanup)
             if incremental.run_cleanup_for_every_record():
                 self.context.on_change(accessed)
+        if isinstance(table, StampedValueTable):
+            return StampedValueState(table, self.context, rules, accessed)
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
         original = FoldedValue(table, self.context) if folds else self._plain_facade(descriptor, table)
         return ttl_state(descriptor, original, rules, accessed)
@@ -236,8 +254,8 @@ class HeapKeyedStateBackend:
 
     def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         context = self.context
-        if type(table) in _BY_NAMESPACE:
-            return _BY_NAMESPACE[type(table)][0](table, context)
+        if type(table) in _ROWS:
+            return _ROWS[type(table)](table, context)
         match descriptor:
             case ListStateDescriptor():
                 return HeapListState(table, context)
@@ -393,15 +411,16 @@ class HeapKeyedStateBackend:
             user_keys: Any = piece.column(log.USER_KEY) if log.USER_KEY in piece.column_names else None
             values: Any = piece.column(log.VALUE)
             ops = piece.column(log.OP).to_numpy()
-            if isinstance(table, NamespacedTable):
-                keys = Keys([column.combine_chunks() for column in columns], self.codec.read)
-                numbers = self._numbers.of_each(keys)[keys.codes]
-                table.apply_numbers(numbers, namespaces.combine_chunks(), ops, values.combine_chunks(), user_keys)
-                continue
             if table.stamped:
                 times: Any = piece.column(log.LAST_ACCESS)
                 values = join_stamps(values, times)
                 table.oldest = min(table.oldest, oldest_access(times, ops))
+            if isinstance(table, NamespacedTable):
+                keys = Keys([column.combine_chunks() for column in columns], self.codec.read)
+                numbers = self._numbers.of_each(keys)[keys.codes]
+                values = values if table.stamped else values.combine_chunks()
+                table.apply_numbers(numbers, namespaces.combine_chunks(), ops, values, user_keys)
+                continue
             there = namespaces.null_count < len(namespaces)
             entries = join_entries(self.codec.read(columns), namespaces.to_pylist() if there else None)
             table.apply(entries, ops, values, user_keys)

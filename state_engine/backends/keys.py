@@ -51,15 +51,22 @@ class KeyContext:
 
     def __init__(self) -> None:
         self.entry: Any = None
-        self._hearers: list[Callable[[], None]] = []
+        self._hearers: list[Callable[..., None]] = []
 
-    def on_change(self, heard: Callable[[], None]) -> None:
+    def on_change(self, heard: Callable[..., None]) -> None:
         """Calls `heard` from now on whenever an entry is made current, which the engine does for each record.
+
+        Of records that are handed over as columns it is told the number.
 
         `entry` is a plain attribute until somebody listens: it is set and read for every record.
         """
         self._hearers.append(heard)
         self.__class__ = _HeardKeyContext
+
+    def tell_of(self, records: int) -> None:
+        """Tells who listens of records that are handed over as columns."""
+        for heard in self._hearers:
+            heard(records)
 
     def current_key(self) -> Any:
         """Returns the current key without its namespace."""

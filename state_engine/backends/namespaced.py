@@ -204,7 +204,7 @@ class NamespacedValueColumns(ValueColumns):
         self.state.table.put(parts_of(keys, self.state.table.numbers), of_each)
 
     def remove_many(self, keys: Keys) -> None:
-        self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.state.table.type))
+        self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.column.type))
 
 
 __all__ = [

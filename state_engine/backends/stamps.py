@@ -15,6 +15,8 @@ from state_engine.api.types import AtomicType, StructType, TypeInformation
 from state_engine.log.ops import Op
 
 _NAMES = ("value", "last_access")
+LAST_ACCESS = 1
+"""The field of the time."""
 
 Stamped = tuple[Any, int | None]
 
@@ -33,6 +35,14 @@ def split_stamps(stamped: Any) -> "tuple[pa.Array[Any], pa.Array[Any]]":
 def join_stamps(values: Any, times: Any) -> "pa.Array[Any]":
     """The inverse of `split_stamps`, for columns of a table."""
     return pa.StructArray.from_arrays([values.combine_chunks(), times.combine_chunks()], names=list(_NAMES))
+
+
+def stamp_all(values: Any, at: int | None) -> "pa.Array[Any]":
+    """Returns values of one last access as stamped ones; null stays null, and so does its time."""
+    gone = np.asarray(values.is_null())
+    unknown = pa.nulls(len(values), pa.int64())
+    times: Any = unknown if at is None else pa.array(np.full(len(values), at, np.int64), mask=gone)
+    return pa.StructArray.from_arrays([values, times], names=list(_NAMES), mask=pa.array(gone))
 
 
 def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
@@ -54,4 +64,4 @@ def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
     return math.inf if oldest is None else oldest
 
 
-__all__ = ["Stamped", "join_stamps", "oldest_access", "split_stamps", "stamped_type"]
+__all__ = ["LAST_ACCESS", "Stamped", "join_stamps", "oldest_access", "split_stamps", "stamp_all", "stamped_type"]

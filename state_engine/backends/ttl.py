@@ -34,7 +34,7 @@ class _Ttl:
 
     __slots__ = ("_accessed", "_original", "_rules")
 
-    def __init__(self, original: Any, rules: TtlRules, accessed: Callable[[], None] | None) -> None:
+    def __init__(self, original: Any, rules: TtlRules, accessed: Callable[..., None] | None) -> None:
         self._original = original
         self._rules = rules
         self._accessed = accessed

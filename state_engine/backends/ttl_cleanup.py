@@ -5,11 +5,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from state_engine.backends.stamped_values import StampedValueTable
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable
 from state_engine.backends.ttl_rules import TtlRules
 
 _TOGETHER = 1_000
 """Keys that are looked at in one go, where nobody can see when: coming back for each access costs more than looking."""
+
+
+_AT_ONCE = 100_000
+"""Keys that are looked at in one go as columns."""
 
 
 class IncrementalCleanup:
@@ -40,9 +45,9 @@ class IncrementalCleanup:
         self._together = 1 if rules.returns_expired else _TOGETHER
         self._owed = 0
 
-    def accessed(self) -> None:
-        """Owes a look at the next keys."""
-        self._owed += self._size
+    def accessed(self, keys: int = 1) -> None:
+        """Owes a look at the next keys, so many for each that was accessed."""
+        self._owed += self._size * keys
         if self._owed >= self._together:
             self.run()
 
@@ -52,25 +57,34 @@ class IncrementalCleanup:
             self._oldest = self._from_now_on()
         owed, self._owed = self._owed, 0
         while owed > 0:
-            keys = list(islice(self._keys, owed)) or self._next_round(owed)
-            if not keys:
+            looked = self._look(owed)
+            if not looked:
                 return
-            self._clean(keys)
-            owed -= len(keys)
+            owed -= looked
 
     def expect_old(self) -> None:
         """Says that there may be older values than the last round left: what it removed was lost."""
         self._oldest = -math.inf
 
-    def _next_round(self, owed: int) -> list[Any]:
+    def _look(self, most: int) -> int:
+        """Looks at the next keys of this round, or the first ones of another; returns at how many."""
+        keys = list(islice(self._keys, most))
+        if not keys and self._begins():
+            self._keys = iter(list(self._table.base))
+            keys = list(islice(self._keys, most))
+        if keys:
+            self._clean(keys)
+        return len(keys)
+
+    def _begins(self) -> bool:
+        """Says whether a round may begin, which then has begun."""
         now = self._rules.now()
         if now is None or now == self._began or min(self._oldest, self._table.oldest) > self._rules.expiry():
-            return []
+            return False
         self._began = now
         self._oldest = self._from_now_on()
         self._table.oldest = math.inf  # the round sees what was loaded
-        self._keys = iter(list(self._table.base))
-        return list(islice(self._keys, owed))
+        return True
 
     def _from_now_on(self) -> float:
         """The earliest last access of what will be written."""
@@ -139,4 +153,30 @@ class IncrementalCleanup:
                 delta.entries.update(changes)
 
 
-__all__ = ["IncrementalCleanup"]
+class ColumnCleanup(IncrementalCleanup):
+    """Of values as columns; a key that was written since others were may be looked at twice.
+
+    Args:
+        table: As of `IncrementalCleanup`.
+        rules: As of `IncrementalCleanup`.
+        size: As of `IncrementalCleanup`.
+    """
+
+    _table: StampedValueTable
+
+    def _look(self, most: int) -> int:
+        table, rules = self._table, self._rules
+        if not table.unseen and self._begins():
+            table.begin_round()
+        if not table.unseen:
+            return 0
+        namespace, numbers = table.unseen.pop()
+        most = min(most, _AT_ONCE)
+        if len(numbers) > most:
+            table.unseen.append((namespace, numbers[most:]))
+        kept = table.clean(namespace, numbers[:most], rules.expiry(), rules.first_seen())
+        self._oldest = min(self._oldest, kept)
+        return max(1, min(most, len(numbers)))
+
+
+__all__ = ["ColumnCleanup", "IncrementalCleanup"]

@@ -68,21 +68,26 @@ class ValueRuns:
         self._type = value_type
         self._runs: list[Run] = []  # from the oldest, which has no nulls, to the newest
 
-    def of(self, wanted: Numbers) -> Any:
-        """Returns the values of keys, null where there is none; keys are asked for in ascending order, each once."""
+    def of(self, wanted: Numbers, field: int | None = None) -> Any:
+        """Returns the values of keys, null where there is none.
+
+        Args:
+            wanted: The keys, in ascending order, each once.
+            field: Of which field of structs alone; None for whole values.
+        """
         if len(self._runs) == 1:
             [run] = self._runs
-            at = positions_of(wanted, run.numbers)
+            at, values = positions_of(wanted, run.numbers), _part(run.values, field)
             if len(at) == len(run.numbers) and (at >= 0).all():
-                return run.values
-            return run.values.take(pa.array(at, mask=at < 0))
+                return values
+            return values.take(pa.array(at, mask=at < 0))
         found, at, count = [], np.full(len(wanted), -1), 0
         for positions, within, run in self._found(wanted):
             at[positions] = np.arange(len(positions)) + count
             count += len(positions)
-            found.append(run.values.take(indices(within)))
+            found.append(_part(run.values, field).take(indices(within)))
         if not found:
-            return pa.nulls(len(wanted), self._type)
+            return pa.nulls(len(wanted), self._type if field is None else self._type.field(field).type)
         values = found[0] if len(found) == 1 else pa.concat_arrays(found)
         if count == len(wanted) and np.array_equal(at, np.arange(count)):
             return values
@@ -116,6 +121,11 @@ class ValueRuns:
     def renumber(self, new: Numbers) -> None:
         """Puts another number to each key, in the same order."""
         self._runs = [Run(new[run.numbers], run.values) for run in self._runs]
+
+    @property
+    def parts(self) -> list[Numbers]:
+        """The numbers of keys that have values, or had some; ascending in each part, and there in several, maybe."""
+        return [run.numbers for run in self._runs]
 
     def used(self) -> list[Numbers]:
         """Returns the numbers of all keys that have values, some of them several times."""
@@ -163,6 +173,10 @@ class ValueRuns:
             if not len(left):
                 break
         return found
+
+
+def _part(values: Any, field: int | None) -> Any:
+    return values if field is None else values.field(field)
 
 
 def _fit(runs: list[Run], *further: Run) -> bool:

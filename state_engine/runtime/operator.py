@@ -230,11 +230,13 @@ class Operator:
         self.context.entry = NO_KEY
         self.time.timestamp = None
         try:
-            return call.outputs(self.function.process_batch(keys, records, self._batch), keys)
+            outputs = call.outputs(self.function.process_batch(keys, records, self._batch), keys)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
         except Exception as error:
             raise self._failed(error, "process_batch() raised") from error
+        self.context.tell_of(len(keys))
+        return outputs
 
     def _fire_together(self, call: BatchCall, function: FiresTogether) -> dict[str, pa.RecordBatch]:
         """Hands all event-time timers that are due to a function at once."""

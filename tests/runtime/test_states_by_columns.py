@@ -40,14 +40,20 @@ class Kinds(KeyedBatchProcessFunction):
     """Gives the classes of its states."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        short_lived = ListStateDescriptor("short-lived", Types.LONG())
-        short_lived.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+        an_hour = StateTtlConfig.new_builder(Time.hours(1))
+        short_lived, of_events = (ValueStateDescriptor(name, Types.LONG()) for name in ("short-lived", "of-events"))
+        short_lived_list = ListStateDescriptor("short-lived-list", Types.LONG())
+        for descriptor in (short_lived, short_lived_list):
+            descriptor.enable_time_to_live(an_hour.build())
+        of_events.enable_time_to_live(an_hour.use_event_time().build())
         self.states = [
             runtime_context.get_state(ValueStateDescriptor("value", Types.LONG())),
             runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG())),
             runtime_context.get_state(ValueStateDescriptor("with-default", Types.LONG(), 7)),
             runtime_context.get_state(ValueStateDescriptor("coded", CODED)),
-            runtime_context.get_list_state(short_lived),
+            runtime_context.get_state(short_lived),
+            runtime_context.get_state(of_events),
+            runtime_context.get_list_state(short_lived_list),
         ]
 
     def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> pa.RecordBatch:
@@ -66,11 +72,11 @@ def kinds(function: KeyedBatchProcessFunction, backend: str = "heap") -> list[bo
     """Returns which of the states lie by columns."""
     with Harness(function, "k", "k string", "kind string", state_backend=backend) as harness:
         harness.process_elements([("a",)])
-        return [name.startswith("Namespaced") for (name,) in harness.extract_output_values()]
+        return [name.startswith(("Namespaced", "Stamped")) for (name,) in harness.extract_output_values()]
 
 
 def test_values_and_lists_of_a_function_without_timers_do() -> None:
-    assert kinds(Kinds()) == [True, True, False, False, False]
+    assert kinds(Kinds()) == [True, True, False, False, True, False, False]
 
 
 def test_none_do_that_a_timer_may_ask_key_by_key() -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from statistics import stdev
 
 import pytest
 from hypothesis import given, settings
@@ -38,6 +39,24 @@ def test_rows_come_by_window_and_key_however_the_records_came():
             found.append([(row[2], row[0]) for row in one.extract_output_values()])
     assert found[0] == found[1] == sorted(found[0])
     assert len(found[0]) == 9
+
+
+@pytest.mark.parametrize("windows", ASSIGNERS)
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_deviations_are_those_of_the_numbers_in_each_window(windows, backend):
+    aggregates = {"all": Aggregate.collect("v"), "deviation": Aggregate.stddev("v")}
+    records = [
+        ((key, None, n * n % 17, None), at) for n, (key, at) in enumerate(zip("cab" * 8, range(24), strict=True))
+    ]
+    with by_columns(ASSIGNERS[windows], aggregates, state_backend=backend) as one:
+        for start in range(0, len(records), 5):
+            some = records[start : start + 5]
+            one.process_elements([record for record, _ in some], [at for _, at in some])
+        one.end_input()
+        found = [tuple(row) for row in one.extract_output_values()]
+    assert len(found) > 5
+    for *_, values, deviation in found:
+        assert deviation == (pytest.approx(stdev(values)) if len(values) > 1 else None)
 
 
 @pytest.mark.parametrize("windows", ASSIGNERS)
