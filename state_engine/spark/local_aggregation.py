@@ -19,6 +19,7 @@ from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph import OperatorNode
 from state_engine.spark.names import quote_always
+from state_engine.spark.plan_template import PlanTemplate
 from state_engine.spark.plans import RowsAtHand, are_rows
 from state_engine.spark.wire import CONTROL
 
@@ -110,32 +111,42 @@ class InPlace:
 
     Args:
         session: Any session of the context.
+        phase: Takes a batch, as the JVM has it, and gives the partials.
     """
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, phase: Callable[[Any], Any]) -> None:
         jvm: Any = session.sparkContext._jvm
+        self._phase = phase
         self._rows = RowsAtHand(jvm)
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
+        self._template: PlanTemplate | None = None
 
-    def apply(self, batch: DataFrame, phase: Callable[[Any], Any]) -> Any:
-        """Returns what the first phase makes of a batch, as the JVM has it.
+    def apply(self, batch: DataFrame) -> DataFrame | None:
+        """Returns what the first phase makes of a batch, as rows at hand.
 
         Args:
             batch: The batch.
-            phase: Takes a batch, as the JVM has it, and gives the partials.
 
         Returns:
-            None for a frame that is no micro-batch: that of an idle epoch.
+            None for a frame that is no rows at hand, as those of a micro-batch are.
         """
         plan, session = batch._jdf.queryExecution().analyzed(), batch._jdf.sparkSession()
         if not are_rows(plan):
             return None
 
-        def frame(columns: Any, rdd: Any, partitioning: Any) -> Any:
-            return self._dataset.ofRows(session, self._rows.described(plan, columns, rdd, partitioning, session))
+        def frame(columns: Any, rdd: Any, partitioning: Any) -> DataFrame:
+            rows = self._rows.described(plan, columns, rdd, partitioning, session)
+            return DataFrame(self._dataset.ofRows(session, rows), batch.sparkSession)
 
-        made = phase(frame(plan.output(), plan.rdd(), self._rows.one_partition)).queryExecution()
+        made = self._partials(frame(plan.output(), plan.rdd(), self._rows.one_partition))._jdf.queryExecution()
         return frame(made.analyzed().output(), made.toRdd(), self._rows.unknown)
+
+    def _partials(self, batch: DataFrame) -> DataFrame:
+        filled = self._template.filled(batch) if self._template is not None else None
+        if filled is None:
+            filled = DataFrame(self._phase(batch._jdf), batch.sparkSession)
+            self._template = PlanTemplate.of(filled, batch)
+        return filled
 
 
 def _latest_time(node: OperatorNode) -> str:

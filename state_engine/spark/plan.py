@@ -12,7 +12,7 @@ Operators between which nothing needs an exchange are one task (a chain): what s
 several.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -76,9 +76,9 @@ class EpochPlanner:
         self._chains = tuple(chains)
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
-        self._templates: dict[tuple[int, ...], PlanTemplate | None] = {}
+        self._templates: dict[tuple[object, ...], PlanTemplate | None] = {}
         self._phases = Phases(strategy)
-        self._local = {one.head.uid for one in self._chains if local_aggregation(one.head) is not None}
+        self._local = [one for one in self._chains if local_aggregation(one.head) is not None]
         self._locations = locations
 
     def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
@@ -88,19 +88,28 @@ class EpochPlanner:
             batch: The micro-batch, or an empty frame of its schema for an idle epoch.
             plan: The epoch.
         """
-        if self._locations is not None or any(self._phases.two(p) for p in plan.operators if p.uid in self._local):
-            return self._built(batch, plan)  # part of the plan is an RDD, which is another one in each epoch
-        key = self._session_of(batch), *(p.parallelism for p in plan.operators)
+        partials = self._partials(batch, plan)
+        if self._locations is not None or len(partials) > 1:
+            return self._built(batch, plan, partials)  # parts of the plan are RDDs, other ones in each epoch
+        [rows] = partials.values() if partials else [batch]
+        key = self._session_of(batch), *partials, *(p.parallelism for p in plan.operators)
         template = self._templates.get(key)
-        filled = template.filled(batch) if template is not None else None
+        filled = template.filled(rows) if template is not None else None
         if filled is not None:
             return filled
-        frame = self._built(batch, plan)
+        frame = self._built(batch, plan, partials)
         if key not in self._templates:
-            self._templates[key] = PlanTemplate.of(frame, batch)
+            self._templates[key] = PlanTemplate.of(frame, rows)
         return frame
 
-    def _built(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
+    def _partials(self, batch: DataFrame, plan: EpochPlan) -> dict[str, DataFrame]:
+        """Returns what Spark aggregates first, by operator."""
+        plans = {p.uid: p for p in plan.operators}
+        two = [(one, own) for one in self._local if self._phases.two(own := plans[one.head.uid])]
+        made = {own.uid: self._prepare(batch, one, own).partials(batch) for one, own in two}
+        return {uid: rows for uid, rows in made.items() if rows is not None}
+
+    def _built(self, batch: DataFrame, plan: EpochPlan, partials: Mapping[str, DataFrame]) -> DataFrame:
         plans = {p.uid: p for p in plan.operators}
         outputs: dict[tuple[str, str], DataFrame] = {}
         ends: list[DataFrame] = []
@@ -111,7 +120,7 @@ class EpochPlanner:
                 _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, timed=one.emits_event_time)
                 for one, n in node.upstream
             ]
-            stream = prepared.route(batch, arriving, two_phases=self._phases.two(plans[node.uid]))
+            stream = prepared.route(batch, arriving, partials.get(node.uid))
             if self._locations is not None:
                 stream = self._locations.prefer(stream, node.uid, plans[node.uid].parallelism)
             made = prepared.outputs(stream)

@@ -6,7 +6,7 @@ Epochs differ in nothing but their records. To build a plan anew, step by step, 
 
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from state_engine.spark.plans import RowsAtHand, are_rows, items, nodes
 
@@ -17,16 +17,25 @@ class PlanTemplate:
     Args:
         root: The plan.
         batch: The leaf that is the micro-batch.
-        jvm: Spark's.
+        session: Any session of the context.
     """
 
-    def __init__(self, root: Any, batch: Any, jvm: Any) -> None:
+    def __init__(self, root: Any, batch: Any, session: SparkSession) -> None:
+        jvm: Any = session.sparkContext._jvm
         self._columns = batch.output()
         self._rows = RowsAtHand(jvm)
         self._dataset = jvm.org.apache.spark.sql.classic.Dataset
         self._to_seq = jvm.PythonUtils.toSeq
         self._new_list = jvm.java.util.ArrayList
         self._root = self._towards(root, batch.rdd().id())
+        if self._root is not None:
+            # No rows stay with the plan: what an epoch has shuffled or broadcast may go when it is over.
+            none, jsession = session.sparkContext._jsc.emptyRDD().rdd(), session._jsparkSession
+            empty = self._rows.described(batch, self._columns, none, self._rows.unknown, jsession)
+            emptied = self._over(self._root, empty, jsession)
+            # Frames note their numbers in it, and copies of a plan share it: it would grow for ever.
+            emptied.unsetTagValue(jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("dataset_id"))
+            self._root = self._towards(emptied, none.id())
 
     @classmethod
     def of(cls, frame: DataFrame, batch: DataFrame) -> "PlanTemplate | None":
@@ -40,9 +49,12 @@ class PlanTemplate:
         if not are_rows(leaf):
             return None
         rdd = leaf.rdd().id()
+        plan = frame._jdf.queryExecution().analyzed()
+        if not plan.subqueriesAll().isEmpty():
+            return None  # they may read what changes
         if any(are_rows(node) and node.rdd().id() != rdd for node in nodes(frame)):
             return None  # they are those of this epoch, as behind an operator that several others read
-        template = cls(frame._jdf.queryExecution().analyzed(), leaf, batch.sparkSession.sparkContext._jvm)
+        template = cls(plan, leaf, batch.sparkSession)
         return template if template._root is not None else None
 
     def filled(self, batch: DataFrame) -> DataFrame | None:
@@ -78,7 +90,10 @@ class PlanTemplate:
             return self._with_columns_of(step.node, batch, session)
         for place, way in step.ways.items():
             step.children.set(place, self._over(way, batch, session))
-        return step.node.withNewChildren(self._to_seq(step.children))
+        made = step.node.withNewChildren(self._to_seq(step.children))
+        for place, way in step.ways.items():
+            step.children.set(place, way.node)
+        return made
 
     def _with_columns_of(self, leaf: Any, batch: Any, session: Any) -> Any:
         """Returns a batch with the columns of a leaf: if it is there twice, Spark has given those of one other ids."""

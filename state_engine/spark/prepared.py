@@ -74,14 +74,18 @@ class Prepared:
         self._ours = [*timing_names(node), CONTROL]
         local = local_aggregation(node)
         self._local = LocalPhase(session, node, local) if local is not None else None
-        self._in_place = InPlace(session) if local is not None else None
+        self._in_place = InPlace(session, self._partials_of) if local is not None else None
         handover = tail.handover
         self._fan_out = FanOut(session, handover, own.parallelism) if handover.shared else None
         self._outputs = handover.outputs
         self._make_map = partial(ArrowMap, session, function, handover.ddl)
         self._map = self._make_map([*node.input.names, *([GROUP] if node.carries_group else []), *self._ours])
 
-    def route(self, batch: DataFrame, outputs: Sequence[DataFrame], *, two_phases: bool = False) -> DataFrame:
+    def partials(self, batch: DataFrame) -> DataFrame | None:
+        """Returns what Spark has aggregated of a micro-batch's records, as rows at hand; None if it may not."""
+        return self._in_place.apply(batch) if self._in_place is not None else None
+
+    def route(self, batch: DataFrame, outputs: Sequence[DataFrame], partials: DataFrame | None = None) -> DataFrame:
         """Exchanges and sorts the records and marks, and runs the operator over them.
 
         Where no barrier comes from upstream, a control row per subtask goes with the records.
@@ -89,12 +93,10 @@ class Prepared:
         Args:
             batch: The records of the sources.
             outputs: What the operators in front hand on, in the order of the node's edges.
-            two_phases: Spark aggregates the records of a micro-batch first, if it may.
+            partials: What goes in place of the records.
         """
-        if two_phases and self._in_place is not None:
-            partials = self._in_place.apply(batch, self._partials)
-            if partials is not None:
-                return self._route_partials(partials, batch.sparkSession)
+        if partials is not None:
+            return self._route_partials(partials)
         frames = [] if not self._node.sources else [self._restricted(batch._jdf).selectExpr(self._records)]
         frames += [self._made_of(n, output._jdf) for n, output in enumerate(outputs)]
         if not outputs:
@@ -107,14 +109,14 @@ class Prepared:
             jdf = jdf.sortWithinPartitions(self._order)
         return self._map.apply(DataFrame(jdf, batch.sparkSession))
 
-    def _partials(self, batch: Any) -> Any:
+    def _partials_of(self, batch: Any) -> Any:
         assert self._local is not None
         return self._local.apply(self._restricted(batch).selectExpr(self._records))
 
-    def _route_partials(self, partials: Any, session: SparkSession) -> DataFrame:
+    def _route_partials(self, partials: DataFrame) -> DataFrame:
         """The order of partials does not matter, and no operator is in front."""
-        jdf = partials.union(self._control_rows_of_partials).repartitionById(self._own.parallelism, self._subtask)
-        return self._map_of_partials.apply(DataFrame(jdf, session))
+        jdf = partials._jdf.union(self._control_rows_of_partials).repartitionById(self._own.parallelism, self._subtask)
+        return self._map_of_partials.apply(DataFrame(jdf, partials.sparkSession))
 
     def outputs(self, stream: DataFrame) -> dict[str, DataFrame]:
         """Returns what `route` gave output by output; empty if no operator reads one."""

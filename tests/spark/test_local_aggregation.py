@@ -19,7 +19,7 @@ from state_engine.errors import EventTimeError, JobDefinitionError, UserFunction
 from state_engine.inspect import open_job, read_state
 from state_engine.log.records import Ack, Section, StateHandle
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
-from state_engine.spark.local_aggregation import LocalPhase, Phases, local_aggregation
+from state_engine.spark.local_aggregation import InPlace, Phases, local_aggregation
 from state_engine.spark.prepared import Prepared
 
 pytestmark = pytest.mark.spark
@@ -190,13 +190,14 @@ def test_an_event_time_that_no_window_can_have_is_named(spark: Any, tmp_path: Pa
 def test_the_epoch_before_decides(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[int] = []
 
-    class Counted(LocalPhase):
-        def apply(self, records: Any) -> Any:
-            applied.append(1)
-            return super().apply(records)
+    class Counted(InPlace):
+        def apply(self, batch: Any) -> Any:
+            partials = super().apply(batch)
+            applied.extend([] if partials is None else [1])
+            return partials
 
     monkeypatch.setattr("state_engine.spark.local_aggregation.ENOUGH_RECORDS", 50)
-    monkeypatch.setattr("state_engine.spark.prepared.LocalPhase", Counted)
+    monkeypatch.setattr("state_engine.spark.prepared.InPlace", Counted)
     source = Epochs(tmp_path / "in")
     for count, keys in ((60, 2), (60, 2), (10, 2), (60, 2), (60, 50), (60, 2)):
         source.add_random(count, keys)

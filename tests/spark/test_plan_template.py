@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from support import (
     COUNTS,
     TALLY,
@@ -21,8 +22,10 @@ from support import (
 
 from state_engine.api import Aggregate
 from state_engine.spark import MemorySink, StreamJob
+from state_engine.spark.local_aggregation import LocalPhase
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.plan_template import PlanTemplate
+from state_engine.spark.plans import RowsAtHand
 
 pytestmark = pytest.mark.spark
 EPOCHS = 6
@@ -34,9 +37,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     whole = EpochPlanner._built
 
-    def counted(self: EpochPlanner, batch: Any, plan: Any) -> Any:
+    def counted(self: EpochPlanner, batch: Any, plan: Any, partials: Any) -> Any:
         found.append(plan.epoch)
-        return whole(self, batch, plan)
+        return whole(self, batch, plan, partials)
 
     monkeypatch.setattr(EpochPlanner, "_built", counted)
     return found
@@ -74,19 +77,62 @@ def test_a_batch_with_other_columns_has_a_plan_of_its_own(spark, tmp_path: Path,
     assert [by_n(sink.rows()) for sink in sinks] == [expected.tally, expected.totals]
 
 
-def test_an_aggregation_in_two_phases_is_built_for_each_epoch(spark, tmp_path: Path, built: list[int]) -> None:
-    source = Input(tmp_path / "in").add_many(EPOCHS, rows=40)
-    sink = MemorySink("phases-template")
-    job = StreamJob("phases", root=str(tmp_path / "root"), parallelism=2, agg_phase_strategy="TWO_PHASE")
-    counted = job.from_stream(source.stream(spark)).key_by("k").aggregate({"n": Aggregate.count()}, uid="count")
-    counted.sink_to(sink, uid="out")
+@pytest.mark.parametrize("operators", [1, 2])
+def test_an_aggregation_in_two_phases_has_two_plans(
+    spark, tmp_path: Path, built: list[int], monkeypatch: pytest.MonkeyPatch, operators: int
+) -> None:
+    """Spark's own phase, and what follows; the latter is built for each epoch if several operators have one."""
+    phases, whole = [], LocalPhase.apply
+    monkeypatch.setattr(LocalPhase, "apply", lambda self, records: phases.append(1) or whole(self, records))
+    folders, name = Folders(tmp_path, operators), f"phases-{operators}"
+    folders.add(*[EPOCHS] * operators, rows=40)
+    job = StreamJob(name, root=str(tmp_path / "root"), parallelism=2, agg_phase_strategy="TWO_PHASE")
+    sinks = [MemorySink(f"{name}-{n}") for n in range(operators)]
+    for n, (source, sink) in enumerate(zip(folders.inputs, sinks, strict=True)):
+        stream = job.from_stream(source.stream(spark))
+        stream.key_by("k").aggregate({"n": Aggregate.count()}, uid=f"count-{n}").sink_to(sink, uid=f"out-{n}")
     client = run_all(job)
-    assert len(built) == len(client.epochs) == EPOCHS
-    counts: dict[Any, int] = {}
-    for row in sink.rows():
-        counts[row["k"]] = max(counts.get(row["k"], 0), row["n"])
-    keys = [record.k for record in source.all]
-    assert counts == {key: keys.count(key) for key in keys}
+    assert len(client.epochs) == EPOCHS
+    assert (len(phases), len(built)) == (operators, 1 if operators == 1 else EPOCHS)
+    for source, sink in zip(folders.inputs, sinks, strict=True):
+        keys = [record.k for record in source.all]
+        counts: dict[Any, int] = {}
+        for row in sink.rows():
+            counts[row["k"]] = max(counts.get(row["k"], 0), row["n"])
+        assert counts == {key: keys.count(key) for key in keys}
+
+
+def rows_at_hand(spark: Any, count: int) -> DataFrame:
+    """Returns numbers as Spark has those of a micro-batch."""
+    made = spark.range(count)._jdf.queryExecution()
+    session = spark._jsparkSession
+    return DataFrame(session.internalCreateDataFrame(made.toRdd(), made.analyzed().schema(), False), spark)
+
+
+def test_a_template_does_not_grow(spark, tmp_path: Path) -> None:
+    """Frames note their numbers in a plan, and copies of a plan share what it notes."""
+    batch = rows_at_hand(spark, 3)
+    template = PlanTemplate.of(batch.selectExpr("id + 1 as n").where("n > 1"), batch)
+    assert template is not None
+    leaf, rows = batch._jdf.queryExecution().analyzed(), RowsAtHand(spark.sparkContext._jvm)
+    for count in range(4, 20):
+        rdd = rows_at_hand(spark, count)._jdf.queryExecution().analyzed().rdd()
+        session = batch._jdf.sparkSession()
+        made = rows.described(leaf, leaf.output(), rdd, rows.unknown, session)
+        other = DataFrame(spark.sparkContext._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, made), spark)
+        assert [row.n for row in template.filled(other).collect()] == list(range(2, count + 1))
+    tag = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("dataset_id")
+    assert template._root.node.getTagValue(tag).isEmpty()
+
+
+def test_a_plan_with_a_subquery_is_none(spark, tmp_path: Path) -> None:
+    """What it reads may be another table when the next epoch begins."""
+    batch = rows_at_hand(spark, 3)
+    spark.range(2).write.parquet(str(tmp_path / "known"))
+    among = f"id in (select id from parquet.`{tmp_path / 'known'}`)"
+    assert PlanTemplate.of(batch.where("id > 1"), batch) is not None
+    assert PlanTemplate.of(batch.where(among), batch) is None
+    assert PlanTemplate.of(batch.selectExpr(f"{among} as there"), batch) is None
 
 
 def test_rows_that_several_operators_read_are_those_of_each_epoch(spark, tmp_path: Path, built: list[int]) -> None:
