@@ -9,7 +9,8 @@ from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.running import RunningAdapter
 from state_engine.spark.graph import Edge, MapStep, OperatorNode, SelectStep, WhereStep
 
-_USES_OP = re.compile(rf"\b{OP}\b", re.IGNORECASE)
+_USES_OP = re.compile(rf"(?<![\w.`])(?:{OP}\b|`{OP}`)", re.IGNORECASE)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
 _IS_OP = re.compile(rf"\s*`?{OP}`?\s*", re.IGNORECASE)
 
 
@@ -48,10 +49,16 @@ def _decides(step: object) -> bool:
         case MapStep():
             return True
         case WhereStep(condition):
-            return bool(_USES_OP.search(condition))
+            return _uses_op(condition)
         case SelectStep(expressions):
-            return any(_USES_OP.search(one) and not _IS_OP.fullmatch(one) for one in expressions)
+            return any(_uses_op(one) and not _IS_OP.fullmatch(one) for one in expressions)
     return False
+
+
+def _uses_op(expression: str) -> bool:
+    """Returns whether the column itself is there: no text, no other name, no field of a struct."""
+    plain = _QUOTED.sub(lambda found: found[0] if found[0].lower() == f"`{OP}`" else "''", expression)
+    return bool(_USES_OP.search(plain))
 
 
 __all__ = ["check_reads_changelog"]

@@ -51,7 +51,10 @@ def test_what_would_take_its_rows_for_records_is_refused(
 ) -> None:
     changes = CHANGELOGS[changelog](keyed(spark, tmp_path))
     without, more = changes.select("k", "v"), changes.with_column("w", "v + 1")
-    for n, stream in enumerate((changes, changes.select("*"), without, more, changes.where("v > 0"))):
+    text, field = changes.where("k <> 'op'"), changes.select("*", "named_struct('op', v).op as w")
+    hyphen = changes.with_column("co-op", "1").with_column("more", "2")
+    undecided = (changes, changes.select("*"), without, more, changes.where("v > 0"), text, field, hyphen)
+    for n, stream in enumerate(undecided):
         with pytest.raises(
             JobDefinitionError, match=f"{reader}\\(\\) reads the changelog of operator 'changes'"
         ) as told:
@@ -100,6 +103,9 @@ def test_who_takes_back_or_decides_may_read_it(spark: Any, tmp_path: Path) -> No
     signed.sum("v", uid="signed-too")
     changes.select("k", "op as kind").where("kind = '+I'").key_by("k").deduplicate(uid="renamed")
     changes.with_column("new", "op = '+I'").where("new").key_by("k").deduplicate(uid="derived")
+    nested = changes.with_column("s", "named_struct('op', v)").where("s.`op` = 1 and `op` = '+I'")
+    nested.key_by("k").deduplicate(uid="beside-a-field")
+    changes.with_column("it's", "v").where("`it's` > 1 and op = '+I'").key_by("k").deduplicate(uid="beside-a-name")
     changes.with_column("kind", "op").key_by("kind").aggregate({"rows": Aggregate.count()}, uid="rows-by-kind")
     own = changes.key_by("k").process(Passing(), "n bigint, k string, sub string, v bigint, op string", uid="own")
     own.key_by("k").deduplicate(uid="of-a-function")
