@@ -188,7 +188,8 @@ def storage_of(root: str, job: str) -> CheckpointStorage:
 def _predecessor(plan: EpochPlan) -> StoredManifest | None:
     if not plan.predecessor:
         return None
-    found = log_of(plan.root, plan.job).read(plan.predecessor_generation, plan.predecessor_epoch)
+    log = log_of(plan.root, plan.job)
+    found = log.read(plan.predecessor_generation, plan.predecessor_epoch, expected=plan.predecessor)
     if found.hash != plan.predecessor:
         raise DamagedManifestError(
             f"Epoch {plan.predecessor_epoch} of generation {plan.predecessor_generation} of job {plan.job!r} is not "

@@ -97,8 +97,14 @@ class ManifestLog:
         self._forget(path)
         self._storage.delete(path)
 
-    def read(self, generation: int, epoch: int) -> StoredManifest:
+    def read(self, generation: int, epoch: int, *, expected: str = "") -> StoredManifest:
         """Returns one manifest, its own checksum verified, but not its place in the chain.
+
+        Args:
+            generation: Its generation.
+            epoch: Its epoch.
+            expected: The hash that it should have. One that was read before and has another is read once more: somebody
+                may have put the root back, or begun anew in it.
 
         Raises:
             NotFoundError: the epoch is not sealed, or its manifest was deleted.
@@ -106,6 +112,8 @@ class ManifestLog:
             UnsupportedVersionError: another release wrote it.
         """
         path = manifest_path(generation, epoch)
+        if expected and path in self._cache and self._cache[path].hash != expected:
+            self._forget(path)
         data = None if path in self._cache else self._storage.get(path)
         if data is None:
             self._cache.move_to_end(path)
@@ -195,7 +203,7 @@ class ManifestLog:
         )
         remedy = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
         try:
-            found = self._log_of(place.job).read(place.generation, place.epoch)
+            found = self._log_of(place.job).read(place.generation, place.epoch, expected=expected)
         except NotFoundError as error:
             raise MissingFileError(f"The manifest of {where}, is gone.", action=remedy) from error
         except CorruptionError as error:

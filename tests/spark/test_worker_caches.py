@@ -1,6 +1,7 @@
 """Two workers, three subtasks, many epochs: each worker meets ranges that it has not seen for a while."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,14 @@ def test_fields_of_a_function_are_not_state_and_do_not_leak_into_a_restore(spark
     assert_counts(root, "fields", source.all)
     assert len(MemorySink("fields").rows()) == len(source.all)
     assert sum(state_of(root, "fields", "count", "count").values()) == len(source.all)
+
+
+def test_a_job_begins_anew_where_its_root_was_removed(spark, tmp_path: Path) -> None:
+    """The workers have read manifests under these very names."""
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(4, rows=30)
+    run_all(count_job(source.stream(spark), root, "anew", parallelism=2))
+    shutil.rmtree(root)
+    source.add_many(2, rows=30)
+    run_all(count_job(source.stream(spark), root, "anew", parallelism=2))
+    assert_counts(root, "anew", source.all)
+    assert newest(root, "anew").generation == 1

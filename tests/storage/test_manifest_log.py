@@ -219,6 +219,18 @@ def test_a_missing_manifest_is_named(log: ManifestLog, storage: FaultyStorage) -
         ManifestLog(storage, "job").chain(head)
 
 
+def test_what_was_read_before_is_read_anew_where_another_hash_is_expected(storage: FaultyStorage) -> None:
+    """Somebody has put the root back, or begun anew in it."""
+    other = ManifestLog(storage, "job")
+    old = _seal(other, 1, 2)
+    for epoch in (1, 2):
+        storage.inner.delete(manifest_path(1, epoch))
+    first = ManifestLog(storage, "job").put(replace(_manifest(1), incarnation="other"))
+    assert other.read(1, 1, expected=first.hash).hash == first.hash != old.manifest.predecessor
+    second = _manifest(2, first.hash)
+    assert other.chain(other.put(second), down_to_base=False)[0].hash == first.hash
+
+
 def test_a_manifest_that_was_exchanged_breaks_the_chain(log: ManifestLog, storage: FaultyStorage) -> None:
     head = _seal(log, 1, 6)
     storage.inner.delete(manifest_path(1, 3))
