@@ -54,17 +54,20 @@ def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
     return found
 
 
-def ensure_kept(root: str, stored: StoredManifest, what: str, files: Iterable[str] = ()) -> None:
+def ensure_kept(
+    root: str, stored: StoredManifest, what: str, files: Iterable[str] = (), log: ManifestLog | None = None
+) -> None:
     """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
 
     First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
-    condemned files goes when they are gone.
+    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of both.
 
     Args:
         root: Of the storage.
         stored: The sealed epoch.
         what: What relies on it, for messages.
         files: What a pin lists: an epoch may be read from another base than the newest.
+        log: Of the job, with the manifests that the caller has read, which never change.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -74,10 +77,11 @@ def ensure_kept(root: str, stored: StoredManifest, what: str, files: Iterable[st
     storage = open_storage(root, job)
     rows = CheckpointTable(storage, open_tables(storage)).newest_first()
     newest = next((row for row in rows if newest_base([row], stored.manifest) is not None), None)
-    history = History(storage, ManifestLog(storage, job), (newest,) if newest is not None else ())
+    log = log or ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    history = History(storage, log, (newest,) if newest is not None else ())
     needed = files_of_epoch(history, stored) | set(files)
     _none_condemned(storage, needed, what)
-    ManifestLog(storage, job, open_job=lambda other: open_storage(root, other)).chain(stored)
+    log.chain(stored)
     _all_there(storage, needed, what)
 
 

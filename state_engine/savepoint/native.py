@@ -114,7 +114,13 @@ def check_independent(behind: Behind, head: Manifest) -> None:
 
 
 def write_pin(
-    root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest, noted_in: str | None = None
+    root: str,
+    storage: CheckpointStorage,
+    ids: Ids,
+    draft: Pin,
+    head: StoredManifest,
+    noted_in: str | None = None,
+    log: ManifestLog | None = None,
 ) -> Pin:
     """Puts a pin under a name that nobody had before, and verifies it afterwards; one that fails is taken away again.
 
@@ -126,6 +132,7 @@ def write_pin(
         head: The epoch.
         noted_in: Directory in which the caller is going to put a folder with a note of where the savepoint lies, or
             with its tables.
+        log: Of the job, with what the caller has read; it verified that.
 
     Raises:
         CorruptionError: A file that a restore would need is gone or damaged.
@@ -136,7 +143,7 @@ def write_pin(
     pin = _put_pin(storage, ids, draft, noted_in)
     try:
         listed = [path for path, _ in (*pin.manifests, *pin.handles)]
-        ensure_kept(root, head, f"Savepoint {pin.savepoint_id}", listed)
+        ensure_kept(root, head, f"Savepoint {pin.savepoint_id}", listed, log)
         verify_handles(storage, pin)
     except Exception:
         _take_away(storage, pin)

@@ -137,7 +137,7 @@ def trigger_savepoint(
     taken: Savepoint
     if kind == "native":
         check_independent(behind, head.manifest)
-        taken = _native(root, storage, ids, draft, head, directory)
+        taken = _native(root, storage, ids, draft, head, directory, log)
     else:
         taken = _canonical(root, storage, ids, draft, head, behind, directory, writer)
     try:
@@ -151,9 +151,15 @@ def trigger_savepoint(
 
 
 def _native(
-    root: str, storage: CheckpointStorage, ids: Ids, draft: Pin, head: StoredManifest, directory: str | None
+    root: str,
+    storage: CheckpointStorage,
+    ids: Ids,
+    draft: Pin,
+    head: StoredManifest,
+    directory: str | None,
+    log: ManifestLog,
 ) -> Pin:
-    pin = write_pin(root, storage, ids, draft, head, _parent(directory) if directory is not None else None)
+    pin = write_pin(root, storage, ids, draft, head, _parent(directory) if directory is not None else None, log)
     if pin.directory is not None:
         reference = SavepointReference(
             savepoint_id=pin.savepoint_id,

@@ -57,12 +57,7 @@ def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
         StorageError: there is one with other columns or types. Nullability and order are not compared.
     """
     create_table(path, schema, properties)
-    other = other_columns(path, schema)
-    if other:
-        raise StorageError(
-            f"The Delta table {path} has other columns than wanted: {'; '.join(map(str, other))}.",
-            action="Give the sink or state a new name, or migrate the table.",
-        )
+    _refuse_others(path, other_columns(path, schema))
 
 
 def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
@@ -136,12 +131,24 @@ def other_columns(path: str, schema: pa.Schema) -> list[OtherColumn]:
     Nullability and order are not compared, nor are columns that only the table has. None differ when there is no table.
     """
     try:
-        there = {field.name: field.type for field in _load(path).schema().fields}
+        return _others(_load(path), schema)
     except NotFoundError:
         return []
+
+
+def _others(table: DeltaTable, schema: pa.Schema) -> list[OtherColumn]:
+    there = {field.name: field.type for field in table.schema().fields}
     wanted = Schema.from_arrow(schema).fields
     different = [field for field in wanted if there.get(field.name) != field.type]
     return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
+
+
+def _refuse_others(path: str, others: list[OtherColumn]) -> None:
+    if others:
+        raise StorageError(
+            f"The Delta table {path} has other columns than wanted: {'; '.join(map(str, others))}.",
+            action="Give the sink or state a new name, or migrate the table.",
+        )
 
 
 def obstacles(path: str) -> list[delta_features.Obstacle]:
@@ -176,6 +183,7 @@ def append_files(
     version: int,
     schema: pa.Schema,
     overwrite: bool = False,
+    checked: bool = False,
     info: Mapping[str, Any] | None = None,
 ) -> int:
     """Adds files in one commit, once for (app_id, version).
@@ -189,6 +197,7 @@ def append_files(
         version: Grows with every commit of the application.
         schema: Schema of the files.
         overwrite: Remove all files of the table in the same commit; the table takes on `schema`.
+        checked: Refuse a table with other columns or types, as `ensure_table` does, without loading it once more.
         info: JSON values for the commit's `commitInfo`.
 
     Returns:
@@ -203,6 +212,8 @@ def append_files(
     actions: list[AddAction | RemoveAction] = [_add_action(add) for add in adds]
 
     def commit(table: DeltaTable, properties: CommitProperties) -> None:
+        if checked:
+            _refuse_others(path, _others(table, schema))
         table.create_write_transaction(
             actions,
             "overwrite" if overwrite else "append",

@@ -8,7 +8,7 @@ from state_engine.errors import NotFoundError
 from state_engine.storage.delta import (
     DeltaFile,
     append_files,
-    ensure_table,
+    create_table,
     prepare_schema,
     version_and_files,
 )
@@ -44,9 +44,18 @@ class DeltaTables:
         if overwrite:
             prepare_schema(path, schema)
         else:
-            ensure_table(path, schema)
+            create_table(path, schema)
         adds = [DeltaFile(file.name, file.length, file.rows, file.statistics) for file in files]
-        return append_files(path, adds, app_id=app_id, version=version, schema=schema, overwrite=overwrite, info=info)
+        return append_files(
+            path,
+            adds,
+            app_id=app_id,
+            version=version,
+            schema=schema,
+            overwrite=overwrite,
+            checked=not overwrite,
+            info=info,
+        )
 
 
 __all__ = ["DeltaTables"]
