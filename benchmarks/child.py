@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.model import CONTENDERS, Case, Outcome
 
-ENDS, FINAL, FREEZE = "ends.json", "final", "freeze.json"
+ENDS, FINAL, TASKS = "ends.json", "final", "tasks.json"
 
 
 def main(path: str) -> None:
@@ -20,7 +20,7 @@ def main(path: str) -> None:
     (work / FINAL).mkdir()
     for name, table in outcome.final.items():
         pq.write_table(table, work / FINAL / f"{name}.parquet")
-    (work / FREEZE).write_bytes(msgspec.json.encode(outcome.freeze_ms))
+    (work / TASKS).write_bytes(msgspec.json.encode(dict(outcome.task_ms)))
     (work / ENDS).write_bytes(msgspec.json.encode(outcome.ends))
 
 

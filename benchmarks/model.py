@@ -1,6 +1,7 @@
 """The words of a benchmark run: a case, what an engine hands back, and the row that is reported."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -73,6 +74,8 @@ ENGINES = {
     "declared/rocksdb": Engine("benchmarks.engines.lakestate", "lakestate", "declared/rocksdb", "rocksdb"),
     "transformWithState": Engine("benchmarks.engines.spark", "spark", "transformWithState", "rocksdb", slow=True),
     "groupBy": Engine("benchmarks.engines.spark", "spark", "groupBy", "rocksdb"),
+    "groupBy/uncounted": Engine("benchmarks.engines.spark", "spark", "groupBy/uncounted", "rocksdb"),
+    "groupBy/heap": Engine("benchmarks.engines.spark", "spark", "groupBy/heap", "heap"),
     "flink-java": Engine("benchmarks.engines.flink", "flink", "java", "heap", False, *_FLINK),
     "flink-java/rocksdb": Engine("benchmarks.engines.flink", "flink", "java/rocksdb", "rocksdb", False, *_FLINK),
     "flink-sql": Engine("benchmarks.engines.flink", "flink", "sql", "heap", False, *_FLINK),
@@ -133,6 +136,13 @@ NEXMARK_ENGINES = {
 """What runs the queries of `NEXMARK`: Lakestate in its forms, SQL of the peers, and a batch over all events."""
 
 CONTENDERS = ENGINES | STORES | MEMORY | SMALL | NEXMARK_ENGINES
+_BACKENDS = {engine.label: engine.backend for engine in CONTENDERS.values()}
+
+
+def with_backend(label: str) -> str:
+    """Returns a contender's label, with where it holds its state if the label does not say so."""
+    backend = _BACKENDS.get(label, "none")
+    return label if backend == "none" or backend in label.split("/") else f"{label} on {backend}"
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,13 +194,13 @@ class Outcome(NamedTuple):
     Attributes:
         ends: When each epoch ended, in order; seconds since 1970.
         final: Its states afterwards, key columns, then value columns; and sums of what it emitted, where they are told.
-        freeze_ms: What a task of each epoch did between its last record and its ack besides writing what changed and
-            what it emitted, in ms, the slowest subtask's; in order. Empty where nobody tells.
+        task_ms: What a task of each epoch did between its last record and its ack, in ms, the slowest subtask's; in
+            order, by the name of the figure in `Result`. Empty where nobody tells.
     """
 
     ends: list[float]
     final: Tables
-    freeze_ms: Sequence[float] = ()
+    task_ms: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,6 +225,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         checkpoints: How often what the engine did is durable; empty where nothing is.
         freeze_ms: What a task does between its last record and its ack besides writing what changed and what it
             emitted, in ms: of each epoch the slowest subtask, of the steady part the median. None where nobody tells.
+        changes_ms: Likewise, how long it gathers, encodes and writes what changed.
     """
 
     workload: str
@@ -233,6 +244,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int | None = None
     checkpoints: str = ""
     freeze_ms: float | None = None
+    changes_ms: float | None = None
 
     @property
     def label(self) -> str:

@@ -34,7 +34,7 @@ def table(rows: Sequence[Operation]) -> Table:
             row.operation,
             row.label,
             row.backend,
-            f"{row.keys:,}",
+            f"{row.keys:,} {row.key_type}",
             f"{row.value_bytes:,} B",
             _said(row.epoch_records, ",d"),
             _parallelism(row),

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.model import ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict
+from benchmarks.model import ENGINES, NEXMARK_ENGINES, STORES, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
 from benchmarks.thresholds import ratio_to, unmeasured
 from benchmarks.tick_model import Tick
@@ -30,14 +30,15 @@ def write_json(results: Sequence[Result | Operation | Tick], path: Path) -> None
 
 
 def _short(peer: str) -> str:
-    """Returns the operator of Spark alone, where no other peer has a form of that name."""
+    """Returns the operator of Spark alone, where no other peer has a form of that name, and where it has its state."""
     operator = peer.removeprefix("spark/")
-    return peer if any(other.endswith(f"/{operator}") for other in PEERS if other != peer) else operator
+    taken = any(other.endswith(f"/{operator}") for other in PEERS if other != peer)
+    return with_backend(peer) if taken else with_backend(peer).removeprefix("spark/")
 
 
 RATIOS = [*(f"× {_short(peer)}" for peer in PEERS), "× heap"]
 HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "checkpoints", "records/s", "CPU s per M"]
-HEAD += ["freeze ms", "peak MiB", "of RocksDB", "results", *RATIOS]
+HEAD += ["freeze ms", "changes ms", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
 
 
@@ -69,6 +70,7 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
         f"{row.records_per_second:,.0f}",
         f"{row.cpu_seconds_per_million:.2f}",
         "" if row.freeze_ms is None else f"{row.freeze_ms:.1f}",
+        "" if row.changes_ms is None else f"{row.changes_ms:.1f}",
         f"{row.peak_rss_mb:,.0f}",
         "" if row.memory_mb is None else f"≤ {row.memory_mb:,}",
         "equal" if row.results_equal else "WRONG",

@@ -4,15 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 import pyarrow.parquet as pq
 
-from benchmarks.child import ENDS, FINAL, FREEZE
+from benchmarks.child import ENDS, FINAL, TASKS
 from benchmarks.data import same_tables
 from benchmarks.model import CONTENDERS, Case, Result, Tables
 from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
@@ -33,7 +34,7 @@ class Run(NamedTuple):
     ends: list[float]
     samples: Sequence[Sample]
     final: Tables
-    freeze_ms: Sequence[float] = ()
+    task_ms: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
 def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
@@ -45,10 +46,10 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
     work = Path(case.work)
     samples = run_child("benchmarks.child", msgspec.json.encode(case), work, case.engine, timeout)
     ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
-    freeze_ms = msgspec.json.decode((work / FREEZE).read_bytes(), type=list[float])
+    task_ms = msgspec.json.decode((work / TASKS).read_bytes(), type=dict[str, list[float]])
     final = {path.stem: pq.read_table(path) for path in sorted((work / FINAL).iterdir())}
     shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
-    return Run(case, ends, samples, final, freeze_ms)
+    return Run(case, ends, samples, final, task_ms)
 
 
 def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> list[Sample]:
@@ -117,8 +118,13 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
         results_equal=same_tables(run.final, truth),
         memory_mb=case.memory_mb,
         checkpoints=engine.checkpoints,
-        freeze_ms=round(median(run.freeze_ms[-steady.epochs :]), 3) if run.freeze_ms else None,
+        freeze_ms=_steady_median(run.task_ms.get("freeze_ms"), steady.epochs),
+        changes_ms=_steady_median(run.task_ms.get("changes_ms"), steady.epochs),
     )
+
+
+def _steady_median(times: Sequence[float] | None, epochs: int) -> float | None:
+    return round(median(times[-epochs:]), 3) if times else None
 
 
 def middle(results: Sequence[Result]) -> Result:
@@ -129,5 +135,6 @@ def middle(results: Sequence[Result]) -> Result:
         cpu_seconds_per_million=median(r.cpu_seconds_per_million for r in results),
         peak_rss_mb=max(r.peak_rss_mb for r in results),
         freeze_ms=max((r.freeze_ms for r in results if r.freeze_ms is not None), default=None),
+        changes_ms=max((r.changes_ms for r in results if r.changes_ms is not None), default=None),
         results_equal=all(r.results_equal for r in results),
     )

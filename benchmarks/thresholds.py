@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from benchmarks.model import Result, Verdict
+from benchmarks.model import Result, Verdict, with_backend
 from benchmarks.operation_limits import Quotient, Seconds, Share, judge_operations
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick, TickLimit, judge_ticks
@@ -32,7 +32,7 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workload: str
     of: str
-    figure: Literal["peak_rss_mb", "cpu_seconds_per_million", "freeze_ms"]
+    figure: Literal["peak_rss_mb", "cpu_seconds_per_million", "freeze_ms", "changes_ms"]
     at_most: float
 
 
@@ -132,7 +132,7 @@ def _ratios(ratios: Sequence[Ratio], results: Sequence[Result]) -> Iterator[tupl
             of_many = "" if ratio.keys is None else f"{ratio.keys:,} "
             name = (
                 f"{ratio.workload}, {of_many}{key_type} keys, epochs of {ratio.epoch_records:,}: "
-                f"{ratio.of} at least {ratio.at_least:g} times {ratio.to}"
+                f"{with_backend(ratio.of)} at least {ratio.at_least:g} times {with_backend(ratio.to)}"
             )
             rows = [r for r in results if (r.workload, r.key_type, r.epoch_records) == _where(ratio, key_type)]
             rows = [r for r in rows if ratio.keys in (None, r.keys)]

@@ -105,7 +105,7 @@ def run(case: Case) -> Outcome:
     results(stream, case).sink_to(sink, uid="out")
     client = job.start(spark, available_now=True)
     client.await_termination()
-    outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted), freezes(root, client.head))
+    outcome = Outcome(ends.wait(case.epochs), final(root, case, emitted), task_ms(root, client.head))
     spark.stop()
     return outcome
 
@@ -115,11 +115,14 @@ def told_by_sink(case: Case) -> bool:
     return case.workload == WINDOWS or (case.workload == SESSIONS and case.engine in DECLARED)
 
 
-def freezes(root: str, head: StoredManifest) -> list[float]:
-    """Returns what the slowest subtask of each epoch did besides its work and its writing, in ms, in order."""
+def task_ms(root: str, head: StoredManifest) -> dict[str, list[float]]:
+    """Returns what the slowest subtask of each epoch did behind its last record, in ms, in order."""
     epochs = ManifestLog(open_storage(root, JOB), JOB).chain(head, down_to_base=False)
     acks = [operator.acks for epoch in epochs if (operator := epoch.manifest.operators.get(UID)) is not None]
-    return [max(ack.timings_ms["freeze"] for ack in of_epoch) for of_epoch in acks if of_epoch]
+    return {
+        f"{lap}_ms": [max(ack.timings_ms[lap] for ack in of_epoch) for of_epoch in acks if of_epoch]
+        for lap in ("freeze", "changes")
+    }
 
 
 def results(stream: DataStream, case: Case) -> DataStream:

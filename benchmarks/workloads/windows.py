@@ -68,5 +68,5 @@ WINDOWS_WORKLOAD = Workload(
     timed=True,
     length_ms=window_ms,
     settled=settled,
-    fast=("declared", "groupBy", "flink-sql"),
+    fast=("declared", "groupBy", "groupBy/uncounted", "groupBy/heap", "flink-sql"),
 )

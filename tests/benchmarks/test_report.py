@@ -27,6 +27,7 @@ FIELDS = [
     "memory_mb",
     "checkpoints",
     "freeze_ms",
+    "changes_ms",
 ]
 
 
@@ -55,7 +56,7 @@ def test_the_table_is_markdown_with_ratios_side_by_side(row: Rows) -> None:
 
     header, rule, ours, *_ = printed([row(), *peers])
 
-    assert header[-3:] == ["results", "× transformWithState", "× groupBy"]
+    assert header[-3:] == ["results", "× transformWithState on rocksdb", "× groupBy on rocksdb"]
     assert set("".join(rule)) <= set("-:")
     assert ours[-3:] == ["equal", "25.00", "0.80"]
 
@@ -81,7 +82,7 @@ def test_a_row_with_wrong_results_has_no_ratio(row: Rows) -> None:
 
     lines = printed([row(results_equal=False), peer])
 
-    assert lines[0][-2:] == ["results", "× groupBy"]
+    assert lines[0][-2:] == ["results", "× groupBy on rocksdb"]
     assert lines[2][-2:] == ["WRONG", ""]
     assert lines[3][-2:] == ["equal", "1.00"]
 

@@ -53,9 +53,12 @@ def test_a_row_measures_the_steady_part_only(tmp_path: Path) -> None:
 
 def test_what_lies_between_the_last_record_and_the_ack_is_that_of_the_steady_part(tmp_path: Path) -> None:
     samples = [Sample(0.0, 0.0, 1, {}), Sample(18.0, 48.0, 1, {})]
-    run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], samples, TRUTH, [90.0, 2.0, 1.0, 7.0, 3.0])
-    assert result_of(run, TRUTH).freeze_ms == 2.5
-    assert result_of(run._replace(freeze_ms=()), TRUTH).freeze_ms is None
+    told = {"freeze_ms": [90.0, 2.0, 1.0, 7.0, 3.0], "changes_ms": [90.0, 4.0, 5.0, 6.0, 7.0]}
+    run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], samples, TRUTH, told)
+    row = result_of(run, TRUTH)
+    assert (row.freeze_ms, row.changes_ms) == (2.5, 5.5)
+    row = result_of(run._replace(task_ms={"freeze_ms": []}), TRUTH)
+    assert (row.freeze_ms, row.changes_ms) == (None, None)
 
 
 def test_no_worker_seen_is_not_a_small_worker() -> None:

@@ -44,7 +44,8 @@ def test_a_threshold_says_its_name_and_what_was_measured(row: Rows) -> None:
     (verdict,) = judge(TWENTY, [row(), peer(row, 50_000.0)])
 
     assert verdict.name == (
-        "running_count, int keys, epochs of 200,000: lakestate/row at least 20 times spark/transformWithState"
+        "running_count, int keys, epochs of 200,000: "
+        "lakestate/row on heap at least 20 times spark/transformWithState on rocksdb"
     )
     assert verdict.measured == 10.0
 
