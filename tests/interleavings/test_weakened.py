@@ -38,7 +38,9 @@ def pin_is_not_compared_with_the_lists(patch: Patch) -> None:
 
 
 def pin_is_written_behind_its_verification(patch: Patch) -> None:
-    def write_pin(root: str, storage: Any, ids: Any, draft: Any, head: Any, noted_in: Any = None, log: Any = None) -> Any:
+    def write_pin(
+        root: str, storage: Any, ids: Any, draft: Any, head: Any, noted_in: Any = None, log: Any = None
+    ) -> Any:
         native.ensure_kept(root, head, "A savepoint")
         native.verify_handles(storage, draft)
         return native._put_pin(storage, ids, draft, noted_in)
