@@ -162,8 +162,8 @@ def by_one_clock(config: StateTtlConfig | None) -> bool:
 
 
 def _unexpired(runs: ValueRuns, expired: Callable[[int | None], bool], numbers: Numbers) -> "np.ndarray[Any, Any]":
-    """Returns which keys have a value that has not expired; many were accessed last at one time."""
-    encoded = split_stamps(runs.of(numbers))[1].dictionary_encode("encode")
+    """Returns which keys have no value that has expired; many were accessed last at one time."""
+    encoded = runs.of(numbers, LAST_ACCESS).dictionary_encode("encode")
     kept = np.array([not expired(at) for at in encoded.dictionary.to_pylist()], bool)
     of_each: np.ndarray[Any, Any] = kept[np.asarray(encoded.indices)]
     return of_each
