@@ -12,25 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
-from state_engine.api.functions import ColumnReduceFunction
 from state_engine.api.keys import Keys, indices
-from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import ListType, TypeInformation
+from state_engine.api.types import TypeInformation
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.states import DefaultedValueState, HeapValueState
 from state_engine.backends.tables import MISSING
 from state_engine.backends.time import OperatorTime
-from state_engine.errors import UnsupportedTypeError
 from state_engine.serialization.convert import ValueTypeError, reader, writer
-from state_engine.serialization.types import from_arrow, to_arrow
+from state_engine.serialization.types import to_arrow
 
 
 class Column:
@@ -68,7 +57,7 @@ class Column:
         raise TypeError(f"state {self.name!r} is {self._declared}, and got a column of {array.type}")
 
     def _array(self, values: Any) -> Any:
-        array = _as_array(values)
+        array = as_array(values)
         if array is not None:
             return array
         try:
@@ -81,7 +70,7 @@ class Column:
         return self._read(array)
 
 
-def _as_array(values: Any) -> Any:
+def as_array(values: Any) -> Any:
     """Returns what is a column already as an array, None for Python values."""
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
@@ -245,85 +234,6 @@ class PlainValueColumns(ValueColumns):
         self.state.dicts[1].update(dict.fromkeys(keys.entries))
 
 
-class ReducingColumns(ValueColumns):
-    """Of reducing states.
-
-    Args:
-        function: That reduces columns; None where values are added one by one.
-    """
-
-    def __init__(self, *arguments: Any, function: ColumnReduceFunction | None) -> None:
-        super().__init__(*arguments)
-        self._function = function
-
-    def add_many(self, keys: Keys, values: Any) -> None:
-        """Adds the value of each record to the state of its key, in the order of the records."""
-        array = self.column.fitted(values, len(keys))
-        self._prefetch(keys.entries)
-        if self._in_event_time and keys.times is not None:
-            self._add_each(keys, self.column.read(array))
-        elif self._function is not None and not array.null_count:
-            reduced = self.column.fitted(self._function.reduce_columns(keys, array), len(keys.entries))
-            self._add(keys.distinct, [[value] for value in self.column.read(reduced)])
-        else:
-            self._add(keys.distinct, grouped(self.column.read(array), keys))
-
-    def _add(self, distinct: Keys, values: list[list[Any]]) -> None:
-        add = self.state.add
-        for of_key, _ in zip(values, self._of_each(distinct, distinct.times), strict=True):
-            for value in of_key:
-                add(value)
-
-    def _read_one(self) -> Callable[[], Any]:
-        get: Callable[[], Any] = self.state.get
-        return get
-
-
-class AggregatingColumns(StateColumns):
-    """Of aggregating states, whose descriptor declares neither what is added nor what comes of it."""
-
-    def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
-        """Returns of each record the result of its key, null where nothing was added."""
-        column = Column(self.column.name, result_type)
-        return self._spread(column.fitted(self._results(keys), len(keys.entries)), keys)
-
-    def contains_many(self, keys: Keys) -> Any:
-        """Returns of each record whether its key has a result."""
-        there = [result is not None for result in self._results(keys)]
-        return self._spread(pa.array(there, pa.bool_()), keys)
-
-    def add_many(self, keys: Keys, values: Any) -> None:
-        """Adds the value of each record to the state of its key, in the order of the records."""
-        array = _as_array(values)
-        read = list(values) if array is None else self._python(array)
-        if len(read) != len(keys):
-            raise ValueError(f"state {self.column.name!r} got {len(read)} values for {len(keys)} keys")
-        self._prefetch(keys.entries)
-        if self._in_event_time and keys.times is not None:
-            self._add_each(keys, read)
-            return
-        add, distinct = self.state.add, keys.distinct
-        for of_key, _ in zip(grouped(read, keys), self._of_each(distinct, distinct.times), strict=True):
-            for value in of_key:
-                add(value)
-
-    def _python(self, array: Any) -> list[Any]:
-        """Returns a column's values as the row methods take them."""
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if pa.types.is_null(array.type):
-            return [None] * len(array)
-        try:
-            return reader(from_arrow(array.type))(array)
-        except UnsupportedTypeError:
-            raise TypeError(f"state {self.column.name!r} got a column of {array.type}: cast it") from None
-
-    def _results(self, keys: Keys) -> list[Any]:
-        self._prefetch(keys.entries)
-        get = self.state.get
-        return [get() for _ in self._of_each(keys, keys.latest_times)]
-
-
 class ListColumns(StateColumns):
     """Of list states.
 
@@ -433,49 +343,13 @@ def grouped(values: list[Any], keys: Keys) -> list[list[Any]]:
     return found
 
 
-def _in_event_time(descriptor: StateDescriptor) -> bool:
-    ttl, times = descriptor.ttl_config, StateTtlConfig.TtlTimeCharacteristic
-    return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
-
-
-def state_columns(
-    descriptor: StateDescriptor,
-    state: Any,
-    context: KeyContext,
-    time: OperatorTime,
-    prefetch: Callable[[list[Any]], None],
-    columns: Callable[..., StateColumns] | None = None,
-) -> StateColumns:
-    """Returns the column methods of a state: those of its kind, or those given."""
-    column = Column(descriptor.name, descriptor.type_info)
-    shared = state, column, context, time, prefetch, _in_event_time(descriptor)
-    if isinstance(descriptor, ListStateDescriptor):
-        return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
-    if columns is not None:
-        return columns(*shared)
-    match descriptor:
-        case MapStateDescriptor():
-            return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
-        case AggregatingStateDescriptor():
-            return AggregatingColumns(*shared)
-        case ReducingStateDescriptor():
-            given = descriptor.get_reduce_function()
-            function = given if isinstance(given, ColumnReduceFunction) else None
-            return ReducingColumns(*shared, function=function)
-        case ValueStateDescriptor() if type(state) is HeapValueState:
-            return PlainValueColumns(*shared)
-    return ValueColumns(*shared)
-
-
 __all__ = [
-    "AggregatingColumns",
     "Column",
     "ListColumns",
     "MapColumns",
     "PlainValueColumns",
-    "ReducingColumns",
     "StateColumns",
     "ValueColumns",
+    "as_array",
     "grouped",
-    "state_columns",
 ]

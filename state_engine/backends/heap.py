@@ -11,45 +11,22 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from state_engine.api.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.backends.columns import StateColumns, state_columns
+from state_engine.backends.heap_tables import column_methods, heap_table, row_methods
 from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
-from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
-from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
-from state_engine.backends.stamped_values import (
-    StampedValueColumns,
-    StampedValueState,
-    StampedValueTable,
-    by_one_clock,
-)
+from state_engine.backends.stamped_values import StampedValueState, StampedValueTable
 from state_engine.backends.stamps import join_stamps, oldest_access
-from state_engine.backends.states import (
-    FoldedValue,
-    HeapAggregatingState,
-    HeapListState,
-    HeapReducingState,
-    heap_map_state,
-    heap_value_state,
-    reducer,
-    with_default,
-)
-from state_engine.backends.tables import HeapTable, ListTable, LogRows, MapTable, StateValueError, ValueTable
+from state_engine.backends.states import FoldedValue, with_default
+from state_engine.backends.tables import HeapTable, LogRows, StateValueError
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import ttl_state
@@ -64,17 +41,6 @@ from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
 from state_engine.serialization.types import ddl_to_arrow
 
 TableT = TypeVar("TableT", bound=HeapTable)
-
-_ROWS: dict[type[HeapTable], Callable[..., Any]] = {
-    NamespacedValueTable: NamespacedValueState,
-    NamespacedListTable: NamespacedListState,
-}
-_COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
-    NamespacedValueTable: NamespacedValueColumns,
-    NamespacedListTable: NamespacedListColumns,
-    StampedValueTable: StampedValueColumns,
-}
-"""What a function holds of a table by columns: row methods and column methods."""
 
 
 class HeapKeyedStateBackend:
@@ -171,8 +137,7 @@ class HeapKeyedStateBackend:
         self._descriptors[descriptor.name] = descriptor
         table = self._loaded(self._new_table(descriptor), schema)
         made = self._states[descriptor.name] = with_default(descriptor, self._facade(descriptor, table))
-        columns = _COLUMNS.get(type(table))
-        made.columns = state_columns(descriptor, made, self.context, self.time, self.prefetch, columns)
+        made.columns = column_methods(descriptor, table, made, self.context, self.time, self.prefetch)
         return made
 
     def timers(self, domain: TimeDomain) -> TimerTable:
@@ -188,16 +153,7 @@ class HeapKeyedStateBackend:
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
-        match descriptor:
-            case _ if not descriptor.by_namespace:
-                return _table(descriptor)
-            case ListStateDescriptor(ttl_config=None):
-                return NamespacedListTable(descriptor.type_info, self._numbers)
-            case ValueStateDescriptor(default_value=None, ttl_config=None):
-                return NamespacedValueTable(descriptor.type_info, self._numbers)
-            case ValueStateDescriptor(default_value=None, ttl_config=config) if by_one_clock(config):
-                return StampedValueTable(descriptor.type_info, self._numbers)
-        return _table(descriptor)
+        return heap_table(descriptor, self._numbers)
 
     def _new_timers(self) -> TimerTable:
         few_times = any(descriptor.few_times for descriptor in self._descriptors.values())
@@ -224,7 +180,7 @@ class HeapKeyedStateBackend:
     def _facade(self, descriptor: StateDescriptor, table: Any) -> Any:
         config, ttl = descriptor.ttl_config, self._schemas[descriptor.name].ttl
         if config is None or ttl is None:
-            return self._plain_facade(descriptor, table)
+            return row_methods(descriptor, table, self.context)
         strategies = config.get_cleanup_strategies()
         if strategies.in_full_snapshot():
             self._drop_stamps(table, descriptor.name, ttl_rules(ttl, self._sealed))
@@ -243,7 +199,7 @@ class HeapKeyedStateBackend:
         if isinstance(table, StampedValueTable):
             return StampedValueState(table, self.context, rules, accessed)
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
-        original = FoldedValue(table, self.context) if folds else self._plain_facade(descriptor, table)
+        original = FoldedValue(table, self.context) if folds else row_methods(descriptor, table, self.context)
         return ttl_state(descriptor, original, rules, accessed)
 
     def _clean_up(self, table: HeapTable, name: str, config: StateTtlConfig, rules: TtlRules) -> None:
@@ -251,23 +207,6 @@ class HeapKeyedStateBackend:
 
     def _drop_stamps(self, table: HeapTable, name: str, rules: TtlRules) -> None:
         table.drop_stamps(rules.expired)
-
-    def _plain_facade(self, descriptor: StateDescriptor, table: Any) -> Any:
-        context = self.context
-        if type(table) in _ROWS:
-            return _ROWS[type(table)](table, context)
-        match descriptor:
-            case ListStateDescriptor():
-                return HeapListState(table, context)
-            case MapStateDescriptor():
-                return heap_map_state(table, context)
-            case ReducingStateDescriptor():
-                return HeapReducingState(table, context, reducer(descriptor))
-            case AggregatingStateDescriptor():
-                return HeapAggregatingState(table, context, descriptor.get_agg_function())
-            case ValueStateDescriptor():
-                return heap_value_state(table, context)
-        raise TypeError(f"{descriptor!r} describes no keyed state")
 
     @property
     def schemas(self) -> tuple[StateSchema, ...]:
@@ -463,15 +402,6 @@ def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:
 
 def _by_group(groups: KeyGroups) -> Numbers:
     return np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
-
-
-def _table(descriptor: StateDescriptor) -> HeapTable:
-    stamped = descriptor.ttl_config is not None
-    if isinstance(descriptor, ListStateDescriptor):
-        return ListTable(descriptor.type_info, stamped)
-    if isinstance(descriptor, MapStateDescriptor):
-        return MapTable(descriptor.key_type_info, descriptor.type_info, stamped)
-    return ValueTable(descriptor.type_info, stamped)
 
 
 __all__ = ["HeapKeyedStateBackend", "StateRows"]

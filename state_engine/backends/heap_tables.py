@@ -1,0 +1,148 @@
+"""Which table of the heap a state gets, and what a function holds of it.
+
+States lie by entry, as Python values, where they are asked for record by record; by columns, with numbers for keys,
+where whole batches ask for them (`StateDescriptor.by_namespace`) and there is a table of columns for their kind.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import ColumnReduceFunction
+from state_engine.api.ttl import StateTtlConfig
+from state_engine.api.types import ListType
+from state_engine.backends.columns import (
+    Column,
+    ListColumns,
+    MapColumns,
+    PlainValueColumns,
+    StateColumns,
+    ValueColumns,
+)
+from state_engine.backends.folding_columns import AggregatingColumns, ReducingColumns
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.keys import KeyContext
+from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
+from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
+from state_engine.backends.stamped_values import StampedValueColumns, StampedValueTable, by_one_clock
+from state_engine.backends.states import (
+    HeapAggregatingState,
+    HeapListState,
+    HeapReducingState,
+    HeapValueState,
+    heap_map_state,
+    heap_value_state,
+    reducer,
+)
+from state_engine.backends.tables import HeapTable, ListTable, MapTable, ValueTable
+from state_engine.backends.time import OperatorTime
+
+_ROWS: dict[type[HeapTable], Callable[..., Any]] = {
+    NamespacedValueTable: NamespacedValueState,
+    NamespacedListTable: NamespacedListState,
+}
+_COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
+    NamespacedValueTable: NamespacedValueColumns,
+    NamespacedListTable: NamespacedListColumns,
+    StampedValueTable: StampedValueColumns,
+}
+
+
+def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers) -> HeapTable:
+    """Returns an empty table for a state.
+
+    Args:
+        descriptor: Of the state.
+        numbers: Of the backend's keys, for tables of columns.
+    """
+    match descriptor:
+        case _ if not descriptor.by_namespace:
+            return _by_entry(descriptor)
+        case ListStateDescriptor(ttl_config=None):
+            return NamespacedListTable(descriptor.type_info, numbers)
+        case ValueStateDescriptor(default_value=None, ttl_config=None):
+            return NamespacedValueTable(descriptor.type_info, numbers)
+        case ValueStateDescriptor(default_value=None, ttl_config=config) if by_one_clock(config):
+            return StampedValueTable(descriptor.type_info, numbers)
+    return _by_entry(descriptor)
+
+
+def _by_entry(descriptor: StateDescriptor) -> HeapTable:
+    stamped = descriptor.ttl_config is not None
+    if isinstance(descriptor, ListStateDescriptor):
+        return ListTable(descriptor.type_info, stamped)
+    if isinstance(descriptor, MapStateDescriptor):
+        return MapTable(descriptor.key_type_info, descriptor.type_info, stamped)
+    return ValueTable(descriptor.type_info, stamped)
+
+
+def row_methods(descriptor: StateDescriptor, table: Any, context: KeyContext) -> Any:
+    """Returns what a function calls per record, of a state without a time to live."""
+    if type(table) in _ROWS:
+        return _ROWS[type(table)](table, context)
+    match descriptor:
+        case ListStateDescriptor():
+            return HeapListState(table, context)
+        case MapStateDescriptor():
+            return heap_map_state(table, context)
+        case ReducingStateDescriptor():
+            return HeapReducingState(table, context, reducer(descriptor))
+        case AggregatingStateDescriptor():
+            return HeapAggregatingState(table, context, descriptor.get_agg_function())
+        case ValueStateDescriptor():
+            return heap_value_state(table, context)
+    raise TypeError(f"{descriptor!r} describes no keyed state")
+
+
+def _in_event_time(descriptor: StateDescriptor) -> bool:
+    ttl, times = descriptor.ttl_config, StateTtlConfig.TtlTimeCharacteristic
+    return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
+
+
+def column_methods(
+    descriptor: StateDescriptor,
+    table: HeapTable,
+    state: Any,
+    context: KeyContext,
+    time: OperatorTime,
+    prefetch: Callable[[list[Any]], None],
+) -> StateColumns:
+    """Returns what a function calls per batch.
+
+    Args:
+        descriptor: Of the state.
+        table: Its own.
+        state: Its row methods.
+        context: Current key of the operator.
+        time: Its clocks.
+        prefetch: Is told the keys that are asked for next.
+    """
+    columns: Callable[..., StateColumns] | None = _COLUMNS.get(type(table))
+    column = Column(descriptor.name, descriptor.type_info)
+    shared = state, column, context, time, prefetch, _in_event_time(descriptor)
+    if isinstance(descriptor, ListStateDescriptor):
+        return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
+    if columns is not None:
+        return columns(*shared)
+    match descriptor:
+        case MapStateDescriptor():
+            return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
+        case AggregatingStateDescriptor():
+            return AggregatingColumns(*shared)
+        case ReducingStateDescriptor():
+            given = descriptor.get_reduce_function()
+            function = given if isinstance(given, ColumnReduceFunction) else None
+            return ReducingColumns(*shared, function=function)
+        case ValueStateDescriptor() if type(state) is HeapValueState:
+            return PlainValueColumns(*shared)
+    return ValueColumns(*shared)
+
+
+__all__ = ["column_methods", "heap_table", "row_methods"]
