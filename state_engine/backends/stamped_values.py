@@ -5,7 +5,7 @@ are compared with one number; by event time each has its own, and those states a
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,7 @@ class StampedValueTable(NamespacedValueTable):
 
     def begin_round(self) -> None:
         """Makes all keys unseen that have values now."""
-        self.unseen = [(namespace, part) for namespace, runs in self.base.items() for part in runs.parts]
+        self.unseen = [(namespace, part) for namespace, runs in self.base.items() for part in _each_once(runs.parts)]
 
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         """Removes what has expired, and writes the time of what has none, where this epoch has not written.
@@ -173,6 +173,15 @@ def _at_most(times: Any, limit: float) -> "np.ndarray[Any, Any]":
     """Returns which last accesses are no later than a time; of those that nobody knows, none is."""
     found: np.ndarray[Any, Any] = np.asarray(pc.fill_null(times, np.iinfo(np.int64).max)) <= limit
     return found
+
+
+def _each_once(parts: list[Numbers]) -> Iterator[Numbers]:
+    """Yields parts without the keys that are in one before; later ones are much smaller, so that costs little."""
+    for n, part in enumerate(parts):
+        for before in parts[:n]:
+            part = part[positions_of(part, before) < 0]
+        if len(part):
+            yield part
 
 
 def _once(numbers: Numbers) -> Numbers:

@@ -154,7 +154,7 @@ class IncrementalCleanup:
 
 
 class ColumnCleanup(IncrementalCleanup):
-    """Of values as columns; a key that was written since others were may be looked at twice.
+    """Of values as columns.
 
     Args:
         table: As of `IncrementalCleanup`.

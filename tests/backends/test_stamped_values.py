@@ -237,6 +237,20 @@ def test_it_looks_at_as_many_keys_as_are_owed_and_goes_on_where_it_was() -> None
     assert table.rows == 1
 
 
+def test_a_key_that_was_written_later_is_looked_at_once_in_a_round() -> None:
+    table = Watched([10] * 5)
+    cleanup, time = cleaning(table, 50, 5)
+    for number in (1, 3):
+        table._lay(None, Run(np.array([number]), pa.array([{"value": 8, "last_access": 60}], table.type)))
+        table.changed()
+    assert len(table.base[None].parts) == 2
+    time.begin(120, 0)
+    cleanup.accessed()
+    cleanup.run()
+    assert sorted(number for seen in table.seen for number in seen) == [0, 1, 2, 3, 4]
+    assert table.changed() == {0: None, 2: None, 4: None}
+
+
 def test_no_round_begins_before_something_the_last_one_left_has_expired() -> None:
     table = Watched([20, 10, 30])
     cleanup, time = cleaning(table, 115, 3)
