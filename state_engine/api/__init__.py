@@ -50,6 +50,7 @@ from state_engine.api.durations import Duration, Time
 from state_engine.api.evolution import alias
 from state_engine.api.functions import (
     AggregateFunction,
+    ColumnAggregateFunction,
     ColumnReduceFunction,
     FilterFunction,
     FlatMapFunction,
@@ -115,6 +116,7 @@ __all__ = [
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
+    "ColumnAggregateFunction",
     "ColumnReduceFunction",
     "DeltaCheckpointStorage",
     "Duration",

@@ -36,7 +36,7 @@ class StateDescriptor:
         type_info: Of a value, an element, the value of a map, or the accumulator.
         ttl_config: Its time to live, None while values live for ever.
         changes: What is said about its earlier types.
-        by_namespace: Set by the engine where values or lists are asked for by columns, many keys of few namespaces.
+        by_namespace: Set by the engine where a state is asked for by columns, many keys of few namespaces.
         few_times: Set by the engine where, then, timers end at few times, those of many keys together.
 
     Raises:

@@ -174,6 +174,37 @@ class AggregateFunction(Function):
         """Merges two accumulators (session windows)."""
 
 
+class ColumnAggregateFunction(AggregateFunction):
+    """Aggregates value by value, and whole columns of them.
+
+    `AggregatingState.add_many` and `get_many` take the second way, which has to mean what the first one means: a row
+    function may have the same state, and timers see it by the methods for rows.
+    """
+
+    @abstractmethod
+    def add_columns(self, keys: Keys, values: "pa.Array[Any]", accumulators: "pa.Array[Any]") -> Any:
+        """Returns the accumulator of each distinct key with its records' values added, as `add` would one by one.
+
+        Args:
+            keys: Of the records.
+            values: One per record, as `add_many` got them: of whatever type, with whatever nulls.
+            accumulators: One per distinct key, in the order of `keys.distinct`, of the state's type; null where there
+                is none yet.
+
+        Returns:
+            As many accumulators in the same order: a column of the state's type, or a list of Python values. Null
+            clears the state of its key, as None does that `add` returns.
+        """
+
+    @abstractmethod
+    def get_result_columns(self, accumulators: "pa.Array[Any]") -> Any:
+        """Returns the result of each accumulator, as `get_result` would one by one.
+
+        Args:
+            accumulators: At least one, none of them null, of the state's type: keys without one have no result.
+        """
+
+
 class KeyedBatchProcessFunction(Function):
     """Processes the records of many keys at once, as columns, with the state of these keys.
 
@@ -280,6 +311,7 @@ class KeyedProcessFunction(Function):
 
 __all__ = [
     "AggregateFunction",
+    "ColumnAggregateFunction",
     "ColumnReduceFunction",
     "FilterFunction",
     "FlatMapFunction",

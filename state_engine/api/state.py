@@ -129,7 +129,8 @@ class AggregatingState(MergingState[IN, OUT | None], Generic[IN, OUT]):
     def add_many(self, keys: Keys, values: Any) -> None:
         """Adds the value of each record to the state of its key, in the order of the records.
 
-        The aggregate gets the Python values that a row function would have of such a column.
+        A `ColumnAggregateFunction` gets the column as it is; any other one the Python values that a row function would
+        have of it.
         """
         self._many().add_many(keys, values)
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from state_engine.api.functions import ColumnReduceFunction
+from state_engine.api.functions import ColumnAggregateFunction, ColumnReduceFunction
 from state_engine.api.keys import Keys
 from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import Column, StateColumns, ValueColumns, as_array, grouped
@@ -28,16 +29,26 @@ class ReducingColumns(ValueColumns):
     def add_many(self, keys: Keys, values: Any) -> None:
         """Adds the value of each record to the state of its key, in the order of the records."""
         array = self.column.fitted(values, len(keys))
-        self._prefetch(keys.entries)
+        if not len(keys):
+            return
         if self._in_event_time and keys.times is not None:
+            self._prefetch(keys.entries)
             self._add_each(keys, self.column.read(array))
-        elif self._function is not None and not array.null_count:
-            reduced = self.column.fitted(self._function.reduce_columns(keys, array), len(keys.entries))
-            self._add(keys.distinct, [[value] for value in self.column.read(reduced)])
-        else:
+            return
+        reduced = None
+        if self._function is not None and not array.null_count:
+            reduced = self.column.fitted(self._function.reduce_columns(keys, array), len(keys.distinct))
+        if reduced is None or reduced.null_count:  # what reduces to nothing lets the next value be the first one
             self._add(keys.distinct, grouped(self.column.read(array), keys))
+        else:
+            self._add_reduced(keys.distinct, reduced)
+
+    def _add_reduced(self, distinct: Keys, reduced: Any) -> None:
+        """Adds one value to the state of each key."""
+        self._add(distinct, [[value] for value in self.column.read(reduced)])
 
     def _add(self, distinct: Keys, values: list[list[Any]]) -> None:
+        self._prefetch(distinct.entries)
         add = self.state.add
         for of_key, _ in zip(values, self._of_each(distinct, distinct.times), strict=True):
             for value in of_key:
@@ -65,8 +76,7 @@ class AggregatingColumns(StateColumns):
         """Adds the value of each record to the state of its key, in the order of the records."""
         array = as_array(values)
         read = list(values) if array is None else self._python(array)
-        if len(read) != len(keys):
-            raise ValueError(f"state {self.column.name!r} got {len(read)} values for {len(keys)} keys")
+        self._check(read, len(keys))
         self._prefetch(keys.entries)
         if self._in_event_time and keys.times is not None:
             self._add_each(keys, read)
@@ -75,6 +85,10 @@ class AggregatingColumns(StateColumns):
         for of_key, _ in zip(grouped(read, keys), self._of_each(distinct, distinct.times), strict=True):
             for value in of_key:
                 add(value)
+
+    def _check(self, values: Any, count: int) -> None:
+        if len(values) != count:
+            raise ValueError(f"state {self.column.name!r} got {len(values)} values for {count} keys")
 
     def _python(self, array: Any) -> list[Any]:
         """Returns a column's values as the row methods take them."""
@@ -93,4 +107,80 @@ class AggregatingColumns(StateColumns):
         return [get() for _ in self._of_each(keys, keys.latest_times)]
 
 
-__all__ = ["AggregatingColumns", "ReducingColumns"]
+class ColumnAggregatingColumns(AggregatingColumns):
+    """Of those whose function works on columns; here the accumulators come from the row methods, and go there.
+
+    Args:
+        function: The function.
+    """
+
+    def __init__(self, *arguments: Any, function: ColumnAggregateFunction) -> None:
+        super().__init__(*arguments)
+        self._function = function
+
+    def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
+        column, accumulators = Column(self.column.name, result_type), self._read(keys)
+        there = np.asarray(accumulators.is_valid())
+        count = int(np.count_nonzero(there))
+        results = column.fitted(self._results_of(accumulators, there) if count else [], count)
+        if count < len(there):
+            results = results.take(pa.array(np.cumsum(there) - 1, mask=~there))
+        return self._spread(results, keys)
+
+    def contains_many(self, keys: Keys) -> Any:
+        accumulators = self._read(keys)
+        there = np.array(accumulators.is_valid())
+        count = int(np.count_nonzero(there))
+        if count:
+            results = self._results_of(accumulators, there)
+            array = as_array(results)
+            known = [one is not None for one in results] if array is None else np.asarray(array.is_valid())
+            self._check(known, count)
+            there[there] = known
+        return self._spread(pa.array(there), keys)
+
+    def add_many(self, keys: Keys, values: Any) -> None:
+        array = as_array(values)
+        if array is None:
+            values = list(values)
+            array = _inferred(values)
+        if array is None or (self._in_event_time and keys.times is not None):
+            super().add_many(keys, values)
+            return
+        self._check(array, len(keys))
+        if len(keys):
+            added = self._function.add_columns(keys, array, self._held(keys))
+            self._write(keys.distinct, self.column.fitted(added, len(keys.distinct)))
+
+    def _results_of(self, accumulators: Any, there: Any) -> Any:
+        given = accumulators if there.all() else accumulators.filter(pa.array(there))
+        return self._function.get_result_columns(given)
+
+    def _read(self, keys: Keys) -> Any:
+        """Returns the accumulator of each distinct key, null where there is none, as a read gives it."""
+        return self._asked(self.state.read, keys, keys.latest_times)
+
+    def _held(self, keys: Keys) -> Any:
+        """Returns the accumulator of each distinct key that something is added to, null where there is none."""
+        return self._asked(self.state.held, keys, keys.distinct.times)
+
+    def _asked(self, ask: Callable[[], Any], keys: Keys, times: Any) -> Any:
+        self._prefetch(keys.entries)
+        return self.column.fitted([ask() for _ in self._of_each(keys, times)], len(keys.distinct))
+
+    def _write(self, distinct: Keys, values: Any) -> None:
+        """Sets the accumulators of keys, each there once; null clears."""
+        put = self.state.put
+        for value, _ in zip(self.column.read(values), self._of_each(distinct, distinct.times), strict=True):
+            put(value)
+
+
+def _inferred(values: list[Any]) -> Any:
+    """Returns Python values as a column, None where Arrow can make none of them."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+
+
+__all__ = ["AggregatingColumns", "ColumnAggregatingColumns", "ReducingColumns"]

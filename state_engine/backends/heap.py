@@ -15,7 +15,7 @@ from state_engine.api.descriptors import AggregatingStateDescriptor, ReducingSta
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.backends.heap_tables import column_methods, heap_table, row_methods
+from state_engine.backends.heap_tables import column_methods, heap_table, row_methods, stamped_row_methods
 from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keyed import StateRows
 from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_entries, split_entries
@@ -23,7 +23,7 @@ from state_engine.backends.migration import migrate, rewritten, sorted_by_group
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
-from state_engine.backends.stamped_values import StampedValueState, StampedValueTable
+from state_engine.backends.stamped_values import StampedValueTable
 from state_engine.backends.stamps import join_stamps, oldest_access
 from state_engine.backends.states import FoldedValue, with_default
 from state_engine.backends.tables import HeapTable, LogRows, StateValueError
@@ -197,7 +197,7 @@ class HeapKeyedStateBackend:
             if incremental.run_cleanup_for_every_record():
                 self.context.on_change(accessed)
         if isinstance(table, StampedValueTable):
-            return StampedValueState(table, self.context, rules, accessed)
+            return stamped_row_methods(descriptor, table, self.context, rules, accessed)
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
         original = FoldedValue(table, self.context) if folds else row_methods(descriptor, table, self.context)
         return ttl_state(descriptor, original, rules, accessed)

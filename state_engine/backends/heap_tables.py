@@ -15,7 +15,6 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from state_engine.api.functions import ColumnReduceFunction
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import ListType
 from state_engine.backends.columns import (
@@ -26,12 +25,22 @@ from state_engine.backends.columns import (
     StateColumns,
     ValueColumns,
 )
-from state_engine.backends.folding_columns import AggregatingColumns, ReducingColumns
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
+from state_engine.backends.namespaced_folds import (
+    fold_columns,
+    fold_rows,
+    fold_table,
+    stamped_fold_rows,
+)
 from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
-from state_engine.backends.stamped_values import StampedValueColumns, StampedValueTable, by_one_clock
+from state_engine.backends.stamped_values import (
+    StampedValueColumns,
+    StampedValueState,
+    StampedValueTable,
+    by_one_clock,
+)
 from state_engine.backends.states import (
     HeapAggregatingState,
     HeapListState,
@@ -43,6 +52,7 @@ from state_engine.backends.states import (
 )
 from state_engine.backends.tables import HeapTable, ListTable, MapTable, ValueTable
 from state_engine.backends.time import OperatorTime
+from state_engine.backends.ttl_rules import TtlRules
 
 _ROWS: dict[type[HeapTable], Callable[..., Any]] = {
     NamespacedValueTable: NamespacedValueState,
@@ -65,6 +75,8 @@ def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers) -> HeapTable:
     match descriptor:
         case _ if not descriptor.by_namespace:
             return _by_entry(descriptor)
+        case ReducingStateDescriptor() | AggregatingStateDescriptor():
+            return fold_table(descriptor, numbers) or _by_entry(descriptor)
         case ListStateDescriptor(ttl_config=None):
             return NamespacedListTable(descriptor.type_info, numbers)
         case ValueStateDescriptor(default_value=None, ttl_config=None):
@@ -85,9 +97,11 @@ def _by_entry(descriptor: StateDescriptor) -> HeapTable:
 
 def row_methods(descriptor: StateDescriptor, table: Any, context: KeyContext) -> Any:
     """Returns what a function calls per record, of a state without a time to live."""
-    if type(table) in _ROWS:
-        return _ROWS[type(table)](table, context)
     match descriptor:
+        case ReducingStateDescriptor() | AggregatingStateDescriptor() if isinstance(table, NamespacedValueTable):
+            return fold_rows(descriptor, table, context)
+        case _ if type(table) in _ROWS:
+            return _ROWS[type(table)](table, context)
         case ListStateDescriptor():
             return HeapListState(table, context)
         case MapStateDescriptor():
@@ -99,6 +113,27 @@ def row_methods(descriptor: StateDescriptor, table: Any, context: KeyContext) ->
         case ValueStateDescriptor():
             return heap_value_state(table, context)
     raise TypeError(f"{descriptor!r} describes no keyed state")
+
+
+def stamped_row_methods(
+    descriptor: StateDescriptor,
+    table: StampedValueTable,
+    context: KeyContext,
+    rules: TtlRules,
+    accessed: Callable[..., None] | None,
+) -> Any:
+    """Returns what a function calls per record, of a state whose values and their last accesses lie as columns.
+
+    Args:
+        descriptor: Of the state.
+        table: Its own.
+        context: Current key of the operator.
+        rules: When values expire.
+        accessed: Is called before each access; None for nothing.
+    """
+    if isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
+        return stamped_fold_rows(descriptor, table, context, rules, accessed)
+    return StampedValueState(NamespacedValueState(table, context), rules, accessed)
 
 
 def _in_event_time(descriptor: StateDescriptor) -> bool:
@@ -129,20 +164,16 @@ def column_methods(
     shared = state, column, context, time, prefetch, _in_event_time(descriptor)
     if isinstance(descriptor, ListStateDescriptor):
         return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
+    if isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
+        return fold_columns(descriptor, table, shared)
     if columns is not None:
         return columns(*shared)
     match descriptor:
         case MapStateDescriptor():
             return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
-        case AggregatingStateDescriptor():
-            return AggregatingColumns(*shared)
-        case ReducingStateDescriptor():
-            given = descriptor.get_reduce_function()
-            function = given if isinstance(given, ColumnReduceFunction) else None
-            return ReducingColumns(*shared, function=function)
         case ValueStateDescriptor() if type(state) is HeapValueState:
             return PlainValueColumns(*shared)
     return ValueColumns(*shared)
 
 
-__all__ = ["column_methods", "heap_table", "row_methods"]
+__all__ = ["column_methods", "heap_table", "row_methods", "stamped_row_methods"]

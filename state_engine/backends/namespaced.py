@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.state import ValueState
 from state_engine.api.types import TypeInformation
-from state_engine.backends.columns import ValueColumns
+from state_engine.backends.columns import StateColumns, ValueColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.namespaced_keys import Part, parts_of
@@ -88,8 +88,12 @@ class NamespacedValueTable(RunsTable):
 
     def put_value(self, entry: Any, value: Any) -> None:
         """Sets the value of an entry."""
+        self.put_own(entry, value if self.conform is None or value is None else self.conform(value))
+
+    def put_own(self, entry: Any, value: Any) -> None:
+        """Sets the value of an entry to one that is as a load would give it, and that nobody else holds."""
         key, namespace = split_entry(entry)
-        self._put_singly[namespace, key] = value if self.conform is None or value is None else self.conform(value)
+        self._put_singly[namespace, key] = value
 
     def _join(self) -> None:
         """Moves what was put key by key into the columns."""
@@ -187,27 +191,41 @@ class NamespacedValueState(ValueState[Any]):
         self.update(None)
 
 
-class NamespacedValueColumns(ValueColumns):
-    """Of such states."""
+class NamespacedColumns(StateColumns):
+    """Of states that have one value per key and namespace, whatever it means to them."""
 
-    state: NamespacedValueState
+    def remove_many(self, keys: Keys) -> None:
+        self._write(keys.distinct, pa.nulls(len(keys.distinct), self.column.type))
+
+    def _read(self, keys: Keys) -> Any:
+        """Returns the value of each distinct key, null where there is none, as a read gives it."""
+        return self.state.table.get(parts_of(keys, self.state.table.numbers))
+
+    def _held(self, keys: Keys) -> Any:
+        """Returns the value of each distinct key that something is added to, null where there is none."""
+        return self._read(keys)
+
+    def _write(self, distinct: Keys, values: Any) -> None:
+        """Sets the values of keys, each there once; null removes."""
+        self.state.table.put(parts_of(distinct, self.state.table.numbers), values)
+
+
+class NamespacedValueColumns(NamespacedColumns, ValueColumns):
+    """Of value states, and of whatever reads like one."""
 
     def get_many(self, keys: Keys) -> Any:
-        return self._spread(self.state.table.get(parts_of(keys, self.state.table.numbers)), keys)
+        return self._spread(self._read(keys), keys)
 
     def contains_many(self, keys: Keys) -> Any:
         return pc.is_valid(self.get_many(keys))
 
     def put_many(self, keys: Keys, values: Any) -> None:
         array = self.column.fitted(values, len(keys))
-        of_each = array if keys.distinct is keys else array.take(indices(keys.last))
-        self.state.table.put(parts_of(keys, self.state.table.numbers), of_each)
-
-    def remove_many(self, keys: Keys) -> None:
-        self.put_many(keys.distinct, pa.nulls(len(keys.distinct), self.column.type))
+        self._write(keys.distinct, array if keys.distinct is keys else array.take(indices(keys.last)))
 
 
 __all__ = [
+    "NamespacedColumns",
     "NamespacedValueColumns",
     "NamespacedValueState",
     "NamespacedValueTable",

@@ -17,17 +17,14 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers, positions_of
-from state_engine.backends.keys import KeyContext
-from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
+from state_engine.backends.namespaced import NamespacedColumns, NamespacedValueColumns, NamespacedValueTable
 from state_engine.backends.namespaced_keys import parts_of
 from state_engine.backends.stamps import LAST_ACCESS, split_stamps, stamp_all, stamped_type
 from state_engine.backends.tables import LogRows
 from state_engine.backends.ttl import TtlValueState
 from state_engine.backends.ttl_rules import TtlRules
 from state_engine.backends.value_runs import Run, ValueRuns
-
-Touched = Callable[..., None]
-"""Is told how many keys were asked for; without a number, that it was one."""
+from state_engine.serialization.mutability import holds_atoms
 
 
 class StampedValueTable(NamespacedValueTable):
@@ -44,6 +41,7 @@ class StampedValueTable(NamespacedValueTable):
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
         super().__init__(stamped_type(value), numbers)
         self.stamped = True
+        self.grows_in_place = holds_atoms(value)
         self.unseen: list[tuple[str | None, Numbers]] = []
 
     def freeze(self) -> LogRows | None:
@@ -99,21 +97,19 @@ class StampedValueTable(NamespacedValueTable):
         return math.inf if kept is None else kept
 
 
-class StampedValueState(TtlValueState):
-    """One value per key and namespace, row by row.
+class StampedState:
+    """What states over such a table have in common, row by row, beside what all with a time to live have."""
 
-    Args:
-        table: The values.
-        context: The current key.
-        rules: When they expire.
-        touched: Is called before each access; None for nothing.
-    """
+    __slots__ = ()
+    _original: Any
+    _rules: TtlRules
+    _accessed: Callable[..., None] | None
 
-    __slots__ = ("table",)
-
-    def __init__(self, table: StampedValueTable, context: KeyContext, rules: TtlRules, touched: Touched | None) -> None:
-        super().__init__(NamespacedValueState(table, context), rules, touched)
-        self.table = table
+    @property
+    def table(self) -> StampedValueTable:
+        """The values."""
+        table: StampedValueTable = self._original.table
+        return table
 
     @property
     def rules(self) -> TtlRules:
@@ -126,12 +122,18 @@ class StampedValueState(TtlValueState):
             self._accessed(keys)
 
 
-class StampedValueColumns(NamespacedValueColumns):
+class StampedValueState(StampedState, TtlValueState):
+    """One value per key and namespace, row by row; the original is a `NamespacedValueState`."""
+
+    __slots__ = ()
+
+
+class StampedColumns(NamespacedColumns):
     """Of such states. The clean-up hears of an access behind it: what has expired may be read once, if at all."""
 
-    state: StampedValueState  # type: ignore[assignment]
+    state: Any
 
-    def get_many(self, keys: Keys) -> Any:
+    def _read(self, keys: Keys) -> Any:
         distinct, table, rules = keys.distinct, self.state.table, self.state.rules
         values, times = split_stamps(table.get(parts_of(distinct, table.numbers)))
         old, now = _at_most(times, rules.expiry()), rules.first_seen()
@@ -141,18 +143,26 @@ class StampedValueColumns(NamespacedValueColumns):
         changed = np.flatnonzero(old | renewed)
         unexpired = _without(values, old)
         if len(changed):
-            self._write(distinct.take(changed), unexpired.take(indices(changed)), now)
+            self._stamp(distinct.take(changed), unexpired.take(indices(changed)), now)
         self.state.touch(len(distinct))
-        return self._spread(values if rules.returns_expired else unexpired, keys)
+        return values if rules.returns_expired else unexpired
 
-    def put_many(self, keys: Keys, values: Any) -> None:
-        array, distinct = self.column.fitted(values, len(keys)), keys.distinct
-        self._write(distinct, array if distinct is keys else array.take(indices(keys.last)), self.state.rules.stamp())
+    def _held(self, keys: Keys) -> Any:
+        table, rules = self.state.table, self.state.rules
+        values, times = split_stamps(table.get(parts_of(keys, table.numbers)))
+        return values if rules.returns_expired else _without(values, _at_most(times, rules.expiry()))
+
+    def _write(self, distinct: Keys, values: Any) -> None:
+        self._stamp(distinct, values, self.state.rules.stamp())
         self.state.touch(len(distinct))
 
-    def _write(self, distinct: Keys, values: Any, at: int | None) -> None:
+    def _stamp(self, distinct: Keys, values: Any, at: int | None) -> None:
         table = self.state.table
         table.put(parts_of(distinct, table.numbers), stamp_all(values, at))
+
+
+class StampedValueColumns(StampedColumns, NamespacedValueColumns):
+    """Of value states."""
 
 
 def by_one_clock(config: StateTtlConfig | None) -> bool:
@@ -195,4 +205,11 @@ def _without(values: Any, gone: "np.ndarray[Any, Any]") -> Any:
     return values.take(pa.array(np.arange(len(values)), mask=gone)) if gone.any() else values
 
 
-__all__ = ["StampedValueColumns", "StampedValueState", "StampedValueTable", "by_one_clock"]
+__all__ = [
+    "StampedColumns",
+    "StampedState",
+    "StampedValueColumns",
+    "StampedValueState",
+    "StampedValueTable",
+    "by_one_clock",
+]

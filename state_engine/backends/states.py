@@ -91,7 +91,7 @@ class HeapCopyingValueState(HeapConformingValueState):
         return None if value is None else self._copy(value)  # type: ignore[misc]
 
 
-class _Folding(_Bound):
+class Folding(_Bound):
     """A value state that folds what is added into one accumulator."""
 
     __slots__ = ("_grows_in_place",)
@@ -121,7 +121,7 @@ class _Folding(_Bound):
         self._overlay[self._context.entry] = None
 
 
-class FoldedValue(_Folding):
+class FoldedValue(Folding):
     """The stamped accumulators of a state with a time to live."""
 
     __slots__ = ()
@@ -146,7 +146,7 @@ class FoldedValue(_Folding):
             self._store(stamped, own)
 
 
-class HeapReducingState(_Folding, ReducingState[Any]):
+class HeapReducingState(Folding, ReducingState[Any]):
     """One reduced value per key."""
 
     __slots__ = ("_reduce",)
@@ -164,7 +164,7 @@ class HeapReducingState(_Folding, ReducingState[Any]):
         self._store(value if current is None else self._reduce(current, value), current)
 
 
-class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
+class HeapAggregatingState(Folding, AggregatingState[Any, Any]):
     """One accumulator per key."""
 
     __slots__ = ("_function",)
@@ -183,6 +183,18 @@ class HeapAggregatingState(_Folding, AggregatingState[Any, Any]):
         current = self._accumulator()
         accumulator = self._function.create_accumulator() if current is None else current
         self._store(self._function.add(value, accumulator), current)
+
+    def read(self) -> Any:
+        """Returns what `get` makes a result of: the state's own accumulator, or None."""
+        return self._accumulator()
+
+    def held(self) -> Any:
+        """Returns what `add` adds to: the state's own accumulator, or None."""
+        return self._accumulator()
+
+    def put(self, accumulator: Any) -> None:
+        """Stores an accumulator; None clears."""
+        self._store(accumulator, None)
 
 
 class HeapListState(_Bound, ListState[Any]):
@@ -388,6 +400,7 @@ def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
 __all__ = [
     "DefaultedValueState",
     "FoldedValue",
+    "Folding",
     "HeapAggregatingState",
     "HeapListState",
     "HeapMapState",

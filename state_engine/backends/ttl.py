@@ -298,6 +298,18 @@ class TtlAggregatingState(_TtlFolding, AggregatingState[Any, Any]):
         accumulator = self._function.create_accumulator() if current is None else current
         self._original.store((self._function.add(value, accumulator), self._rules.stamp()), own)
 
+    def read(self) -> Any:
+        """Returns what `get` makes a result of, and does what it does to the state."""
+        return self._read()
+
+    def held(self) -> Any:
+        """Returns what `add` adds to, or None; one that has expired counts where it may be read."""
+        return self._held()[1]
+
+    def put(self, accumulator: Any) -> None:
+        """Stores an accumulator, touched now; None clears."""
+        self._original.store((accumulator, self._rules.stamp()), None)
+
 
 def ttl_state(descriptor: StateDescriptor, original: Any, rules: TtlRules, accessed: Callable[[], None] | None) -> Any:
     """Returns the state of a descriptor.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from state_engine.api import (
     AggregateFunction,
     AggregatingStateDescriptor,
+    ColumnAggregateFunction,
     ColumnReduceFunction,
     KeyedBatchProcessFunction,
     KeyedProcessFunction,
@@ -49,6 +50,19 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
+class ColumnMean(Mean, ColumnAggregateFunction):
+    """The same, by columns."""
+
+    def add_columns(self, keys, values, accumulators):
+        before = [pc.fill_null(field, 0) for field in accumulators.flatten()]
+        added = [pc.add(b, pa.array(n)) for b, n in zip(before, (keys.counts(), keys.sums(values)), strict=True)]
+        return pa.StructArray.from_arrays(added, names=["f0", "f1"])
+
+    def get_result_columns(self, accumulators):
+        number, total = (field.cast(pa.float64()) for field in accumulators.flatten())
+        return pc.divide(total, number)
+
+
 class States:
     """Keeps of each key what came of the aggregate behind its last record."""
 
@@ -63,14 +77,15 @@ class States:
             ListStateDescriptor("listed", Types.LONG()),
             ReducingStateDescriptor("reduced", Sum(), Types.LONG()),
             AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()])),
+            AggregatingStateDescriptor("column_mean", ColumnMean(), Types.TUPLE([Types.LONG(), Types.LONG()])),
         ]
         if self.ttl is not None:
             for one in descriptors:
                 one.enable_time_to_live(self.ttl)
-        value, mapped, listed, reduced, mean = descriptors
+        value, mapped, listed, reduced, mean, column_mean = descriptors
         self.count, self.seen = context.get_state(value), context.get_map_state(mapped)
         self.listed, self.reduced = context.get_list_state(listed), context.get_reducing_state(reduced)
-        self.mean = context.get_aggregating_state(mean)
+        self.mean, self.column_mean = map(context.get_aggregating_state, (mean, column_mean))
 
 
 class ByRow(States, KeyedProcessFunction):
@@ -80,7 +95,8 @@ class ByRow(States, KeyedProcessFunction):
         self.reduced.add(value.v)
         self.listed.add(value.v)
         self.mean.add(value.v)
-        self.means[value.k] = self.mean.get()
+        self.column_mean.add(value.v)
+        self.means[value.k] = self.mean.get(), self.column_mean.get()
         seen = self.seen.contains(value.v)
         self.seen.put(value.v, n)
         return [(value.k, n, value.v, seen)]
@@ -98,10 +114,12 @@ class ByBatch(States, KeyedBatchProcessFunction):
         self.seen.put_many(keys, values, counts)
         self.listed.add_many(keys, values)
         self.reduced.add_many(keys, values)
-        self.mean.add_many(keys, values)
-        assert self.mean.contains_many(keys).to_pylist() == [True] * len(keys)
-        means = self.mean.get_many(keys, Types.DOUBLE()).to_pylist()
-        self.means |= dict(zip(batch.column("k").to_pylist(), means, strict=True))
+        means = []
+        for mean in self.mean, self.column_mean:
+            mean.add_many(keys, values)
+            assert mean.contains_many(keys).to_pylist() == [True] * len(keys)
+            means.append(mean.get_many(keys, Types.DOUBLE()).to_pylist())
+        self.means |= dict(zip(batch.column("k").to_pylist(), zip(*means, strict=True), strict=True))
         return pa.RecordBatch.from_arrays([known, values, counts, batch.column("k")], names=COLUMNS[::-1])
 
 
@@ -182,12 +200,16 @@ class CommandsByRow(States, KeyedProcessFunction):
                 self.reduced.clear()
             case "mean add":
                 self.mean.add(value.v)
+                self.column_mean.add(value.v)
             case "mean remove":
                 self.mean.clear()
+                self.column_mean.clear()
             case "read":
                 held, reduced = sum(self.listed.get()), self.reduced.get()
                 numbers = (self.count.value() or 0) + 100 * (self.seen.get(1) or 0)
-                return [(value.k, numbers, held + 1000 * (reduced or 0), self.mean.get() is not None)]
+                means = self.mean.get(), self.column_mean.get()
+                assert means[0] == means[1]
+                return [(value.k, numbers, held + 1000 * (reduced or 0), means[0] is not None)]
         return []
 
 
@@ -222,13 +244,17 @@ class CommandsByBatch(States, KeyedBatchProcessFunction):
                 self.reduced.remove_many(keys)
             case "mean add":
                 self.mean.add_many(keys, values)
+                self.column_mean.add_many(keys, values)
             case "mean remove":
                 self.mean.remove_many(keys)
+                self.column_mean.remove_many(keys)
             case "read":
                 held = pa.array([sum(numbers or ()) for numbers in self.listed.get_many(keys).to_pylist()], pa.int64())
                 reduced = pc.fill_null(self.reduced.get_many(keys), 0)
                 counts, seen = (pc.fill_null(c, 0) for c in (self.count.get_many(keys), self.seen.get_many(keys, one)))
-                known = pc.is_valid(self.mean.get_many(keys, Types.DOUBLE()))
+                means = [mean.get_many(keys, Types.DOUBLE()) for mean in (self.mean, self.column_mean)]
+                assert means[0].equals(means[1])
+                known = pc.is_valid(means[1])
                 numbers, sums = pc.add(counts, pc.multiply(seen, 100)), pc.add(held, pc.multiply(reduced, 1000))
                 return pa.RecordBatch.from_arrays([batch.column("k"), numbers, sums, known], names=COLUMNS)
         return None

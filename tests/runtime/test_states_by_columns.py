@@ -3,18 +3,26 @@
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from state_engine.api import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    ColumnAggregateFunction,
+    ColumnReduceFunction,
     KeyedBatchProcessFunction,
     ListStateDescriptor,
+    ReducingStateDescriptor,
     RuntimeContext,
+    StateDescriptor,
     StateTtlConfig,
     Time,
     TypeCodec,
     Types,
     ValueStateDescriptor,
 )
+from state_engine.api.keys import Keys
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import AtomicType, CodecType, holds_codec
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
@@ -36,6 +44,48 @@ class Textual(TypeCodec[complex]):
 CODED = CodecType(AtomicType("string"), Textual())
 
 
+class Largest(ColumnReduceFunction):
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return max(value1, value2)
+
+    def reduce_columns(self, keys: Keys, values: Any) -> Any:
+        raise NotImplementedError
+
+
+class ByValue(AggregateFunction):
+    """Adds, value by value."""
+
+    def create_accumulator(self) -> Any:
+        return 0
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return accumulator + value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a + acc_b
+
+
+class Sum(ByValue, ColumnAggregateFunction):
+    """Adds, by columns, too."""
+
+    def add_columns(self, keys: Keys, values: Any, accumulators: Any) -> Any:
+        return pc.add(pc.fill_null(accumulators, 0), pa.array(keys.sums(values)))
+
+    def get_result_columns(self, accumulators: Any) -> Any:
+        return accumulators
+
+
+def reducing(prefix: str) -> StateDescriptor:
+    return ReducingStateDescriptor(f"{prefix}reducing", Largest(), Types.LONG())
+
+
+def aggregating(prefix: str) -> StateDescriptor:
+    return AggregatingStateDescriptor(f"{prefix}aggregating", Sum(), Types.LONG())
+
+
 class Kinds(KeyedBatchProcessFunction):
     """Gives the classes of its states."""
 
@@ -43,9 +93,11 @@ class Kinds(KeyedBatchProcessFunction):
         an_hour = StateTtlConfig.new_builder(Time.hours(1))
         short_lived, of_events = (ValueStateDescriptor(name, Types.LONG()) for name in ("short-lived", "of-events"))
         short_lived_list = ListStateDescriptor("short-lived-list", Types.LONG())
-        for descriptor in (short_lived, short_lived_list):
+        folds = [fold(name) for name in ("", "short-lived-", "of-events-") for fold in (reducing, aggregating)]
+        for descriptor in (short_lived, short_lived_list, *folds[2:4]):
             descriptor.enable_time_to_live(an_hour.build())
-        of_events.enable_time_to_live(an_hour.use_event_time().build())
+        for descriptor in (of_events, *folds[4:]):
+            descriptor.enable_time_to_live(an_hour.use_event_time().build())
         self.states = [
             runtime_context.get_state(ValueStateDescriptor("value", Types.LONG())),
             runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG())),
@@ -54,6 +106,11 @@ class Kinds(KeyedBatchProcessFunction):
             runtime_context.get_state(short_lived),
             runtime_context.get_state(of_events),
             runtime_context.get_list_state(short_lived_list),
+            *map(runtime_context.get_reducing_state, folds[::2]),
+            *map(runtime_context.get_aggregating_state, folds[1::2]),
+            runtime_context.get_reducing_state(ReducingStateDescriptor("plain", max, Types.LONG())),
+            runtime_context.get_aggregating_state(AggregatingStateDescriptor("by-value", ByValue(), Types.LONG())),
+            runtime_context.get_aggregating_state(AggregatingStateDescriptor("coded-sum", Sum(), CODED)),
         ]
 
     def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> pa.RecordBatch:
@@ -75,8 +132,9 @@ def kinds(function: KeyedBatchProcessFunction, backend: str = "heap") -> list[bo
         return [name.startswith(("Namespaced", "Stamped")) for (name,) in harness.extract_output_values()]
 
 
-def test_values_and_lists_of_a_function_without_timers_do() -> None:
-    assert kinds(Kinds()) == [True, True, False, False, True, False, False]
+def test_values_lists_and_folds_of_a_function_without_timers_do() -> None:
+    values_and_lists = [True, True, False, False, True, False, False]
+    assert kinds(Kinds()) == [*values_and_lists, *[True, True, False] * 2, False, False, False]
 
 
 def test_none_do_that_a_timer_may_ask_key_by_key() -> None:
@@ -96,3 +154,18 @@ def test_codecs_are_found_wherever_they_are(hint: Any, holds: bool) -> None:
     assert holds_codec(Types.LIST(type_information(hint))) == holds
     assert holds_codec(Types.MAP(Types.STRING(), type_information(hint))) == holds
     assert holds_codec(Types.TUPLE([type_information(hint), Types.LONG()])) == holds
+
+
+def test_a_codec_of_the_author_is_aggregated_value_by_value() -> None:
+    class Adds(KeyedBatchProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            descriptor = AggregatingStateDescriptor("sum", Sum(), CODED)
+            self.sum = runtime_context.get_aggregating_state(descriptor)
+
+        def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> None:
+            self.sum.add_many(keys, [1, 2, 3])
+
+    with Harness(Adds(), "k", "k string", "k string") as harness:
+        harness.process_elements([("a",), ("b",), ("a",)])
+        held = harness.snapshot().states()["sum"]
+    assert {key: complex(stored.value) for key, stored in held.items()} == {"a": 4, "b": 2}
