@@ -121,9 +121,7 @@ class Keys:
         """The latest event time among the records of each distinct key, null where none has one."""
         if self.times is None or self.distinct is self:
             return self.times
-        latest = np.full(self._count, _NEVER)
-        np.maximum.at(latest, self.codes, _filled(self.times, _NEVER))
-        times: pa.Array[Any] = pa.array(latest, mask=latest == _NEVER)
+        times: pa.Array[Any] = latest_of(self.codes, self.times, self._count)
         return times
 
     def counts(self) -> Numbers:
@@ -288,6 +286,13 @@ def numbered(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return places[numbers], first
 
 
+def latest_of(codes: Numbers, times: Any, count: int) -> Any:
+    """Returns the latest of the times of each code below a count, null where it has none."""
+    latest = np.full(count, _NEVER)
+    np.maximum.at(latest, codes, _filled(times, _NEVER))
+    return pa.array(latest, mask=latest == _NEVER)
+
+
 def order_of(*numbers: Numbers) -> Numbers:
     """Returns the positions of integers in ascending order, of equal ones in the order in which they stand.
 
@@ -326,4 +331,4 @@ def indices(numbers: Numbers) -> Any:
     return pa.array(numbers)
 
 
-__all__ = ["Keys", "Numbers", "are_integers", "by_number", "indices", "integers", "numbered", "order_of"]
+__all__ = ["Keys", "Numbers", "are_integers", "by_number", "indices", "integers", "latest_of", "numbered", "order_of"]

@@ -23,7 +23,7 @@ from state_engine.backends.migration import migrate, rewritten, sorted_by_group
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
-from state_engine.backends.stamped_values import StampedValueTable
+from state_engine.backends.stamped_tables import StampedTable
 from state_engine.backends.stamps import join_stamps, oldest_access
 from state_engine.backends.states import FoldedValue, with_default
 from state_engine.backends.tables import HeapTable, LogRows, StateValueError
@@ -188,7 +188,7 @@ class HeapKeyedStateBackend:
         self._clean_up(table, descriptor.name, config, rules)
         incremental = strategies.get_incremental_cleanup_strategy()
         if self.cleans_incrementally and incremental is not None and incremental.get_cleanup_size():
-            by_columns = isinstance(table, StampedValueTable)
+            by_columns = isinstance(table, StampedTable)
             cleanup = (ColumnCleanup if by_columns else IncrementalCleanup)(
                 table, rules, incremental.get_cleanup_size()
             )
@@ -196,7 +196,7 @@ class HeapKeyedStateBackend:
             self._cleanups.append(cleanup)
             if incremental.run_cleanup_for_every_record():
                 self.context.on_change(accessed)
-        if isinstance(table, StampedValueTable):
+        if isinstance(table, StampedTable):
             return stamped_row_methods(descriptor, table, self.context, rules, accessed)
         folds = isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor)
         original = FoldedValue(table, self.context) if folds else row_methods(descriptor, table, self.context)

@@ -16,7 +16,7 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import ListType
+from state_engine.api.types import KEY_ATOMS, AtomicType, ListType
 from state_engine.backends.columns import (
     Column,
     ListColumns,
@@ -27,6 +27,7 @@ from state_engine.backends.columns import (
 )
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyContext
+from state_engine.backends.map_states import NamespacedMapColumns, NamespacedMapState
 from state_engine.backends.namespaced import NamespacedValueColumns, NamespacedValueState, NamespacedValueTable
 from state_engine.backends.namespaced_folds import (
     fold_columns,
@@ -35,12 +36,10 @@ from state_engine.backends.namespaced_folds import (
     stamped_fold_rows,
 )
 from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
-from state_engine.backends.stamped_values import (
-    StampedValueColumns,
-    StampedValueState,
-    StampedValueTable,
-    by_one_clock,
-)
+from state_engine.backends.namespaced_maps import NamespacedMapTable
+from state_engine.backends.stamped_lists import StampedListColumns, StampedListState, StampedListTable
+from state_engine.backends.stamped_maps import StampedMapColumns, StampedMapState, StampedMapTable
+from state_engine.backends.stamped_values import StampedValueColumns, StampedValueState, StampedValueTable
 from state_engine.backends.states import (
     HeapAggregatingState,
     HeapListState,
@@ -57,11 +56,15 @@ from state_engine.backends.ttl_rules import TtlRules
 _ROWS: dict[type[HeapTable], Callable[..., Any]] = {
     NamespacedValueTable: NamespacedValueState,
     NamespacedListTable: NamespacedListState,
+    NamespacedMapTable: NamespacedMapState,
 }
 _COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
     NamespacedValueTable: NamespacedValueColumns,
     NamespacedListTable: NamespacedListColumns,
+    NamespacedMapTable: NamespacedMapColumns,
     StampedValueTable: StampedValueColumns,
+    StampedListTable: StampedListColumns,
+    StampedMapTable: StampedMapColumns,
 }
 
 
@@ -79,9 +82,15 @@ def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers) -> HeapTable:
             return fold_table(descriptor, numbers) or _by_entry(descriptor)
         case ListStateDescriptor(ttl_config=None):
             return NamespacedListTable(descriptor.type_info, numbers)
+        case ListStateDescriptor():
+            return StampedListTable(descriptor.type_info, numbers)
+        case MapStateDescriptor(ttl_config=None, key_type_info=AtomicType(name)) if name in KEY_ATOMS:
+            return NamespacedMapTable(descriptor.key_type_info, descriptor.type_info, numbers)
+        case MapStateDescriptor(key_type_info=AtomicType(name)) if name in KEY_ATOMS:
+            return StampedMapTable(descriptor.key_type_info, descriptor.type_info, numbers)
         case ValueStateDescriptor(default_value=None, ttl_config=None):
             return NamespacedValueTable(descriptor.type_info, numbers)
-        case ValueStateDescriptor(default_value=None, ttl_config=config) if by_one_clock(config):
+        case ValueStateDescriptor(default_value=None):
             return StampedValueTable(descriptor.type_info, numbers)
     return _by_entry(descriptor)
 
@@ -117,7 +126,7 @@ def row_methods(descriptor: StateDescriptor, table: Any, context: KeyContext) ->
 
 def stamped_row_methods(
     descriptor: StateDescriptor,
-    table: StampedValueTable,
+    table: Any,
     context: KeyContext,
     rules: TtlRules,
     accessed: Callable[..., None] | None,
@@ -131,8 +140,13 @@ def stamped_row_methods(
         rules: When values expire.
         accessed: Is called before each access; None for nothing.
     """
-    if isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
-        return stamped_fold_rows(descriptor, table, context, rules, accessed)
+    match descriptor:
+        case ReducingStateDescriptor() | AggregatingStateDescriptor():
+            return stamped_fold_rows(descriptor, table, context, rules, accessed)
+        case ListStateDescriptor():
+            return StampedListState(NamespacedListState(table, context), rules, accessed)
+        case MapStateDescriptor():
+            return StampedMapState(NamespacedMapState(table, context), rules, accessed)
     return StampedValueState(NamespacedValueState(table, context), rules, accessed)
 
 
@@ -164,13 +178,13 @@ def column_methods(
     shared = state, column, context, time, prefetch, _in_event_time(descriptor)
     if isinstance(descriptor, ListStateDescriptor):
         return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
+    if isinstance(descriptor, MapStateDescriptor):
+        return (columns or MapColumns)(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
     if isinstance(descriptor, ReducingStateDescriptor | AggregatingStateDescriptor):
         return fold_columns(descriptor, table, shared)
     if columns is not None:
         return columns(*shared)
     match descriptor:
-        case MapStateDescriptor():
-            return MapColumns(*shared, user_keys=Column(descriptor.name, descriptor.key_type_info))
         case ValueStateDescriptor() if type(state) is HeapValueState:
             return PlainValueColumns(*shared)
     return ValueColumns(*shared)

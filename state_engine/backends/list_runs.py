@@ -157,9 +157,18 @@ class Runs:
         """Keeps the lists of the keys of which, by their numbers, `kept` says so."""
         self._replace([elements.where(kept(elements.numbers)) for elements in self.all()])
 
-    def renumber(self, new: Numbers) -> None:
+    def keep_elements(self, kept: Callable[[Any], Flags]) -> None:
+        """Keeps the elements of which, by their values, `kept` says so."""
+        self._replace([elements.where(kept(elements.values)) for elements in self.all()])
+
+    @property
+    def parts(self) -> list[Numbers]:
+        """The numbers of keys that have elements, or had some; ascending in each part, and there in several, maybe."""
+        return [distinct(run.elements.numbers) for run in self._runs]
+
+    def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
         """Puts another number to each key, in the same order."""
-        self._replace([Elements(new[elements.numbers], elements.values) for elements in self.all()])
+        self._replace([Elements(new(elements.numbers), elements.values) for elements in self.all()])
 
     def used(self) -> list[Numbers]:
         """Returns the numbers of all keys that have elements, some of them several times."""

@@ -18,7 +18,7 @@ from state_engine.backends.columns import StateColumns, ValueColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.namespaced_keys import Part, parts_of
-from state_engine.backends.namespaced_tables import RunsTable, by_namespace, repeated
+from state_engine.backends.namespaced_tables import RunsTable, by_namespace
 from state_engine.backends.tables import MISSING, LogRows
 from state_engine.backends.value_runs import Run, ValueRuns
 from state_engine.log.ops import Op
@@ -116,12 +116,10 @@ class NamespacedValueTable(RunsTable):
         if not self._pending:
             return None
         runs = list(self._pending.values())
-        values = pa.concat_arrays([run.values for run in runs])
-        ops = np.full(len(values), Op.PUT, dtype=np.int8)
-        if values.null_count:
-            ops[np.asarray(values.is_null())] = Op.DELETE
-        namespaces = repeated(list(self._pending), [len(run.numbers) for run in runs])
-        return LogRows([], ops, values, numbers=np.concatenate([run.numbers for run in runs]), namespaces=namespaces)
+        gone = np.concatenate([np.asarray(run.values.is_null()) for run in runs])
+        ops = np.where(gone, np.int8(Op.DELETE), np.int8(Op.PUT))
+        numbers = [run.numbers for run in runs]
+        return self._numbered_rows(numbers, [len(one) for one in numbers], ops, [run.values for run in runs])
 
     def _without_vain_deletes(self) -> dict[str | None, Run]:
         """Returns the overlay without what came and went within the epoch."""

@@ -19,7 +19,8 @@ from state_engine.backends.folding_columns import AggregatingColumns, ColumnAggr
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.namespaced import NamespacedColumns, NamespacedValueColumns, NamespacedValueTable
-from state_engine.backends.stamped_values import StampedColumns, StampedState, StampedValueTable, by_one_clock
+from state_engine.backends.stamped_tables import StampedState, by_one_clock
+from state_engine.backends.stamped_values import StampedColumns, StampedValueTable
 from state_engine.backends.states import FoldedValue, Folding, HeapAggregatingState, HeapReducingState, reducer
 from state_engine.backends.tables import HeapTable
 from state_engine.backends.ttl import TtlAggregatingState, TtlReducingState

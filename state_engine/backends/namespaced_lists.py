@@ -19,7 +19,7 @@ from state_engine.backends.key_numbers import KeyNumbers, last_of_each, position
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.list_runs import Elements, Flags, Runs, distinct, joined, spans
 from state_engine.backends.namespaced_keys import Part, parts_of
-from state_engine.backends.namespaced_tables import RunsTable, by_namespace, repeated
+from state_engine.backends.namespaced_tables import ClearedKeys, RunsTable, by_namespace
 from state_engine.backends.tables import ListDelta, LogRows
 from state_engine.log.ops import Op
 
@@ -29,8 +29,7 @@ class _Written:
 
     def __init__(self) -> None:
         self.added = Runs()
-        self._cleared: list[Numbers] = []
-        self._is_cleared: Flags = np.zeros(0, bool)
+        self.cleared = ClearedKeys()
 
     def clear(self, numbers: Numbers, size: int) -> None:
         """Empties lists.
@@ -40,33 +39,12 @@ class _Written:
             size: How many keys are numbered.
         """
         self.added.remove(numbers)
-        self._note_cleared(numbers[~self.is_cleared(numbers)], size)
-
-    def is_cleared(self, numbers: Numbers) -> Flags:
-        """Returns which of the lists were emptied."""
-        found = np.zeros(len(numbers), bool)
-        known = np.flatnonzero(numbers < len(self._is_cleared))
-        found[known] = self._is_cleared[numbers[known]]
-        return found
-
-    @property
-    def cleared(self) -> Numbers:
-        """The keys whose lists were emptied, ascending."""
-        return np.sort(np.concatenate([np.empty(0, np.int64), *self._cleared]))
+        self.cleared.add(numbers, size)
 
     def renumber(self, new: Numbers) -> None:
         """Puts another number to each key, in the same order."""
-        cleared = new[self.cleared]
-        self._cleared, self._is_cleared = [], np.zeros(0, bool)
-        self._note_cleared(cleared, int(cleared.max(initial=-1)) + 1)
-        self.added.renumber(new)
-
-    def _note_cleared(self, numbers: Numbers, size: int) -> None:
-        if len(self._is_cleared) < size:
-            before, self._is_cleared = self._is_cleared, np.zeros(size, bool)
-            self._is_cleared[: len(before)] = before
-        self._is_cleared[numbers] = True
-        self._cleared.append(numbers)
+        self.cleared.renumber(new)
+        self.added.renumber(new.__getitem__)
 
 
 class _Frozen(NamedTuple):
@@ -107,14 +85,17 @@ class NamespacedListTable(RunsTable):
 
     def get(self, parts: Sequence[Part], count: int) -> Any:
         """Returns the lists of so many keys, by their positions, as an array of lists."""
+        return lists_of(self.of(parts), count)
+
+    def of(self, parts: Sequence[Part]) -> Elements:
+        """Returns the elements of the lists of keys; their numbers are the positions of the keys."""
         self._join()
         found = [
             Elements(part.positions[elements.numbers], elements.values)
             for part in parts
             for elements in self._of(part.namespace, part.numbers)
         ]
-        whole = joined(found or [self._nothing])
-        return pa.ListArray.from_arrays(_offsets(np.bincount(whole.numbers, minlength=count)), whole.values)
+        return joined(found or [self._nothing])
 
     def has(self, parts: Sequence[Part], count: int) -> Flags:
         """Returns which of so many keys, by their positions, have elements."""
@@ -125,7 +106,7 @@ class NamespacedListTable(RunsTable):
             if stored is not None:
                 found[positions] = stored.has(numbers)
             if written is not None:
-                found[positions] = (found[positions] & ~written.is_cleared(numbers)) | written.added.has(numbers)
+                found[positions] = (found[positions] & ~written.cleared.has(numbers)) | written.added.has(numbers)
         return found
 
     def add(self, parts: Sequence[Part], codes: Numbers, values: Any) -> None:
@@ -158,7 +139,7 @@ class NamespacedListTable(RunsTable):
         if stored is not None and written is None:
             yield from stored.of(wanted)
         elif stored is not None and written is not None:
-            kept = np.flatnonzero(~written.is_cleared(wanted))
+            kept = np.flatnonzero(~written.cleared.has(wanted))
             for elements in stored.of(wanted[kept]):
                 yield Elements(kept[elements.numbers], elements.values)
         if written is not None:
@@ -224,19 +205,14 @@ class NamespacedListTable(RunsTable):
         values = [values for part in parts for values in (pa.nulls(len(part.cleared), self.type), part.added.values)]
         ops = np.repeat(np.array([Op.CLEAR, Op.APPEND] * len(parts), np.int8), [len(one) for one in numbers])
         lengths = [len(part.cleared) + len(part.added.numbers) for part in parts]
-        return LogRows(
-            [],
-            ops,
-            pa.concat_arrays(values),
-            numbers=np.concatenate(numbers),
-            namespaces=repeated(list(self._pending), lengths),
-        )
+        return self._numbered_rows(numbers, lengths, ops, values)
 
     def _frozen(self, namespace: str | None, written: _Written) -> _Frozen:
         """Returns what an epoch did; what the log has no rows of needs none that remove it."""
-        cleared, stored = written.cleared, self.base.get(namespace)
-        there = cleared[:0] if stored is None else cleared[stored.has(cleared)]
-        return _Frozen(there, joined(written.added.all() or [self._nothing]))
+        cleared, stored = written.cleared.numbers, self.base.get(namespace)
+        if not self.stamped:  # else the log may have what the base has dropped already
+            cleared = cleared[:0] if stored is None else cleared[stored.has(cleared)]
+        return _Frozen(cleared, joined(written.added.all() or [self._nothing]))
 
     def forget(self) -> None:
         self._singly = {}
@@ -264,7 +240,7 @@ class NamespacedListTable(RunsTable):
         yield from super().used()
         for written in self.overlay.values():
             yield from written.added.used()
-            yield written.cleared
+            yield written.cleared.numbers
         for frozen in self._pending.values():
             yield frozen.cleared
             yield frozen.added.numbers
@@ -324,7 +300,9 @@ class NamespacedListColumns(ListColumns):
 
     def add_many(self, keys: Keys, values: Any) -> None:
         table = self.state.table
-        table.add(parts_of(keys, table.numbers), keys.codes, self.column.fitted(values, len(keys)))
+        table.add(
+            parts_of(keys, table.numbers), keys.codes, self._kept(self.column.fitted(values, len(keys)), keys.times)
+        )
 
     def put_many(self, keys: Keys, values: Any) -> None:
         table, lists = self.state.table, self._lists.fitted(values, len(keys))
@@ -333,19 +311,28 @@ class NamespacedListColumns(ListColumns):
         parts = parts_of(keys, table.numbers)
         table.clear(parts)
         counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
-        table.add(parts, np.repeat(np.arange(len(lists)), counts), lists.flatten())
+        codes, times = np.repeat(np.arange(len(lists)), counts), keys.distinct.times
+        of_each = None if times is None else times.take(indices(codes))
+        table.add(parts, codes, self._kept(lists.flatten(), of_each))
 
     def remove_many(self, keys: Keys) -> None:
         table = self.state.table
         table.clear(parts_of(keys, table.numbers))
 
+    def _kept(self, elements: Any, times: Any) -> Any:
+        """Returns elements as the table keeps them, given their event times, None if there are none."""
+        return elements
 
-def _offsets(counts: Numbers) -> Any:
-    return pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+
+def lists_of(elements: Elements, count: int) -> Any:
+    """Returns so many lists, by the numbers of their elements, as an array."""
+    ends = np.cumsum(np.bincount(elements.numbers, minlength=count))
+    return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), elements.values)
 
 
 __all__ = [
     "NamespacedListColumns",
     "NamespacedListState",
     "NamespacedListTable",
+    "lists_of",
 ]

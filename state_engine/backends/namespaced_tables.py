@@ -11,7 +11,9 @@ from state_engine.api.keys import Numbers, by_number
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import split_entry
-from state_engine.backends.tables import HeapTable
+from state_engine.backends.list_runs import Flags
+from state_engine.backends.stamps import split_stamps
+from state_engine.backends.tables import HeapTable, LogRows
 from state_engine.serialization.types import to_arrow
 
 
@@ -101,6 +103,24 @@ class RunsTable(NamespacedTable):
         if not after:
             del self.base[namespace]
 
+    def _numbered_rows(
+        self, numbers: Sequence[Numbers], lengths: Sequence[int], ops: Any, values: Sequence[Any], user_keys: Any = None
+    ) -> LogRows:
+        """Returns rows of what is pending, whose values are as the log has them: without their stamps.
+
+        Args:
+            numbers: Of the keys, in parts.
+            lengths: How many rows each namespace has.
+            ops: Of each row.
+            values: Of the rows, in parts.
+            user_keys: Of the rows of maps.
+        """
+        array, times = pa.concat_arrays(values), None
+        if self.stamped:
+            array, times = split_stamps(array)
+        namespaces = repeated(list(self._pending), lengths)
+        return LogRows([], ops, array, user_keys, times, np.concatenate(numbers), namespaces)
+
     def drop_keys(self, gone: Any) -> None:
         for namespace, runs in list(self.base.items()):
             before = runs.rows
@@ -113,10 +133,50 @@ class RunsTable(NamespacedTable):
 
     def renumber(self, new: Numbers) -> None:
         for runs in self.base.values():
-            runs.renumber(new)
+            runs.renumber(new.__getitem__)
 
     def _drop_pending(self) -> None:
         self._pending = {}
+
+
+class ClearedKeys:
+    """The keys of which an epoch removed first all that they had, by number."""
+
+    def __init__(self) -> None:
+        self._parts: list[Numbers] = []
+        self._flags: Flags = np.zeros(0, bool)
+
+    def add(self, numbers: Numbers, size: int) -> None:
+        """Adds keys, some of which may be there already.
+
+        Args:
+            numbers: Their numbers, each once.
+            size: How many keys are numbered.
+        """
+        numbers = numbers[~self.has(numbers)]
+        if len(self._flags) < size:
+            before, self._flags = self._flags, np.zeros(size, bool)
+            self._flags[: len(before)] = before
+        self._flags[numbers] = True
+        self._parts.append(numbers)
+
+    def has(self, numbers: Numbers) -> Flags:
+        """Returns which of some keys are there."""
+        found = np.zeros(len(numbers), bool)
+        known = np.flatnonzero(numbers < len(self._flags))
+        found[known] = self._flags[numbers[known]]
+        return found
+
+    @property
+    def numbers(self) -> Numbers:
+        """The keys, ascending."""
+        return np.sort(np.concatenate([np.empty(0, np.int64), *self._parts]))
+
+    def renumber(self, new: Numbers) -> None:
+        """Puts another number to each key, in the same order."""
+        numbers = new[self.numbers]
+        self._parts, self._flags = [], np.zeros(0, bool)
+        self.add(numbers, int(numbers.max(initial=-1)) + 1)
 
 
 def repeated(namespaces: Sequence[str | None], lengths: Sequence[int]) -> Any:
@@ -133,4 +193,4 @@ def by_namespace(namespaces: Any) -> Iterable[tuple[str | None, Numbers]]:
         yield texts[number], positions
 
 
-__all__ = ["NamespacedTable", "RunsTable", "by_namespace", "repeated"]
+__all__ = ["ClearedKeys", "NamespacedTable", "RunsTable", "by_namespace", "repeated"]

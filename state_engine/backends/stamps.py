@@ -37,12 +37,22 @@ def join_stamps(values: Any, times: Any) -> "pa.Array[Any]":
     return pa.StructArray.from_arrays([values.combine_chunks(), times.combine_chunks()], names=list(_NAMES))
 
 
-def stamp_all(values: Any, at: int | None) -> "pa.Array[Any]":
-    """Returns values of one last access as stamped ones; null stays null, and so does its time."""
-    gone = np.asarray(values.is_null())
-    unknown = pa.nulls(len(values), pa.int64())
-    times: Any = unknown if at is None else pa.array(np.full(len(values), at, np.int64), mask=gone)
-    return pa.StructArray.from_arrays([values, times], names=list(_NAMES), mask=pa.array(gone))
+def stamp_all(values: Any, times: Any) -> "pa.Array[Any]":
+    """As `stamp_each`, but null stays null, and so does its last access."""
+    stamped: pa.Array[Any] = stamp_each(values, times)
+    if not values.null_count:
+        return stamped
+    at: Any = pa.array(np.arange(len(values)), mask=np.asarray(values.is_null()))
+    return stamped.take(at)
+
+
+def stamp_each(values: Any, times: Any) -> "pa.Array[Any]":
+    """Returns values, null ones among them, with their last accesses: an array, or one for all; None for unknown."""
+    if times is None:
+        times = pa.nulls(len(values), pa.int64())
+    elif not isinstance(times, pa.Array):
+        times = pa.array(np.full(len(values), times, np.int64))
+    return pa.StructArray.from_arrays([values, times], names=list(_NAMES))
 
 
 def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
@@ -64,4 +74,13 @@ def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
     return math.inf if oldest is None else oldest
 
 
-__all__ = ["LAST_ACCESS", "Stamped", "join_stamps", "oldest_access", "split_stamps", "stamp_all", "stamped_type"]
+__all__ = [
+    "LAST_ACCESS",
+    "Stamped",
+    "join_stamps",
+    "oldest_access",
+    "split_stamps",
+    "stamp_all",
+    "stamp_each",
+    "stamped_type",
+]

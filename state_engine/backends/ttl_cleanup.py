@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from state_engine.backends.stamped_values import StampedValueTable
+from state_engine.backends.stamped_tables import StampedTable
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable
 from state_engine.backends.ttl_rules import TtlRules
 
@@ -162,7 +162,7 @@ class ColumnCleanup(IncrementalCleanup):
         size: As of `IncrementalCleanup`.
     """
 
-    _table: StampedValueTable
+    _table: StampedTable
 
     def _look(self, most: int) -> int:
         table, rules = self._table, self._rules

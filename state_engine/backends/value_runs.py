@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import Numbers, indices
 from state_engine.backends.key_numbers import positions_of
-from state_engine.backends.list_runs import LARGER, MOST_BYTES, Flags
+from state_engine.backends.list_runs import LARGER, MOST_BYTES, Flags, spans
 
 _LET_GO, _FEW = 3, 1000
 """Runs have no more values, gone ones among them, than so many times as many as there are, and a few."""
@@ -31,16 +31,9 @@ class Run(NamedTuple):
 
     def under(self, other: "Run") -> "Run":
         """Returns both; where both have a key, the other one's value."""
-        at = positions_of(other.numbers, self.numbers)
-        new = at < 0
-        if len(other.numbers) - np.count_nonzero(new) == len(self.numbers):
+        numbers, rows = laid_over(self.numbers, other.numbers)
+        if len(numbers) == len(other.numbers):
             return other
-        numbers, rows = self.numbers, np.arange(len(self.numbers))
-        over = np.arange(len(other.numbers)) + len(rows)
-        rows[at[~new]] = over[~new]
-        if new.any():
-            places = np.searchsorted(numbers, other.numbers[new])
-            numbers, rows = np.insert(numbers, places, other.numbers[new]), np.insert(rows, places, over[new])
         return Run(numbers, pa.concat_arrays([self.values, other.values]).take(indices(rows)))
 
     def where(self, kept: Flags) -> "Run":
@@ -118,9 +111,22 @@ class ValueRuns:
         self._merge()
         self._replace([run.where(kept(run.numbers)) for run in self._runs])
 
-    def renumber(self, new: Numbers) -> None:
+    def between(self, first: Numbers, end: Numbers) -> Numbers:
+        """Returns, in ascending order, the numbers in ranges that have values, or had some.
+
+        Args:
+            first: Where each range begins; these ascend.
+            end: Where it ends, behind its last number.
+        """
+        found = []
+        for run in self._runs:
+            at = np.searchsorted(run.numbers, first)
+            found.append(run.numbers[spans(at, np.searchsorted(run.numbers, end) - at)])
+        return found[0] if len(found) == 1 else np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+
+    def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
         """Puts another number to each key, in the same order."""
-        self._runs = [Run(new[run.numbers], run.values) for run in self._runs]
+        self._runs = [Run(new(run.numbers), run.values) for run in self._runs]
 
     @property
     def parts(self) -> list[Numbers]:
@@ -175,6 +181,26 @@ class ValueRuns:
         return found
 
 
+def laid_over(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
+    """Returns numbers, ascending, that either has, and the row of each where the upper ones stand behind the lower.
+
+    Args:
+        lower: Numbers, ascending.
+        upper: Likewise; where both have one its row counts.
+    """
+    at = positions_of(upper, lower)
+    new = at < 0
+    over = np.arange(len(upper)) + len(lower)
+    if len(upper) - np.count_nonzero(new) == len(lower):
+        return upper, over
+    numbers, rows = lower, np.arange(len(lower))
+    rows[at[~new]] = over[~new]
+    if new.any():
+        places = np.searchsorted(numbers, upper[new])
+        numbers, rows = np.insert(numbers, places, upper[new]), np.insert(rows, places, over[new])
+    return numbers, rows
+
+
 def _part(values: Any, field: int | None) -> Any:
     return values if field is None else values.field(field)
 
@@ -185,4 +211,4 @@ def _fit(runs: list[Run], *further: Run) -> bool:
     return together <= MOST_BYTES
 
 
-__all__ = ["Run", "ValueRuns"]
+__all__ = ["Run", "ValueRuns", "laid_over"]

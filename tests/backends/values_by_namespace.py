@@ -6,6 +6,7 @@ from typing import Any
 from state_engine.api.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
+    MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     ValueStateDescriptor,
@@ -13,7 +14,8 @@ from state_engine.api.descriptors import (
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.namespaced import NamespacedValueTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
-from state_engine.backends.stamped_values import StampedValueTable, by_one_clock
+from state_engine.backends.stamped_tables import by_one_clock
+from state_engine.backends.stamped_values import StampedValueTable
 from state_engine.backends.tables import HeapTable
 from state_engine.backends.timers import TimerTable
 
@@ -39,7 +41,7 @@ class ByNamespace(HeapKeyedStateBackend):
         return super()._new_table(descriptor)
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        if isinstance(descriptor, (ValueStateDescriptor, ListStateDescriptor)):
+        if isinstance(descriptor, (ValueStateDescriptor, ListStateDescriptor, MapStateDescriptor)):
             descriptor = copy(descriptor)
             descriptor.by_namespace = True
         return super().state(descriptor)

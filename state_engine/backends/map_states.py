@@ -1,0 +1,114 @@
+"""What a function holds of a table of maps that lie as columns: row methods, and column methods."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.api.keys import Keys
+from state_engine.api.state import MapState
+from state_engine.backends.columns import MapColumns
+from state_engine.backends.keys import KeyContext
+from state_engine.backends.namespaced_keys import parts_of
+from state_engine.backends.namespaced_maps import Asked, NamespacedMapTable
+from state_engine.backends.tables import DELETED
+
+_KNOWN = "_known_entries"
+"""Where keys remember what they asked for, for the next call with the same user keys."""
+
+
+class NamespacedMapState(MapState[Any, Any]):
+    """A map per key and namespace, row by row.
+
+    Args:
+        table: The maps.
+        context: The current key.
+    """
+
+    def __init__(self, table: NamespacedMapTable, context: KeyContext) -> None:
+        self.table = table
+        self._context = context
+
+    def bind(self) -> None:
+        """Does nothing: the table is asked each time."""
+
+    def get(self, key: Any) -> Any:
+        return dict(self.items()).get(self._user_key(key))
+
+    def put(self, key: Any, value: Any) -> None:
+        conform = self.table.conform
+        delta = self.table.delta(self._context.entry)
+        delta.entries[self._user_key(key)] = value if conform is None else conform(value)
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        self.table.delta(self._context.entry).entries[self._user_key(key)] = DELETED
+
+    def contains(self, key: Any) -> bool:
+        return self._user_key(key) in dict(self.items())
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        found, copy = self.table.content(self._context.entry), self.table.copy
+        return [(key, value if copy is None else copy(value)) for key, value in found.items()]
+
+    def keys(self) -> Iterable[Any]:
+        return [key for key, _ in self.items()]
+
+    def values(self) -> Iterable[Any]:
+        return [value for _, value in self.items()]
+
+    def is_empty(self) -> bool:
+        return not self.items()
+
+    def clear(self) -> None:
+        delta = self.table.delta(self._context.entry)
+        delta.cleared, delta.entries = True, {}
+
+    def _user_key(self, key: Any) -> Any:
+        conform = self.table.conform_key
+        return key if conform is None else conform(key)
+
+
+class NamespacedMapColumns(MapColumns):
+    """Of such states."""
+
+    state: NamespacedMapState
+
+    def get_many(self, keys: Keys, user_keys: Any) -> Any:
+        return self.state.table.get(self._entries(keys, user_keys))
+
+    def contains_many(self, keys: Keys, user_keys: Any) -> Any:
+        return pa.array(self.state.table.has(self._entries(keys, user_keys)))
+
+    def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
+        array = self._kept(self.column.fitted(values, len(keys)), keys.times)
+        self.state.table.put(self._entries(keys, user_keys), array)
+
+    def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
+        table = self.state.table
+        if user_keys is None:
+            table.clear(parts_of(keys, table.numbers))
+        else:
+            table.put(self._entries(keys, user_keys), None)
+
+    def _kept(self, values: Any, times: Any) -> Any:
+        """Returns values as the table keeps them, given the event times of the records, None if there are none."""
+        return values
+
+    def _entries(self, keys: Keys, user_keys: Any) -> list[Asked]:
+        table = self.state.table
+        by = table, table.numbers.generation, table.entries.user_keys.generation
+        known = keys.__dict__.get(_KNOWN)
+        if known is None or known[:2] != (by, id(user_keys)):
+            asked = table.asked(keys, self._user_keys.fitted(user_keys, len(keys)))
+            if not isinstance(user_keys, pa.Array):  # others may change until they are given again
+                return asked
+            known = keys.__dict__[_KNOWN] = by, id(user_keys), asked, user_keys  # kept, so that none gets its id
+        found: list[Asked] = known[2]
+        return found
+
+
+__all__ = ["NamespacedMapColumns", "NamespacedMapState"]
