@@ -101,6 +101,15 @@ class NamespacedReducingColumns(NamespacedValueColumns, ReducingColumns):
             reduced = self._with_held(distinct, held, there, reduced)
         self._write(distinct, reduced)
 
+    def _add(self, distinct: Keys, values: list[list[Any]]) -> None:
+        """As the row method, with one look at what all keys have: each by itself would be a search."""
+        assert self._function is not None
+        held, reduce = self.column.read(self._held(distinct)), self._function.reduce
+        for n, of_key in enumerate(values):
+            for value in of_key:
+                held[n] = value if held[n] is None else reduce(held[n], value)
+        self._write(distinct, self.column.fitted(held, len(distinct)))
+
     def _with_held(self, distinct: Keys, held: Any, there: Any, reduced: Any) -> Any:
         """Returns what each key has then; what some had stands before all that was added, since the order counts."""
         assert self._function is not None
