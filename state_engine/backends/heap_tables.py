@@ -109,8 +109,8 @@ def row_methods(descriptor: StateDescriptor, table: Any, context: KeyContext) ->
     match descriptor:
         case ReducingStateDescriptor() | AggregatingStateDescriptor() if isinstance(table, NamespacedValueTable):
             return fold_rows(descriptor, table, context)
-        case _ if type(table) in _ROWS:
-            return _ROWS[type(table)](table, context)
+        case _ if (rows := _of_kind(_ROWS, table)) is not None:
+            return rows(table, context)
         case ListStateDescriptor():
             return HeapListState(table, context)
         case MapStateDescriptor():
@@ -150,6 +150,11 @@ def stamped_row_methods(
     return StampedValueState(NamespacedValueState(table, context), rules, accessed)
 
 
+def _of_kind(known: dict[type[HeapTable], Any], table: HeapTable) -> Any:
+    """Returns what is known of the class of a table, or of one that it is made of; None if nothing is."""
+    return next((known[kind] for kind in type(table).__mro__ if kind in known), None)
+
+
 def _in_event_time(descriptor: StateDescriptor) -> bool:
     ttl, times = descriptor.ttl_config, StateTtlConfig.TtlTimeCharacteristic
     return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
@@ -173,7 +178,7 @@ def column_methods(
         time: Its clocks.
         prefetch: Is told the keys that are asked for next.
     """
-    columns: Callable[..., StateColumns] | None = _COLUMNS.get(type(table))
+    columns: Callable[..., StateColumns] | None = _of_kind(_COLUMNS, table)
     column = Column(descriptor.name, descriptor.type_info)
     shared = state, column, context, time, prefetch, _in_event_time(descriptor)
     if isinstance(descriptor, ListStateDescriptor):

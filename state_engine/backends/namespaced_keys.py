@@ -28,6 +28,10 @@ class Part(NamedTuple):
     positions: Numbers
     numbers: Numbers
 
+    def take(self, at: Numbers) -> "Part":
+        """Returns some of them."""
+        return Part(self.namespace, self.positions[at], self.numbers[at])
+
 
 class NamespacedKeys(Keys):
     """Keys of a batch that are asked for in namespaces.

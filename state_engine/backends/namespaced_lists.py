@@ -24,7 +24,7 @@ from state_engine.backends.tables import ListDelta, LogRows
 from state_engine.log.ops import Op
 
 
-class _Written:
+class Written:
     """What an epoch did to the lists of a namespace: it emptied some of them first, and then added."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _Written:
         self.added.renumber(new.__getitem__)
 
 
-class _Frozen(NamedTuple):
+class Frozen(NamedTuple):
     """What an epoch did to the lists of a namespace, as the log has it.
 
     Attributes:
@@ -70,7 +70,7 @@ class NamespacedListTable(RunsTable):
     """
 
     base: dict[str | None, Runs]
-    overlay: dict[str | None, _Written]
+    overlay: dict[str | None, Written]
 
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
         super().__init__(value, numbers)
@@ -90,23 +90,18 @@ class NamespacedListTable(RunsTable):
     def of(self, parts: Sequence[Part]) -> Elements:
         """Returns the elements of the lists of keys; their numbers are the positions of the keys."""
         self._join()
-        found = [
-            Elements(part.positions[elements.numbers], elements.values)
-            for part in parts
-            for elements in self._of(part.namespace, part.numbers)
-        ]
-        return joined(found or [self._nothing])
+        return joined([*self._stored(parts), *self._added_to(parts)] or [self._nothing])
 
     def has(self, parts: Sequence[Part], count: int) -> Flags:
         """Returns which of so many keys, by their positions, have elements."""
         self._join()
         found = np.zeros(count, bool)
-        for namespace, positions, numbers in parts:
-            stored, written = self.base.get(namespace), self.overlay.get(namespace)
-            if stored is not None:
-                found[positions] = stored.has(numbers)
-            if written is not None:
-                found[positions] = (found[positions] & ~written.cleared.has(numbers)) | written.added.has(numbers)
+        for (namespace, positions, numbers), stored in zip(parts, self._have(parts), strict=True):
+            written = self.overlay.get(namespace)
+            if written is None:
+                found[positions] = stored
+            else:
+                found[positions] = (stored & ~written.cleared.has(numbers)) | written.added.has(numbers)
         return found
 
     def add(self, parts: Sequence[Part], codes: Numbers, values: Any) -> None:
@@ -134,21 +129,34 @@ class NamespacedListTable(RunsTable):
         for part in parts:
             self._written_in(part.namespace).clear(distinct(part.numbers), len(self.numbers))
 
-    def _of(self, namespace: str | None, wanted: Numbers) -> Iterator[Elements]:
-        stored, written = self.base.get(namespace), self.overlay.get(namespace)
-        if stored is not None and written is None:
-            yield from stored.of(wanted)
-        elif stored is not None and written is not None:
-            kept = np.flatnonzero(~written.cleared.has(wanted))
-            for elements in stored.of(wanted[kept]):
-                yield Elements(kept[elements.numbers], elements.values)
-        if written is not None:
-            yield from written.added.of(wanted)
+    def _stored(self, parts: Sequence[Part]) -> Iterator[Elements]:
+        """Yields what the base has of lists that were not emptied since, by their positions."""
+        for part in parts:
+            runs, kept = self.base.get(part.namespace), self._kept(part)
+            for elements in () if runs is None else runs.of(kept.numbers):
+                yield Elements(kept.positions[elements.numbers], elements.values)
 
-    def _written_in(self, namespace: str | None) -> _Written:
+    def _added_to(self, parts: Sequence[Part]) -> Iterator[Elements]:
+        for namespace, positions, numbers in parts:
+            written = self.overlay.get(namespace)
+            for elements in () if written is None else written.added.of(numbers):
+                yield Elements(positions[elements.numbers], elements.values)
+
+    def _have(self, parts: Sequence[Part]) -> Iterable[Flags]:
+        """Gives which lists the base has."""
+        for namespace, _, numbers in parts:
+            runs = self.base.get(namespace)
+            yield np.zeros(len(numbers), bool) if runs is None else runs.has(numbers)
+
+    def _kept(self, part: Part) -> Part:
+        """Returns those lists that were not emptied since."""
+        written = self.overlay.get(part.namespace)
+        return part if written is None else part.take(np.flatnonzero(~written.cleared.has(part.numbers)))
+
+    def _written_in(self, namespace: str | None) -> Written:
         found = self.overlay.get(namespace)
         if found is None:
-            found = self.overlay[namespace] = _Written()
+            found = self.overlay[namespace] = Written()
         return found
 
     # Key by key -------------------------------------------------------------------------------------------------------
@@ -207,12 +215,15 @@ class NamespacedListTable(RunsTable):
         lengths = [len(part.cleared) + len(part.added.numbers) for part in parts]
         return self._numbered_rows(numbers, lengths, ops, values)
 
-    def _frozen(self, namespace: str | None, written: _Written) -> _Frozen:
+    def _frozen(self, namespace: str | None, written: Written) -> Frozen:
         """Returns what an epoch did; what the log has no rows of needs none that remove it."""
         cleared, stored = written.cleared.numbers, self.base.get(namespace)
         if not self.stamped:  # else the log may have what the base has dropped already
             cleared = cleared[:0] if stored is None else cleared[stored.has(cleared)]
-        return _Frozen(cleared, joined(written.added.all() or [self._nothing]))
+        return Frozen(cleared, self._added(written))
+
+    def _added(self, written: Written) -> Elements:
+        return joined(written.added.all() or [self._nothing])
 
     def forget(self) -> None:
         self._singly = {}
@@ -220,6 +231,7 @@ class NamespacedListTable(RunsTable):
 
     def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
         elements, appends = values.cast(self.type), ops == Op.APPEND
+        changes: dict[str | None, Frozen] = {}
         for namespace, at in by_namespace(namespaces):
             clears, added = at[~appends[at]], at[appends[at]]
             clears = clears[last_of_each(numbers[clears], len(self.numbers))]
@@ -227,12 +239,21 @@ class NamespacedListTable(RunsTable):
             if len(clears):
                 found = positions_of(numbers[added], cleared)
                 added = added[(found < 0) | (added > clears[found])]
-            self._change_in(namespace, _Frozen(cleared, Elements(numbers, elements).take(added)))
+            changes[namespace] = Frozen(cleared, Elements(numbers, elements).take(added))
+        self._change_all(changes)
+
+    def settle(self) -> None:
+        pending, self._pending = self._pending, {}
+        self._change_all(pending)
+
+    def _change_all(self, changes: dict[str | None, Frozen]) -> None:
+        for namespace, change in changes.items():
+            self._change_in(namespace, change)
 
     def _no_runs(self) -> Runs:
         return Runs()
 
-    def _change(self, runs: Runs, change: _Frozen) -> None:
+    def _change(self, runs: Runs, change: Frozen) -> None:
         runs.remove(change.cleared)
         runs.append(change.added)
 
@@ -250,7 +271,7 @@ class NamespacedListTable(RunsTable):
         for written in self.overlay.values():
             written.renumber(new)
         for namespace, (cleared, added) in self._pending.items():
-            self._pending[namespace] = _Frozen(new[cleared], Elements(new[added.numbers], added.values))
+            self._pending[namespace] = Frozen(new[cleared], Elements(new[added.numbers], added.values))
 
 
 class NamespacedListState(ListState[Any]):
@@ -331,8 +352,10 @@ def lists_of(elements: Elements, count: int) -> Any:
 
 
 __all__ = [
+    "Frozen",
     "NamespacedListColumns",
     "NamespacedListState",
     "NamespacedListTable",
+    "Written",
     "lists_of",
 ]
