@@ -34,9 +34,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(params=["heap", "heap-by-namespace", "rocksdb", "rocksdb-written", "rocksdb-forgetful"])
+ON_ROCKSDB = ["rocksdb", "rocksdb-written", "rocksdb-forgetful", "rocksdb-by-columns"]
+
+
+@pytest.fixture(params=["heap", "heap-by-namespace", *ON_ROCKSDB])
 def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Makes backends; the last one drops what it read at every opportunity, as one with large values does."""
+    """Makes backends; the forgetful one drops what it read at every opportunity, as one with large values does."""
     numbers, opened = count(), []
     if request.param == "rocksdb-forgetful":
         monkeypatch.setattr(bases, "READ_BYTES", -1)
@@ -51,6 +54,10 @@ def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest
         while len(opened) > 3:
             opened.pop(0).close()
         opened.append(LocalDatabase(disk / str(next(numbers)), Tuning()))
+        if request.param == "rocksdb-by-columns":
+            from lists_by_columns import ListsByColumns
+
+            return ListsByColumns(*args, opened[-1])
         return (RocksDBKeyedStateBackend if request.param == "rocksdb" else WrittenEachEpoch)(*args, opened[-1])
 
     yield make

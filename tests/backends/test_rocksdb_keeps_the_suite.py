@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lists_by_columns import ListsByColumns
 
 from state_engine.backends.keys import KeyCodec, KeyContext
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases, headers
@@ -26,12 +27,14 @@ class _OnRocksDB:
         for database in self.opened:
             database.close()
 
+    kind = RocksDBKeyedStateBackend
+
     def make_backend(
         self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
     ) -> RocksDBKeyedStateBackend:
         database = LocalDatabase(self.folder / str(len(self.opened)), Tuning())
         self.opened.append(database)
-        return RocksDBKeyedStateBackend(uid, codec, key_groups, context, time, database)
+        return self.kind(uid, codec, key_groups, context, time, database)
 
 
 class TestRocksDBBackend(_OnRocksDB, StateSuite):
@@ -67,3 +70,19 @@ class TestRocksDBBackendThatReadsItsDatabase(
 
         backend.settle = settle_and_write  # type: ignore[method-assign]
         return backend
+
+
+class TestRocksDBBackendWhoseListsAreColumns(_OnRocksDB, StateSuite):
+    """As a function over batches has them."""
+
+    kind = ListsByColumns
+
+
+class TestRocksDBBackendThatReadsListsThatAreColumns(TestRocksDBBackendThatReadsItsDatabase):
+    """Likewise, from the database, where they are spread."""
+
+    kind = ListsByColumns
+
+    @pytest.fixture(autouse=True)
+    def _spread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(headers, "SMALL", -1)

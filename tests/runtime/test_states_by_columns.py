@@ -141,8 +141,9 @@ def test_none_do_that_a_timer_may_ask_key_by_key() -> None:
     assert not any(kinds(KindsWithTimers()))
 
 
-def test_none_do_on_rocksdb() -> None:
-    assert not any(kinds(Kinds(), "rocksdb"))
+def test_lists_without_a_time_to_live_alone_do_on_rocksdb() -> None:
+    assert [number for number, by_columns in enumerate(kinds(Kinds(), "rocksdb")) if by_columns] == [1]
+    assert not any(kinds(KindsWithTimers(), "rocksdb"))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
 from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
 from state_engine.backends.rocksdb.ttl_sweep import TtlSweep
-from state_engine.backends.tables import HeapTable, ListTable, MapTable
+from state_engine.backends.tables import HeapTable, ValueTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl_rules import TtlRules
@@ -120,6 +120,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         store.meta.token = token
         store.write(changes)
         self.token = token
+        self._forget_keys()
 
     def release(self) -> None:
         """Lets other workers have the database."""
@@ -143,7 +144,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     # States --------------------------------------------------------------------------------------------------------
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
-        return rocks_table(descriptor, self.database, self._cells)
+        return rocks_table(descriptor, self.database, self._cells, self._numbers)
 
     def _new_timers(self) -> TimerTable:
         return RocksTimerTable(TimerCopy(self.database, self._cells()))
@@ -160,9 +161,9 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def _connect(self, table: HeapTable, schema: StateSchema) -> None:
         """Lets a table stand on what the database has of it, or has it loaded, now or with the next `attach`."""
         found = self.database.store.meta.states.get(schema.name)
-        if found is not None and self._serves(found, schema):
+        base = _base(table)
+        if found is not None and found.form == base.form and self._serves(found, schema):
             self._found[schema.name] = found
-            base = _base(table)
             base.abandon()
             base.cells.number = found.number
             if isinstance(table, RocksTimerTable):
@@ -192,6 +193,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
                 changes = Changes()
                 base.write(changes)
                 store.load(changes)
+                self._forget_keys()
         self._fresh.add(schema.name)
         store.end_load(schema.name, self._meta(table, schema))
 
@@ -206,13 +208,15 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         return name in self._lacking
 
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
-        single = not isinstance(table, (ListTable, MapTable, TimerTable))
-        number, found = _base(table).cells.number, self._found.get(schema.name)
+        base, found = _base(table), self._found.get(schema.name)
+        single = isinstance(table, ValueTable)
         unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
         types = self._types(schema.name) if found is None else found.types
         rows, keys = table.rows, table.keys
         cursor = self._sweeps[schema.name].cursor if schema.name in self._sweeps else b""
-        return StateMeta(schema.schema_id, number, rows, keys, single, schema.ttl, unknown_until, types, cursor)
+        return StateMeta(
+            schema.schema_id, base.cells.number, rows, keys, single, schema.ttl, unknown_until, types, cursor, base.form
+        )
 
     def _types(self, name: str) -> str:
         """A digest of all types that the values went through."""

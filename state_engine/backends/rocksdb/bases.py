@@ -39,6 +39,9 @@ class Base(ABC):
         staged: Changes that are not in the database yet, by entry.
     """
 
+    form = ""
+    """What lies in cells, where states of one kind may lie in several forms."""
+
     one_cell = False
     """Whether an entry is one cell, and not many behind a header."""
 

@@ -12,6 +12,8 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 | 00 | – | a value; or a header of a map or list: number of rows, of the next cell (0: all rows follow), 8 bytes each |
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
 | 01 | 8 bytes | a piece of a list: the elements that one epoch appended |
+
+Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
 """
 
 import struct
@@ -58,7 +60,7 @@ class Cells:
             body = self._single(key)
         else:
             body = b"".join([encode(part) for encode, part in zip(self._encoders, key, strict=True)])
-        return body + _VOID if space is None else body + b"\x01" + encode_bytes(space.encode())
+        return body + self._space(space)
 
     def group(self, entry: Any) -> int:
         """Returns the key group of an entry."""
@@ -80,6 +82,36 @@ class Cells:
         groups = numbers.tolist()
         heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups)}
         return [heads[group] + self._body(entry) for group, entry in zip(groups, entries, strict=True)]
+
+    def keys_of(
+        self,
+        groups: "NDArray[np.int32]",
+        columns: "list[Any]",
+        namespaces: Sequence[str | None],
+        spaces: "NDArray[np.int64]",
+    ) -> list[bytes]:
+        """Returns the keys of many headers.
+
+        Args:
+            groups: Of each the key group.
+            columns: The key columns.
+            namespaces: The namespaces that there are.
+            spaces: Of each the number of its namespace.
+        """
+        if self._integer and not columns[0].null_count:
+            keys = self._integer_keys(groups, np.asarray(columns[0], np.int64))
+        else:
+            heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups.tolist())}
+            plain = zip(groups.tolist(), self._codec.read(columns), strict=True)
+            keys = [heads[group] + self._body(key) for group, key in plain]
+        tails = list(map(self._space, namespaces))
+        if set(tails) == {_VOID}:
+            return keys
+        return [key[:-1] + tails[space] for key, space in zip(keys, spaces.tolist(), strict=True)]
+
+    @staticmethod
+    def _space(namespace: str | None) -> bytes:
+        return _VOID if namespace is None else b"\x01" + encode_bytes(namespace.encode())
 
     def _integer_keys(self, groups: "NDArray[np.int32]", keys: "NDArray[np.int64]") -> list[bytes]:
         """Returns the keys of many integers in the void namespace, as `key` spells them one by one."""

@@ -22,6 +22,9 @@ SMALL = 256
 FEW = 32
 """Cells of one entry that are still read, or deleted, one by one."""
 
+PIECE = 512
+"""Elements of a list that is spread in one cell at most."""
+
 PER_ROW = 40
 """Bytes that a row takes in memory, about: a number in a list."""
 
@@ -174,4 +177,4 @@ class HeaderedBase(Base):
         """Adds the cells behind a header; those that are there go if all of it lies in the header now (None)."""
 
 
-__all__ = ["FEW", "PER_ROW", "Header", "HeaderedBase", "header_of"]
+__all__ = ["FEW", "PER_ROW", "PIECE", "SMALL", "Header", "HeaderedBase", "header_of"]

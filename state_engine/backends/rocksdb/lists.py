@@ -6,12 +6,10 @@ from typing import Any
 from state_engine.backends.rocksdb import bases
 from state_engine.backends.rocksdb.bases import PER_CELL, Opened
 from state_engine.backends.rocksdb.cells import Cells, inner_prefix, number_bytes, prefix_end
-from state_engine.backends.rocksdb.headers import FEW, PER_ROW, Header, HeaderedBase, header_of
+from state_engine.backends.rocksdb.headers import FEW, PER_ROW, PIECE, Header, HeaderedBase, header_of
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.tables import ListDelta
-
-_PIECE = 512
 
 
 class ListBase(HeaderedBase):
@@ -155,8 +153,8 @@ class ListBase(HeaderedBase):
                 changes.cells.update((prefix + number_bytes(n), None) for n in range(header.end))
             header.end = 0
         appended = delta.appended if delta is not None else []
-        for start in range(0, len(appended), _PIECE):
-            piece = self._pieces.encode(appended[start : start + _PIECE])
+        for start in range(0, len(appended), PIECE):
+            piece = self._pieces.encode(appended[start : start + PIECE])
             changes.cells[prefix + number_bytes(header.end)] = piece
             header.end += 1
 

@@ -19,7 +19,7 @@ from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
 from state_engine.log.records import StateTtl
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _META = b"\x00\x00"
 _WORTH_A_FILE = 10_000
 
@@ -37,6 +37,7 @@ class StateMeta(msgspec.Struct, array_like=True):
         unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
         types: A digest of all types that its values went through.
         cursor: Where its `TtlSweep` goes on.
+        form: What lies in its cells, where that depends on who asks for it (`Base.form`).
     """
 
     schema_id: str
@@ -48,6 +49,7 @@ class StateMeta(msgspec.Struct, array_like=True):
     unknown_until: int | None = None
     types: str = ""
     cursor: bytes = b""
+    form: str = ""
 
 
 class Meta(msgspec.Struct):

@@ -3,15 +3,21 @@
 Only what would ask the database entry by entry is done otherwise: it is asked for all entries of an epoch at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from state_engine.api.types import MapType, TypeInformation
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.list_runs import Elements, Flags
+from state_engine.backends.namespaced_keys import Part
+from state_engine.backends.namespaced_lists import Frozen, NamespacedListTable, Written
 from state_engine.backends.rocksdb.bases import Base, Opened, ValueBase
 from state_engine.backends.rocksdb.cells import Cells
+from state_engine.backends.rocksdb.column_lists import Asked, ColumnLists
+from state_engine.backends.rocksdb.list_cells import ListCells
 from state_engine.backends.rocksdb.lists import ListBase
 from state_engine.backends.rocksdb.maps import MapBase
 from state_engine.backends.rocksdb.ordered import holds_floats, ordered_codec
@@ -19,6 +25,7 @@ from state_engine.backends.rocksdb.values import list_codec, value_codec
 from state_engine.backends.stamps import stamped_type
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable, ValueTable
 from state_engine.log.ops import Op
+from state_engine.serialization.types import to_arrow
 
 
 class RocksTable(Protocol):
@@ -127,10 +134,62 @@ class RocksMapTable(_InDatabase, MapTable):
         self.base.drop_group(group)
 
 
-def rocks_table(descriptor: StateDescriptor, opened: Opened, make_cells: Callable[[], Cells]) -> HeapTable:
-    """Returns the table of a descriptor over its cells."""
+class RocksColumnListTable(NamespacedListTable):
+    """Namespace to lists of keys, asked for by columns. Keys have numbers until what was staged is written."""
+
+    def __init__(self, value: TypeInformation, numbers: KeyNumbers, base: ColumnLists) -> None:
+        super().__init__(value, numbers)
+        self.base: Any = base
+
+    @property
+    def keys(self) -> int:
+        lists: ColumnLists = self.base
+        return lists.live
+
+    def drop_group(self, group: int) -> None:
+        """Removes all lists of a key group."""
+        self.rows -= self.base.drop_group(group)
+
+    def _change_all(self, changes: dict[str | None, Frozen]) -> None:
+        if changes:
+            self.rows += self.base.change([(namespace, *change) for namespace, change in changes.items()])
+
+    def _stored(self, parts: Sequence[Part]) -> Iterator[Elements]:
+        kept = [self._kept(part) for part in parts]
+        positions = np.concatenate([np.empty(0, np.int64), *(part.positions for part in kept)])
+        for elements in self.base.of(_asked(kept)):
+            yield Elements(positions[elements.numbers], elements.values)
+
+    def _have(self, parts: Sequence[Part]) -> Iterator[Flags]:
+        found, at = self.base.has(_asked(parts)), 0
+        for part in parts:
+            yield found[at : at + len(part.numbers)]
+            at += len(part.numbers)
+
+    def _frozen(self, namespace: str | None, written: Written) -> Frozen:
+        # All that was emptied is logged: a look into the database costs more than a row in the log.
+        return Frozen(written.cleared.numbers, self._added(written))
+
+
+def _asked(parts: Sequence[Part]) -> Asked:
+    return Asked.of([(part.namespace, part.numbers) for part in parts])
+
+
+def rocks_table(
+    descriptor: StateDescriptor, opened: Opened, make_cells: Callable[[], Cells], numbers: KeyNumbers
+) -> HeapTable:
+    """Returns the table of a descriptor over its cells.
+
+    Args:
+        descriptor: Of the state.
+        opened: Whoever holds the database.
+        make_cells: Makes keys of cells.
+        numbers: Of the backend's keys, for tables of columns.
+    """
     value, stamped, cells = descriptor.type_info, descriptor.ttl_config is not None, make_cells()
     stored = stamped_type(value) if stamped else value
+    if isinstance(descriptor, ListStateDescriptor) and descriptor.by_namespace and not stamped:
+        return RocksColumnListTable(value, numbers, ColumnLists(opened, cells, numbers, ListCells(to_arrow(value))))
     if isinstance(descriptor, ListStateDescriptor):
         return RocksListTable(value, stamped, ListBase(opened, cells, list_codec(stored)))
     if isinstance(descriptor, MapStateDescriptor):
@@ -141,4 +200,13 @@ def rocks_table(descriptor: StateDescriptor, opened: Opened, make_cells: Callabl
     return RocksValueTable(value, stamped, ValueBase(opened, cells, value_codec(stored)))
 
 
-__all__ = ["DELETED", "Base", "RocksListTable", "RocksMapTable", "RocksTable", "RocksValueTable", "rocks_table"]
+__all__ = [
+    "DELETED",
+    "Base",
+    "RocksColumnListTable",
+    "RocksListTable",
+    "RocksMapTable",
+    "RocksTable",
+    "RocksValueTable",
+    "rocks_table",
+]

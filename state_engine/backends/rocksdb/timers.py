@@ -19,9 +19,12 @@ class TimerCopy:
     """The timers in the database: a cell of kind 01 each, without headers.
 
     Attributes:
+        form: As of a `Base`.
         live: Of no use here: the table counts.
         staged: Timers that came (True) or went since the last write, by entry and time.
     """
+
+    form = ""
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         self._opened = opened

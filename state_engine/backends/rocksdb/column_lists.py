@@ -1,0 +1,301 @@
+"""Lists over a database that are asked for by columns: for many keys at once, and no element is a Python object.
+
+They lie as other lists do (`headers.py`), in one cell while they are small, in pieces once they have grown; what is in
+a cell is that of `list_cells.py`. What an epoch did is staged as the cells that the next `write` puts: who reads on the
+way reads these.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from state_engine.api.keys import Numbers
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.list_runs import Elements, Flags, distinct, joined
+from state_engine.backends.rocksdb import bases, headers
+from state_engine.backends.rocksdb.bases import PER_CELL, Opened
+from state_engine.backends.rocksdb.cells import (
+    Cells,
+    group_of,
+    head_range,
+    inner_prefix,
+    is_head,
+    number_bytes,
+    prefix_end,
+)
+from state_engine.backends.rocksdb.headers import Header
+from state_engine.backends.rocksdb.list_cells import HEAD, ListCells, numbers_of
+from state_engine.backends.rocksdb.store import Changes
+
+AT_ONCE = 50_000
+"""Keys, or pieces, that are read and put together at once."""
+
+
+class Asked(NamedTuple):
+    """Some lists.
+
+    Attributes:
+        namespaces: The namespaces that there are.
+        spaces: Of each list the number of its namespace.
+        numbers: Of each list the number of its key.
+    """
+
+    namespaces: Sequence[str | None]
+    spaces: Numbers
+    numbers: Numbers
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[str | None, Numbers]]) -> "Asked":
+        """Returns those of some keys in each namespace, one namespace behind the other."""
+        lengths = [len(numbers) for _, numbers in parts]
+        numbers = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in parts)])
+        return cls([namespace for namespace, _ in parts], np.repeat(np.arange(len(parts)), lengths), numbers)
+
+    def parts(self) -> "Iterator[Asked]":
+        """Yields so many of them as are read at once."""
+        for start in range(0, len(self.numbers), AT_ONCE):
+            end = start + AT_ONCE
+            yield Asked(self.namespaces, self.spaces[start:end], self.numbers[start:end])
+
+
+class ColumnLists:
+    """What a table of lists has in place of runs by namespace.
+
+    Args:
+        opened: Whoever holds the database.
+        cells: Keys of the state's cells.
+        numbers: Of the operator's keys. None is held longer than until the next `write`.
+        elements: What lies in the cells.
+
+    Attributes:
+        cells: As given.
+        live: Number of live lists.
+        staged: Cells that the database is to have, by key; None is a delete.
+    """
+
+    form = "columns"
+    """How lists lie in cells: those of a `ListBase` lie otherwise."""
+
+    def __init__(self, opened: Opened, cells: Cells, numbers: KeyNumbers, elements: ListCells) -> None:
+        self._opened = opened
+        self.cells = cells
+        self.live = 0
+        self.staged: dict[bytes, bytes | None] = {}
+        self._numbers = numbers
+        self._elements = elements
+        self._ranges: list[tuple[bytes, bytes]] = []
+        self._reset: set[int] = set()
+        self._read: dict[bytes, bytes | None] = {}  # headers
+        self._held = 0
+
+    def values(self) -> tuple[Any, ...]:
+        """Returns what holds keys by their numbers: nothing."""
+        return ()
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def has(self, asked: Asked) -> Flags:
+        """Returns which lists have elements."""
+        parts = (_are_there(self._headers(self._keys(part))) for part in asked.parts())
+        return np.concatenate([np.zeros(0, bool), *parts])
+
+    def of(self, asked: Asked) -> Iterator[Elements]:
+        """Yields the elements of lists, each asked for once; their numbers are the positions of the lists."""
+        before = 0
+        for part in asked.parts():
+            keys = self._keys(part)
+            cells = self._headers(keys)
+            at = np.flatnonzero(_are_there(cells))
+            there = list(filter(None, cells))
+            small = np.fromiter(map(len, there), np.int64, len(there)) > HEAD
+            yield self._decoded(at[small] + before, list(compress(there, small)))
+            spread = at[~small]
+            if len(spread):
+                ends = _numbers_in(list(compress(there, ~small)))[:, 1]
+                yield from self._of_pieces(spread + before, [keys[n] for n in spread.tolist()], ends)
+            before += len(keys)
+
+    def _decoded(self, numbers: Numbers, cells: Sequence[bytes]) -> Elements:
+        """Returns what cells have, each for the number that stands at its place."""
+        counts, values = self._elements.elements(cells)
+        return Elements(np.repeat(numbers, counts), values)
+
+    def _of_pieces(self, numbers: Numbers, keys: Sequence[bytes], ends: Numbers) -> Iterator[Elements]:
+        """Yields the elements of lists that are spread, many pieces at once."""
+        whole = np.cumsum(ends) // AT_ONCE
+        for part in np.split(np.arange(len(ends)), np.flatnonzero(np.diff(whole)) + 1):
+            wanted = [piece for n in part.tolist() for piece in _pieces_of(keys[n], 0, int(ends[n]))]
+            yield self._decoded(np.repeat(numbers[part], ends[part]), self._pieces(wanted))
+
+    def _keys(self, asked: Asked) -> list[bytes]:
+        """Returns the keys of headers."""
+        groups, columns = self._numbers.groups[asked.numbers], self._numbers.columns(asked.numbers)
+        return self.cells.keys_of(groups, columns, asked.namespaces, asked.spaces)
+
+    def _headers(self, keys: list[bytes]) -> list[bytes | None]:
+        """Returns headers, of which those are read at once that are not known."""
+        if self._held > bases.READ_BYTES:
+            self.forget_reads()
+        known, staged = self._read, self.staged
+        unknown = [key for key in keys if key not in known and key not in staged]
+        if unknown:
+            found = self._in_database(unknown)
+            known.update(zip(unknown, found, strict=True))
+            self._held += PER_CELL * len(found) + sum(map(len, filter(None, found)))
+        return [staged[key] if key in staged else known[key] for key in keys]
+
+    def _in_database(self, keys: list[bytes]) -> list[bytes | None]:
+        found = self._opened.store.get_many(keys)
+        if self._reset:
+            return [None if group_of(key) in self._reset else cell for key, cell in zip(keys, found, strict=True)]
+        return found
+
+    def _pieces(self, keys: list[bytes]) -> list[bytes]:
+        """Returns pieces, which are all there, staged or in the database."""
+        staged = self.staged
+        found: Iterator[Any] = iter(self._in_database([key for key in keys if key not in staged]))
+        return [staged[key] or b"" if key in staged else next(found) for key in keys]
+
+    def prefetch(self, entries: list[Any]) -> None:
+        """Does nothing: who asks by columns asks for all keys of a batch at once."""
+
+    def forget_reads(self) -> None:
+        """Drops what was read."""
+        self._read, self._held = {}, 0
+
+    # Changing ---------------------------------------------------------------------------------------------------------
+
+    def change(self, changes: Sequence[tuple[str | None, Numbers, Elements]]) -> int:
+        """Stages that lists were emptied, and then added to; returns how many more elements there are.
+
+        Args:
+            changes: Of each namespace the numbers of the keys whose lists are emptied, and what is added by the numbers
+                of its keys.
+        """
+        size, more = len(self._numbers), 0
+        namespaces = [namespace for namespace, _, _ in changes]
+        cleared = np.concatenate([keys + n * size for n, (_, keys, _) in enumerate(changes)])
+        added = joined([Elements(own.numbers + n * size, own.values) for n, (_, _, own) in enumerate(changes)])
+        touched = np.union1d(cleared, distinct(added.numbers))
+        for part in Asked(namespaces, touched // size, touched % size).parts():
+            own, touched = touched[: len(part.numbers)], touched[len(part.numbers) :]
+            first, end = np.searchsorted(added.numbers, [own[0], own[-1] + 1])
+            at = np.searchsorted(own, added.numbers[first:end])
+            more += self._change(part, np.isin(own, cleared), Elements(at, added.values.slice(first, end - first)))
+        return more
+
+    def _change(self, asked: Asked, cleared: Flags, added: Elements) -> int:
+        """As `change`, of lists; what is added stands by their positions."""
+        keys = self._keys(asked)
+        cells = self._headers(keys)
+        there, (before, ends) = _are_there(cells), _numbers_in([cell or bytes(HEAD) for cell in cells]).T
+        counts = np.where(cleared, 0, before) + np.bincount(added.numbers, minlength=len(keys))
+        anew = cleared | (ends == 0)
+        kept = np.flatnonzero(anew & there & ~cleared)
+        whole = joined([self._decoded(kept, [cells[n] or b"" for n in kept.tolist()]), added])
+        small = self._stage_small(keys, np.where(anew, counts, 0), whole)
+        for n in np.flatnonzero(anew & (ends > 0)).tolist():
+            self._stage_clear(keys[n], int(ends[n]))
+        self._stage_pieces(keys, counts, np.where(anew, 0, ends), whole.where(~small[whole.numbers]))
+        for n in np.flatnonzero(there & (counts == 0)).tolist():
+            self.staged[keys[n]] = None
+        self.live += int((counts > 0).sum()) - int(there.sum())
+        return int(counts.sum() - before.sum())
+
+    def _stage_small(self, keys: list[bytes], counts: Numbers, whole: Elements) -> Flags:
+        """Stages those lists that have room in a header; returns which they are.
+
+        Args:
+            keys: Of the headers.
+            counts: Of elements of each list, 0 if it does not lie in a header whatever it has.
+            whole: The elements of all, each with the position of its list.
+        """
+        small = (counts > 0) & (counts <= headers.SMALL)  # an element takes a byte at least
+        at = np.flatnonzero(small)
+        cells = self._elements.cells(whole.where(small[whole.numbers]).values, counts[at])
+        for n, cell in zip(at.tolist(), cells, strict=True):
+            if len(cell) <= HEAD + headers.SMALL:
+                self.staged[keys[n]] = cell
+            else:
+                small[n] = False
+        return small
+
+    def _stage_pieces(self, keys: list[bytes], counts: Numbers, ends: Numbers, added: Elements) -> None:
+        """Stages elements as further pieces of their lists, and the headers of these.
+
+        Args:
+            keys: Of the headers.
+            counts: Of elements of each list with what is added.
+            ends: The numbers of the next pieces.
+            added: In the order of their lists' positions.
+        """
+        sizes = np.bincount(added.numbers, minlength=1)
+        at = np.flatnonzero(sizes)
+        pieces = -(-sizes[at] // headers.PIECE)
+        of_each = np.full(int(pieces.sum()), headers.PIECE)
+        of_each[np.cumsum(pieces) - 1] = sizes[at] - (pieces - 1) * headers.PIECE  # the last one has the rest
+        cells = iter(self._elements.cells(added.values, of_each))
+        for n, many in zip(at.tolist(), pieces.tolist(), strict=True):
+            key, first = keys[n], int(ends[n])
+            self.staged.update(zip(_pieces_of(key, first, first + many), cells, strict=False))
+            self.staged[key] = Header(key, int(counts[n]), first + many, None).cell()
+
+    def _stage_clear(self, key: bytes, end: int) -> None:
+        """Stages that the pieces of a list go."""
+        if end <= headers.FEW:
+            self.staged.update(dict.fromkeys(_pieces_of(key, 0, end)))
+            return
+        prefix = inner_prefix(key)
+        self._ranges.append((prefix, prefix_end(prefix)))
+        for piece in _pieces_of(key, 0, end):
+            self.staged.pop(piece, None)  # ranges are deleted before cells are put
+
+    def write(self, changes: Changes) -> None:
+        """Moves what is staged into a write."""
+        changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
+        changes.ranges.extend(self._ranges)
+        changes.cells.update(self.staged)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Drops what is staged: the database is to be read anew."""
+        self.staged, self._ranges, self._reset = {}, [], set()
+        self.forget_reads()
+
+    # Key groups -------------------------------------------------------------------------------------------------------
+
+    def drop_group(self, group: int) -> int:
+        """Removes all lists of a key group; returns how many elements they had."""
+        own = [key for key in self.staged if group_of(key) == group]
+        cells: dict[bytes, bytes | None] = {}
+        if group not in self._reset:
+            cells.update(self._opened.store.scan(*head_range(self.cells.number, group)))
+        cells.update((key, self.staged[key]) for key in own if is_head(key))
+        gone = list(filter(None, cells.values()))
+        for key in own:
+            del self.staged[key]
+        self._reset.add(group)
+        self.live -= len(gone)
+        self.forget_reads()
+        return int(_numbers_in(gone)[:, 0].sum())
+
+
+def _are_there(cells: Sequence[bytes | None]) -> Flags:
+    return np.fromiter((cell is not None for cell in cells), bool, len(cells))
+
+
+def _numbers_in(cells: Sequence[bytes]) -> Numbers:
+    """Returns count and end of each header."""
+    data = b"".join([cell[:HEAD] for cell in cells])
+    return numbers_of(np.frombuffer(data, np.uint8).reshape(-1, HEAD))
+
+
+def _pieces_of(key: bytes, first: int, end: int) -> list[bytes]:
+    """Returns the keys of pieces, of the key of their header."""
+    prefix = inner_prefix(key)
+    return [prefix + number_bytes(n) for n in range(first, end)]
+
+
+__all__ = ["AT_ONCE", "Asked", "ColumnLists"]
