@@ -6,7 +6,7 @@ else is integers: a table has the numbers of its keys in ascending order, so tha
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import count, islice, repeat
+from itertools import count, islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -140,10 +140,15 @@ class KeyNumbers:
                 yield [column.slice(number) for column in part]
             number = max(0, number - len(part[0]))
 
-    @property
-    def keys(self) -> Keys:
-        """All keys, by their numbers."""
-        return _Numbered(self, self._joined())
+    def among(self, numbers: Numbers) -> tuple[Keys, Numbers]:
+        """Returns keys, each there once, and the positions of those with these numbers among them.
+
+        They are all that are known, which need not be looked up again, unless these are too large for one column.
+        """
+        if _size(self._parts) <= _MOST_BYTES:
+            return _Numbered(self, self._joined()), numbers
+        wanted = np.unique(numbers)
+        return Keys(self.columns(wanted), self.codec.read), np.searchsorted(wanted, numbers)
 
     def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
         """Returns the key columns of keys."""
@@ -181,10 +186,7 @@ class KeyNumbers:
         self.limit = max(2 * len(kept), _AT_LEAST)
         if len(kept) == len(self):
             return None
-        self._parts, self._groups, self._count = [self.columns(kept)], self._groups[kept], len(kept)
-        self._entries, self._numbers = [], {}
-        self._places = KeyPlaces()
-        self._place(self._parts[0])
+        self._keep(kept)
         self.generation += 1
         return np.cumsum(holds) - 1
 
@@ -194,6 +196,20 @@ class KeyNumbers:
         if self._count > len(self._groups):
             self._groups = np.resize(self._groups, _LARGER * self._count)
         self._groups[before : self._count] = groups
+        self._append(columns)
+
+    def _keep(self, kept: Numbers) -> None:
+        """Keeps some keys, by their numbers; parts that are too large for one column stay parts."""
+        starts = np.cumsum([0, *(len(part[0]) for part in self._parts)])
+        cuts = np.searchsorted(kept, starts)
+        parts, self._parts = self._parts, []
+        self._groups, self._count = self._groups[kept], len(kept)
+        self._entries, self._numbers, self._places = [], {}, KeyPlaces()
+        for part, start, (first, end) in zip(parts, starts[:-1], pairwise(cuts), strict=True):
+            if end > first or not self._parts:
+                self._append([column.take(indices(kept[first:end] - start)) for column in part])
+
+    def _append(self, columns: "list[pa.Array[Any]]") -> None:
         self._parts.append(columns)
         self._place(columns)
         while (

@@ -151,9 +151,10 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
         namespaces: dict[str | None, int] = {}
         spaces = [namespaces.setdefault(place.namespace, len(namespaces)) for place, _ in found]
         lengths = [len(numbers) for _, numbers in found]
-        columns = [np.concatenate([numbers for _, numbers in found]), np.repeat(spaces, lengths)]
+        own, positions = self.numbers.among(np.concatenate([numbers for _, numbers in found]))
         times = pa.array(np.repeat([place.time for place, _ in found], lengths))
-        return NamespacedKeys([indices(column) for column in columns], self.numbers.keys, list(namespaces), times)
+        columns = [indices(column) for column in (positions, np.repeat(spaces, lengths))]
+        return NamespacedKeys(columns, own, list(namespaces), times)
 
     # One by one -------------------------------------------------------------------------------------------------------
 

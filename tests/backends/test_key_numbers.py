@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from state_engine.api.keys import Keys
+from state_engine.backends import key_numbers
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyCodec
 from state_engine.serialization.types import parse_columns
@@ -54,7 +55,8 @@ def test_a_key_has_one_number(ddl: str, seed: int) -> None:
     assert numbers.groups.tolist() == [codec.key_group(key) for key in numbers.entries]
     some = np.array(drawn.choices(range(len(numbers)), k=10))
     assert codec.read(numbers.columns(some)) == [numbers.entries[number] for number in some]
-    assert numbers.of_each(numbers.keys).tolist() == list(range(len(numbers)))
+    every = np.arange(len(numbers))
+    assert numbers.of_each(numbers.among(every)[0]).tolist() == every.tolist()
 
 
 @pytest.mark.parametrize("ddl", KEYS)
@@ -63,7 +65,7 @@ def test_who_is_left_keeps_the_order(ddl: str) -> None:
     numbers, keys = KeyNumbers(codec), KEYS[ddl]
     numbers.of(keys)
     assert numbers.drop_unused([np.array([0])], 1) is None  # so few are not looked at
-    before, held = numbers.keys, np.arange(0, len(keys), 3)
+    before, held = numbers.among(np.arange(len(keys)))[0], np.arange(0, len(keys), 3)
     numbers.limit = 0
     new = numbers.drop_unused([held[::2], held[1::2]], len(held))
     assert new is not None
@@ -72,6 +74,30 @@ def test_who_is_left_keeps_the_order(ddl: str) -> None:
     assert numbers.groups.tolist() == [codec.key_group(key) for key in keys[::3]]
     assert numbers.of(keys[::3]).tolist() == list(range(len(held)))
     assert numbers.of_each(before).tolist() == numbers.of(keys).tolist()
+
+
+def test_keys_too_large_for_one_column_stay_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's arrays of texts end at 2 GiB."""
+    monkeypatch.setattr(key_numbers, "_MOST_BYTES", 20_000)
+    numbers, keys = KeyNumbers(KeyCodec(parse_columns("k string"), M)), [f"key {n:100}" for n in range(2_000)]
+    for start in range(0, 2_000, 100):
+        numbers.of(keys[start : start + 100])
+    asked = np.array([1_500, 3, 1_500, 40])
+    among, positions = numbers.among(asked)
+    assert [among.entries[at] for at in positions] == [keys[n] for n in asked]
+    assert len(among) == 3
+    assert numbers.of_each(among).tolist() == [3, 40, 1_500]
+    numbers.limit = 0
+    kept = np.setdiff1d(np.arange(0, 2_000, 2), np.arange(400, 700))
+    new = numbers.drop_unused([kept], 0)
+    assert new is not None
+    assert new[kept].tolist() == list(range(len(kept)))
+    assert numbers.entries == [keys[n] for n in kept]
+    assert numbers.of_each(columns_of(numbers.codec, keys[:8:2])).tolist() == [0, 1, 2, 3]
+    assert max(sum(column.nbytes for column in part) for part in numbers._parts) <= 20_000
+    numbers.limit = 0
+    assert numbers.drop_unused([], 0) is not None
+    assert (len(numbers), numbers.entries) == (0, [])
 
 
 def test_keys_of_a_great_window_that_is_over_are_forgotten_with_it() -> None:
