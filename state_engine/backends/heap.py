@@ -5,6 +5,7 @@ The token is invalid (None) while the cache is being changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -77,7 +78,7 @@ class HeapKeyedStateBackend:
         self._restored: dict[str, StateSchema] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self._migrated: dict[str, pa.Table] = {}
-        self._cleanups: list[IncrementalCleanup] = []
+        self._cleanups: dict[str, IncrementalCleanup] = {}
         self._numbers = KeyNumbers(codec)
         self._placed_last: tuple[Numbers, Any, tuple[Numbers, list[Any]]] | None = None
         self._load: StateRows = lambda _: ()
@@ -193,7 +194,7 @@ class HeapKeyedStateBackend:
                 table, rules, incremental.get_cleanup_size()
             )
             accessed = cleanup.accessed
-            self._cleanups.append(cleanup)
+            self._cleanups[descriptor.name] = cleanup
             if incremental.run_cleanup_for_every_record():
                 self.context.on_change(accessed)
         if isinstance(table, StampedTable):
@@ -238,17 +239,15 @@ class HeapKeyedStateBackend:
             StateValueError: A value does not fit its state's type; the backend is then only good for `forget`.
             RoutingError: State was written under a key of another subtask; likewise.
         """
-        for cleanup in self._cleanups:
-            cleanup.run()
+        for name, cleanup in self._cleanups.items():
+            with _named(name):
+                cleanup.run()
         self._placed_last = None
         changes = []
         seq = 0
         for name, table in self._tables.items():
-            try:
+            with _named(name):
                 rows = table.freeze()
-            except StateValueError as error:
-                error.add_note(f"state {name!r}")
-                raise
             schema, parts = self._schemas[name], []
             if name in self._migrated:
                 parts.append(rewritten(schema, self._migrated[name], self.key_groups, seq))
@@ -325,7 +324,7 @@ class HeapKeyedStateBackend:
         """Drops overlay and pending changes: the attempt failed, or another one was sealed."""
         for table in self._tables.values():
             table.forget()
-        for cleanup in self._cleanups:
+        for cleanup in self._cleanups.values():
             cleanup.expect_old()
         self._bind()
 
@@ -385,6 +384,16 @@ class HeapKeyedStateBackend:
     def _bind(self) -> None:
         for state in self._states.values():
             state.bind()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Says of which state a value is that its type does not admit."""
+    try:
+        yield
+    except StateValueError as error:
+        error.add_note(f"state {name!r}")
+        raise
 
 
 def _between_resets(rows: pa.Table) -> Iterator[pa.Table | int]:

@@ -198,4 +198,4 @@ def distinct(numbers: Numbers) -> Numbers:
     return numbers[is_first]
 
 
-__all__ = ["LARGER", "Elements", "Flags", "Runs", "distinct", "joined", "spans"]
+__all__ = ["LARGER", "MOST_BYTES", "Elements", "Flags", "Runs", "distinct", "joined", "spans"]

@@ -3,7 +3,7 @@
 The number of an entry is that of its key, and behind it that of its user key: entries of a key lie side by side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,17 +53,17 @@ class EntryNumbers:
         """Returns the user keys of entries as a column."""
         return self.user_keys.columns(_user_keys_of(numbers))[0]
 
-    def drop_unused(self, used: Callable[[], list[Numbers]], rows: int) -> Callable[[Numbers], Numbers] | None:
+    def drop_unused(self, used: Iterator[Numbers], rows: int) -> Callable[[Numbers], Numbers] | None:
         """Forgets user keys that no entry has any more, if there may be many.
 
         Args:
-            used: Gives the numbers of all entries.
+            used: The numbers of all entries. It is walked only if they are looked at.
             rows: How many these are.
 
         Returns:
             What makes new numbers of old ones, in the same order; None if all stay as they are.
         """
-        new = self.user_keys.drop_unused((_user_keys_of(numbers) for numbers in used()), rows)
+        new = self.user_keys.drop_unused(map(_user_keys_of, used), rows)
         if new is None:
             return None
         return lambda numbers: (keys_of(numbers) << _BITS) | new[_user_keys_of(numbers)]
@@ -158,14 +158,17 @@ class MapRuns:
 
     def entries(self, keys: Numbers) -> Entries:
         """Returns all entries of some keys, given in ascending order."""
-        numbers = self._runs.between(keys << _BITS, (keys + 1) << _BITS)
-        numbers = numbers[self.has(numbers)]
+        numbers = self._numbers_of(keys)
         values, places = self._runs.of(numbers).flatten()
         return Entries(numbers, values, np.asarray(places), np.zeros(len(numbers), bool))
 
+    def _numbers_of(self, keys: Numbers) -> Numbers:
+        numbers = self._runs.between(keys << _BITS, (keys + 1) << _BITS)
+        return numbers[self.has(numbers)]
+
     def change(self, cleared: Numbers, entries: Entries) -> None:
         """Empties maps, given by their keys in ascending order, and then does what was done to entries."""
-        gone = self.entries(cleared[self.has_any(cleared)]).numbers
+        gone = self._numbers_of(cleared[self.has_any(cleared)])
         if len(gone):
             self._put(Run(gone, pa.nulls(len(gone), pa.struct(self._fields))))
         if len(entries.numbers):
@@ -189,8 +192,12 @@ class MapRuns:
         return [distinct(keys_of(numbers)) for numbers in self._runs.parts]
 
     def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
-        """Puts another number to each entry, in the same order."""
+        """Puts another number to each entry, in the same order; those of a key stay together."""
         self._runs.renumber(new)
+
+    def renumber_keys(self, new: Numbers) -> None:
+        """Puts another number to each key, in the same order."""
+        self._runs.renumber(with_keys(new))
         self._recount()
 
     def used(self) -> list[Numbers]:

@@ -85,14 +85,17 @@ class NamespacedMapColumns(MapColumns):
 
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
         array = self._kept(self.column.fitted(values, len(keys)), keys.times)
-        self.state.table.put(self._entries(keys, user_keys), array)
+        self._put(self._entries(keys, user_keys), array)
 
     def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
         table = self.state.table
         if user_keys is None:
             table.clear(parts_of(keys, table.numbers))
         else:
-            table.put(self._entries(keys, user_keys), None)
+            self._put(self._entries(keys, user_keys), None)
+
+    def _put(self, asked: list[Asked], values: Any) -> None:
+        self.state.table.put(asked, values)
 
     def _kept(self, values: Any, times: Any) -> Any:
         """Returns values as the table keeps them, given the event times of the records, None if there are none."""
@@ -101,14 +104,14 @@ class NamespacedMapColumns(MapColumns):
     def _entries(self, keys: Keys, user_keys: Any) -> list[Asked]:
         table = self.state.table
         by = table, table.numbers.generation, table.entries.user_keys.generation
-        known = keys.__dict__.get(_KNOWN)
-        if known is None or known[:2] != (by, id(user_keys)):
+        if not isinstance(user_keys, pa.Array):  # others may change until they are given again
+            return table.asked(keys, self._user_keys.fitted(user_keys, len(keys)))
+        slots: dict[int, tuple[Any, Any, list[Asked]]] = keys.__dict__.setdefault(_KNOWN, {})
+        known = slots.get(id(table))
+        if known is None or known[0] != by or not known[1].equals(user_keys):
             asked = table.asked(keys, self._user_keys.fitted(user_keys, len(keys)))
-            if not isinstance(user_keys, pa.Array):  # others may change until they are given again
-                return asked
-            known = keys.__dict__[_KNOWN] = by, id(user_keys), asked, user_keys  # kept, so that none gets its id
-        found: list[Asked] = known[2]
-        return found
+            known = slots[id(table)] = by, user_keys, asked
+        return known[2]
 
 
 __all__ = ["NamespacedMapColumns", "NamespacedMapState"]

@@ -1,4 +1,4 @@
-"""Values of keys in namespaces, as columns: what windows that are declared keep on the heap.
+"""Values of keys in namespaces, as columns: what declared operators and functions over batches keep on the heap.
 
 Functions ask such states by columns, for many keys of few namespaces. So a table has two columns for each namespace,
 numbers of keys and values, and nothing in it is a Python object per key: neither what is asked, nor an epoch's rows.

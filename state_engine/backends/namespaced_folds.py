@@ -187,7 +187,8 @@ def fold_columns(descriptor: Folds, table: HeapTable, shared: tuple[Any, ...]) -
     """
     if isinstance(descriptor, ReducingStateDescriptor):
         given = descriptor.get_reduce_function()
-        reduces = given if isinstance(given, ColumnReduceFunction) else None
+        has_columns = not holds_codec(descriptor.type_info)
+        reduces = given if isinstance(given, ColumnReduceFunction) and has_columns else None
         return _REDUCING.get(type(table), ReducingColumns)(*shared, function=reduces)
     function = descriptor.get_agg_function()
     if not isinstance(function, ColumnAggregateFunction) or holds_codec(descriptor.type_info):

@@ -5,7 +5,7 @@ stands for a key and a user key, and nothing in it is a Python object per entry:
 rows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from state_engine.api.keys import Keys, Numbers, by_number, indices, latest_of, 
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import join_entries, split_entry
-from state_engine.backends.list_runs import Flags, distinct
+from state_engine.backends.list_runs import LARGER, Flags, distinct
 from state_engine.backends.map_runs import Entries, EntryNumbers, MapRuns, keys_of, with_keys
 from state_engine.backends.namespaced_keys import Part, parts_of
 from state_engine.backends.namespaced_tables import ClearedKeys, RunsTable, by_namespace
@@ -78,16 +78,44 @@ class _Written:
 
     def __init__(self, nothing: Entries) -> None:
         self.cleared = ClearedKeys()
-        self.entries = nothing
+        self._nothing = nothing
+        self._parts: list[Entries] = []  # from the oldest to the newest
+
+    def __len__(self) -> int:
+        return sum(len(part.numbers) for part in self._parts)
 
     def clear(self, keys: Numbers, size: int) -> None:
         """Empties maps, given by their keys, of so many that are numbered."""
         self.cleared.add(keys, size)
-        self.entries = self.entries.where(positions_of(keys_of(self.entries.numbers), keys) < 0)
+        parts = [part.where(positions_of(keys_of(part.numbers), keys) < 0) for part in self._parts]
+        self._parts = [part for part in parts if len(part.numbers)]
 
     def put(self, entries: Entries) -> None:
-        """Does something to entries."""
-        self.entries = self.entries.under(entries)
+        """Does something to entries. Merged with older ones when there are not many more of these."""
+        self._parts.append(entries)
+        while len(self._parts) > 1 and len(self._parts[-2].numbers) < LARGER * len(self._parts[-1].numbers):
+            self._parts[-2:] = [self._parts[-2].under(self._parts[-1])]
+
+    @property
+    def entries(self) -> Entries:
+        """All to which something was done."""
+        while len(self._parts) > 1:
+            self._parts[-2:] = [self._parts[-2].under(self._parts[-1])]
+        return self._parts[0] if self._parts else self._nothing
+
+    def find(self, numbers: Numbers) -> Iterator[tuple[Numbers, Entries, Numbers]]:
+        """Yields where entries stand among those wanted, what was done, and where they stand there."""
+        left = np.arange(len(numbers))
+        for part in reversed(self._parts):
+            at = positions_of(numbers[left], part.numbers)
+            there = at >= 0
+            if there.any():
+                yield left[there], part, at[there]
+                left = left[~there]
+
+    def renumber(self, new: Callable[[Numbers], Numbers]) -> None:
+        """Puts another number to each entry, in the same order."""
+        self._parts = [part.renumbered(new) for part in self._parts]
 
     def frozen(self) -> _Frozen:
         """Returns all that was done."""
@@ -168,6 +196,7 @@ class NamespacedMapTable(RunsTable):
 
     def put(self, asked: Sequence[Asked], values: Any) -> None:
         """Sets entries, each to the value of its last record; without values removes them."""
+        self._join()  # what was put key by key was put before
         first = self.next_places(sum(len(part.records) for part in asked))
         for part in asked:
             gone = np.full(len(part.numbers), values is None)
@@ -190,7 +219,6 @@ class NamespacedMapTable(RunsTable):
             gone: Which are removed.
             changed: To which something is done; None for all.
         """
-        self._join()
         entries = Entries(part.numbers, values, first + part.first, gone)
         self._written_in(part.namespace).put(entries if changed is None else entries.where(changed))
 
@@ -205,21 +233,23 @@ class NamespacedMapTable(RunsTable):
         found = pa.nulls(len(numbers), self.type) if stored is None else stored.of(numbers)
         if written is None:
             return found
-        at = np.arange(len(numbers))
-        over = positions_of(numbers, written.entries.numbers)
-        rows = np.where(over >= 0, over + len(at), at)
-        lost = written.cleared.has(keys_of(numbers)) & (over < 0)
-        return pa.concat_arrays([found, written.entries.values]).take(pa.array(rows, mask=lost))
+        rows, lost = np.arange(len(numbers)), written.cleared.has(keys_of(numbers))
+        values, count = [found], len(numbers)
+        for positions, part, at in written.find(numbers):
+            values.append(part.values.take(indices(at)))
+            rows[positions], lost[positions] = np.arange(len(at)) + count, False
+            count += len(at)
+        return pa.concat_arrays(values).take(pa.array(rows, mask=lost))
 
     def _there(self, namespace: str | None, numbers: Numbers) -> Flags:
         stored, written = self.base.get(namespace), self.overlay.get(namespace)
         found = np.zeros(len(numbers), bool) if stored is None else stored.has(numbers)
         if written is None:
             return found
-        over = positions_of(numbers, written.entries.numbers)
-        kept = found & ~written.cleared.has(keys_of(numbers))
-        there: Flags = np.where(over >= 0, ~np.append(written.entries.gone, True)[over], kept)
-        return there
+        found &= ~written.cleared.has(keys_of(numbers))
+        for positions, part, at in written.find(numbers):
+            found[positions] = ~part.gone[at]
+        return found
 
     def _written_in(self, namespace: str | None) -> _Written:
         found = self.overlay.get(namespace)
@@ -315,9 +345,11 @@ class NamespacedMapTable(RunsTable):
 
     def settle(self) -> None:
         super().settle()
-        new = self.entries.drop_unused(lambda: list(self._numbers_held()), self.rows)
+        new = self.entries.drop_unused(self._numbers_held(), self.rows)
         if new is not None:
-            self._renumber(new)
+            for runs in self.base.values():
+                runs.renumber(new)
+            self._renumber_changes(new)
 
     def forget(self) -> None:
         self._singly = {}
@@ -359,16 +391,16 @@ class NamespacedMapTable(RunsTable):
             yield change.cleared
 
     def renumber(self, new: Numbers) -> None:
+        for runs in self.base.values():
+            runs.renumber_keys(new)
         for written in self.overlay.values():
             written.cleared.renumber(new)
         self._pending = {n: _Frozen(new[one.cleared], one.entries) for n, one in self._pending.items()}
-        self._renumber(with_keys(new))
+        self._renumber_changes(with_keys(new))
 
-    def _renumber(self, new: Any) -> None:
-        for runs in self.base.values():
-            runs.renumber(new)
+    def _renumber_changes(self, new: Callable[[Numbers], Numbers]) -> None:
         for written in self.overlay.values():
-            written.entries = written.entries.renumbered(new)
+            written.renumber(new)
         self._pending = {n: one._replace(entries=one.entries.renumbered(new)) for n, one in self._pending.items()}
 
 

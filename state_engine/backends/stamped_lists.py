@@ -53,17 +53,17 @@ class StampedListTable(StampedTable, NamespacedListTable):
         values, times = split_stamps(whole.values)
         old, unknown = at_most(times, expiry), np.asarray(times.is_null()) & (seen is not None)
         changed = some_of(whole.numbers, old | unknown, len(numbers))
-        busy = np.zeros(len(numbers), bool)
-        if written is not None:  # what is added to a list leaves its old elements as they are
-            busy = written.cleared.has(numbers) | written.added.has(numbers)
-        done = changed & ~busy
-        if done.any():
-            kept = done[whole.numbers] & ~old
+        if written is not None:
+            changed &= ~written.cleared.has(numbers)
+        if changed.any():
             stamped = stamp_each(values, times if seen is None else times.fill_null(seen))
+            kept = Elements(whole.numbers, stamped).where(changed[whole.numbers] & ~old)
             into = self._written_in(namespace)
-            into.clear(numbers[done], len(self.numbers))
-            into.added.append(Elements(numbers[whole.numbers], stamped).where(kept))
-        return -math.inf if (changed & busy).any() else earliest(times, ~old)
+            added = [one.where(changed[one.numbers]) for one in into.added.of(numbers)]
+            into.clear(numbers[changed], len(self.numbers))
+            anew = joined([kept, *added])  # what this epoch added stays behind what is left
+            into.added.append(Elements(numbers[anew.numbers], anew.values))
+        return earliest(times, ~old)
 
 
 class StampedListState(StampedState, TtlListState):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.types import TypeInformation
-from state_engine.backends.key_numbers import KeyNumbers, positions_of
+from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.list_runs import Flags
 from state_engine.backends.map_runs import Entries, keys_of
 from state_engine.backends.map_states import NamespacedMapColumns
@@ -40,6 +40,10 @@ class StampedMapTable(StampedTable, NamespacedMapTable):
     def __init__(self, user_key: TypeInformation, value: TypeInformation, numbers: KeyNumbers) -> None:
         super().__init__(user_key, stamped_type(value), numbers)
 
+    def written(self, namespace: str | None) -> int:
+        found = self.overlay.get(namespace)
+        return 0 if found is None else len(found)
+
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         for namespace, runs in list(self.base.items()):
             before = runs.rows
@@ -54,7 +58,9 @@ class StampedMapTable(StampedTable, NamespacedMapTable):
         entries = runs.entries(numbers)
         if written is not None:
             busy = written.cleared.has(keys_of(entries.numbers))
-            entries = entries.where(~busy & (positions_of(entries.numbers, written.entries.numbers) < 0))
+            for positions, _, _ in written.find(entries.numbers):
+                busy[positions] = True
+            entries = entries.where(~busy)
         values, times = split_stamps(entries.values)
         old, unknown = at_most(times, expiry), np.asarray(times.is_null()) & (seen is not None)
         changed = old | unknown
@@ -85,13 +91,14 @@ class StampedMapColumns(NamespacedMapColumns):
         asked = self._entries(keys, user_keys)
         return self.state.table.spread(asked, [pa.array(visible) for _, visible in self._read(keys, asked)])
 
-    def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
-        super().put_many(keys, user_keys, values)
-        self.state.touch(_count(self._entries(keys, user_keys)))
-
     def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
         super().remove_many(keys, user_keys)
-        self.state.touch(len(keys.distinct) if user_keys is None else _count(self._entries(keys, user_keys)))
+        if user_keys is None:
+            self.state.touch(len(keys.distinct))
+
+    def _put(self, asked: list[Asked], values: Any) -> None:
+        super()._put(asked, values)
+        self.state.touch(_count(asked))
 
     def _kept(self, values: Any, times: Any) -> Any:
         return stamp_each(values, stamps_of(self.state.rules, times))
@@ -99,8 +106,9 @@ class StampedMapColumns(NamespacedMapColumns):
     def _read(self, keys: Keys, asked: Sequence[Asked]) -> list[tuple[Any, Flags]]:
         """Reads entries, and does what a read does to them; returns their values, and which may be seen."""
         table, rules = self.state.table, self.state.rules
-        found, first = [], table.next_places(sum(len(part.records) for part in asked))
-        for part, stamped in zip(asked, table.of(asked), strict=True):
+        found, stored = [], table.of(asked)
+        first = table.next_places(sum(len(part.records) for part in asked))
+        for part, stamped in zip(asked, stored, strict=True):
             there = np.asarray(stamped.is_valid())
             values, times = split_stamps(stamped)
             old = at_most(times, rules.expiry())

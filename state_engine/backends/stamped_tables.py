@@ -47,6 +47,10 @@ class StampedTable(RunsTable):
         """Makes all keys unseen that have values now."""
         self.unseen = [(namespace, part) for namespace, runs in self.base.items() for part in _each_once(runs.parts)]
 
+    def written(self, namespace: str | None) -> int:
+        """Returns to how many keys, or entries of maps, this epoch did something."""
+        return 0
+
     @abstractmethod
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         """Removes what has expired, and writes the time of what has none, where this epoch has not written.
@@ -58,8 +62,7 @@ class StampedTable(RunsTable):
             seen: The last access of what has none; None leaves it as it is.
 
         Returns:
-            The earliest last access that stays; infinity where there is none, minus infinity if there may be older
-            ones that could not be removed.
+            The earliest last access that stays; infinity where there is none.
         """
 
 
@@ -169,4 +172,14 @@ def _once(numbers: Numbers) -> Numbers:
     return once
 
 
-__all__ = ["StampedState", "StampedTable", "at_most", "by_one_clock", "earliest", "unexpired", "without"]
+__all__ = [
+    "StampedState",
+    "StampedTable",
+    "after_reads",
+    "at_most",
+    "by_one_clock",
+    "earliest",
+    "stamps_of",
+    "unexpired",
+    "without",
+]

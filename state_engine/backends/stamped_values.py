@@ -44,6 +44,10 @@ class StampedValueTable(StampedTable, NamespacedValueTable):
     def _without_vain_deletes(self) -> dict[str | None, Run]:
         return self.overlay  # the log may have what the base has dropped already
 
+    def written(self, namespace: str | None) -> int:
+        found = self.overlay.get(namespace)
+        return 0 if found is None else len(found.numbers)
+
     def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
         for namespace, runs in list(self.base.items()):
             before = runs.rows

@@ -14,7 +14,7 @@ _TOGETHER = 1_000
 
 
 _AT_ONCE = 100_000
-"""Keys that are looked at in one go as columns."""
+"""Keys that are looked at in one go as columns; more when so many were written: each look is laid over all of that."""
 
 
 class IncrementalCleanup:
@@ -120,14 +120,13 @@ class IncrementalCleanup:
                     changes = True
                 elif at < self._oldest:
                     self._oldest = at
-            if not changes:
+            delta = overlay.get(key)
+            if not changes or (delta is not None and delta.cleared):
                 continue
-            if key in overlay:
-                self.expect_old()  # what is added to a list leaves its old elements as they are
-                continue
-            delta = overlay[key] = ListDelta()
-            delta.cleared = True
-            delta.appended = [(v, seen if at is None else at) for v, at in elements if at is None or at > expiry]
+            if delta is None:
+                delta = overlay[key] = ListDelta()
+            kept = [(v, seen if at is None else at) for v, at in elements if at is None or at > expiry]
+            delta.cleared, delta.appended = True, kept + delta.appended
 
     def _clean_maps(self, keys: list[Any]) -> None:
         base, overlay = self._table.base, self._table.overlay
@@ -171,7 +170,7 @@ class ColumnCleanup(IncrementalCleanup):
         if not table.unseen:
             return 0
         namespace, numbers = table.unseen.pop()
-        most = min(most, _AT_ONCE)
+        most = min(most, max(_AT_ONCE, table.written(namespace)))
         if len(numbers) > most:
             table.unseen.append((namespace, numbers[most:]))
         kept = table.clean(namespace, numbers[:most], rules.expiry(), rules.first_seen())

@@ -2,6 +2,7 @@
 
 import datetime
 import random
+from copy import copy
 from itertools import product
 from typing import Any
 
@@ -259,6 +260,43 @@ def test_what_is_being_written_keeps_its_user_keys() -> None:
     table.settle()
     assert len(table.entries.user_keys) == 2
     assert state.columns.get_many(longs([1, 2, 1]), [4_999, 7_000, 1]).to_pylist() == [5, 6, None]
+
+
+def test_an_epoch_costs_what_it_changes() -> None:
+    """However many entries there are, they are not written anew for each few that come behind them."""
+    harness, by_columns = StateHarness(HeapKeyedStateBackend, "k bigint"), copy(LONGS)
+    by_columns.by_namespace = True
+    state, many = harness.backend.state(by_columns), 50_000
+    state.columns.put_many(longs([n % 50 for n in range(many)]), np.arange(many), np.arange(many))
+    harness.seal()
+    largest = state.table.base[None]._runs._runs[0].values
+    for epoch in range(20):
+        state.columns.put_many(longs([epoch, 1, 2]), [epoch, 1, 2], [epoch] * 3)
+        harness.seal()
+    assert state.table.base[None]._runs._runs[0].values is largest
+
+
+def test_an_epoch_may_put_often() -> None:
+    harness = StateHarness(ByNamespace, "k bigint")
+    state = harness.backend.state(LONGS)
+    for n in range(100):
+        state.columns.put_many(longs([1, 2, 3]), [n, n, n // 2], [n, -n, n])
+        assert len(state.table.overlay[None]._parts) <= 8
+    state.columns.remove_many(longs([2]), [99])
+    found = state.columns.get_many(longs([1, 2, 2, 3, 3]), [99, 99, 98, 49, 50]).to_pylist()
+    assert found == [99, None, -98, 99, None]
+    assert state.columns.contains_many(longs([1, 2, 3]), [99, 99, 50]).to_pylist() == [True, False, False]
+    harness.seal()
+    assert statistics(harness) == {"a": (100 + 99 + 50, 3)}
+
+
+def test_what_was_put_key_by_key_was_put_before() -> None:
+    both = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    for one in both:
+        one.state(LONGS, 1).put(5, 5)
+        one.backend.state(LONGS).columns.put_many(longs([1]), [6], [6])
+        one.state(LONGS, 1).put(4, 4)
+        assert list(one.state(LONGS, 1).keys()) == [5, 6, 4]
 
 
 Changes = st.lists(

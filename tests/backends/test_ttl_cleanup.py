@@ -156,19 +156,18 @@ def test_the_oldest_of_log_rows_is_that_of_rows_that_write() -> None:
     assert oldest_access(pa.chunked_array([], pa.int64()), np.array([], np.int8)) == math.inf
 
 
-def test_a_list_that_is_added_to_is_looked_at_again() -> None:
+def test_what_is_added_to_a_list_stays_behind_what_is_left_of_it() -> None:
+    """A list to which each epoch adds would never be cleaned otherwise."""
     table, _ = table_of("list", [0])
-    time = OperatorTime(TTL)
-    cleanup = cleanup_of(table, time, 1)
+    table.base[0].append((5, 1))
+    cleanup = cleanup_of(table, OperatorTime(TTL), 1)
     delta = table.overlay[0] = ListDelta()
     delta.appended.append((8, TTL))
     visited(cleanup, 1)
-    assert not delta.cleared
-    table.base[0].append((8, TTL))
-    table.overlay.clear()
-    time.begin(TTL + 1, 0)
+    assert (delta.cleared, delta.appended) == (True, [(5, 1), (8, TTL)])
+    cleanup.expect_old()
     visited(cleanup, 1)
-    assert (table.overlay[0].cleared, table.overlay[0].appended) == (True, [(8, TTL)])
+    assert (delta.cleared, delta.appended) == (True, [(5, 1), (8, TTL)])
 
 
 @pytest.mark.parametrize(("returns", "at_once"), [(False, 0), (True, 3)])
