@@ -13,6 +13,7 @@ from state_engine.api import (
     ColumnReduceFunction,
     KeyedBatchProcessFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     ReducingStateDescriptor,
     RuntimeContext,
     StateDescriptor,
@@ -98,6 +99,12 @@ class Kinds(KeyedBatchProcessFunction):
             descriptor.enable_time_to_live(an_hour.build())
         for descriptor in (of_events, *folds[4:]):
             descriptor.enable_time_to_live(an_hour.use_event_time().build())
+        maps = [
+            MapStateDescriptor("map", Types.STRING(), Types.LONG()),
+            MapStateDescriptor("of-events-map", Types.LONG(), Types.LONG()),
+            MapStateDescriptor("of-doubles", Types.DOUBLE(), Types.LONG()),
+        ]
+        maps[1].enable_time_to_live(an_hour.use_event_time().build())
         self.states = [
             runtime_context.get_state(ValueStateDescriptor("value", Types.LONG())),
             runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG())),
@@ -111,6 +118,7 @@ class Kinds(KeyedBatchProcessFunction):
             runtime_context.get_reducing_state(ReducingStateDescriptor("plain", max, Types.LONG())),
             runtime_context.get_aggregating_state(AggregatingStateDescriptor("by-value", ByValue(), Types.LONG())),
             runtime_context.get_aggregating_state(AggregatingStateDescriptor("coded-sum", Sum(), CODED)),
+            *map(runtime_context.get_map_state, maps),
         ]
 
     def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> pa.RecordBatch:
@@ -132,9 +140,10 @@ def kinds(function: KeyedBatchProcessFunction, backend: str = "heap") -> list[bo
         return [name.startswith(("Namespaced", "Stamped")) for (name,) in harness.extract_output_values()]
 
 
-def test_values_lists_and_folds_of_a_function_without_timers_do() -> None:
-    values_and_lists = [True, True, False, False, True, False, False]
-    assert kinds(Kinds()) == [*values_and_lists, *[True, True, False] * 2, False, False, False]
+def test_states_of_a_function_without_timers_do() -> None:
+    values_and_lists = [True, True, False, False, True, True, True]
+    maps = [True, True, False]
+    assert kinds(Kinds()) == [*values_and_lists, *[True, True, False] * 2, False, False, False, *maps]
 
 
 def test_none_do_that_a_timer_may_ask_key_by_key() -> None:
@@ -166,7 +175,26 @@ def test_a_codec_of_the_author_is_aggregated_value_by_value() -> None:
         def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> None:
             self.sum.add_many(keys, [1, 2, 3])
 
-    with Harness(Adds(), "k", "k string", "k string") as harness:
+    assert sums(Adds()) == {"a": 4, "b": 2}
+
+
+def test_a_codec_of_the_author_is_reduced_value_by_value() -> None:
+    class Added(Largest):
+        def reduce(self, value1: Any, value2: Any) -> Any:
+            return value1 + value2
+
+    class Adds(KeyedBatchProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.sum = runtime_context.get_reducing_state(ReducingStateDescriptor("sum", Added(), CODED))
+
+        def process_batch(self, keys: Any, batch: pa.RecordBatch, ctx: Any) -> None:
+            self.sum.add_many(keys, [1 + 0j, 2 + 0j, 3 + 0j])
+
+    assert sums(Adds()) == {"a": 4, "b": 2}
+
+
+def sums(function: KeyedBatchProcessFunction) -> dict[Any, complex]:
+    with Harness(function, "k", "k string", "k string") as harness:
         harness.process_elements([("a",), ("b",), ("a",)])
         held = harness.snapshot().states()["sum"]
-    assert {key: complex(stored.value) for key, stored in held.items()} == {"a": 4, "b": 2}
+    return {key: complex(stored.value) for key, stored in held.items()}
