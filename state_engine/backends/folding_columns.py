@@ -7,20 +7,51 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.functions import ColumnAggregateFunction, ColumnReduceFunction
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, indices
 from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import Column, StateColumns, ValueColumns, as_array, grouped
+from state_engine.backends.list_runs import Flags
+from state_engine.backends.stamped_tables import at_most, stamps_of, without
 from state_engine.errors import UnsupportedTypeError
 from state_engine.serialization.convert import reader
 from state_engine.serialization.types import from_arrow
 
 
-class ReducingColumns(ValueColumns):
+class FoldingColumns(StateColumns):
+    """What they have in common."""
+
+    def _since_expired(self, keys: Keys) -> tuple[Keys, Any, Flags | None]:
+        """Returns the records that count: those behind the last one of their key that made what there was expire.
+
+        By event time a late record touches a value at its own time, at which it may have expired: what is added next
+        is the first. The last record of a key always counts, and so does each where expired values may be read.
+
+        Returns:
+            The keys of the records, their positions, and of which distinct keys nothing counts that was there before;
+            None for the latter two if all counts.
+        """
+        if not self._in_event_time or keys.times is None or self.state.rules.returns_expired:
+            return keys, None, None
+        late = at_most(stamps_of(self.state.rules, keys.times), self.state.rules.expiry())
+        late[keys.last] = False
+        if not late.any():
+            return keys, None, None
+        latest = np.full(len(keys.distinct), -1)
+        np.maximum.at(latest, keys.codes[late], np.flatnonzero(late))
+        at = np.flatnonzero(np.arange(len(keys)) > latest[keys.codes])
+        counted = keys.take(at)
+        return counted, indices(at), latest[keys.codes[at[counted.first]]] >= 0
+
+
+class ReducingColumns(FoldingColumns, ValueColumns):
     """Of reducing states.
 
     Args:
         function: That reduces columns; None where values are added one by one.
     """
+
+    _adds_at_once = False
+    """Whether what is added value by value to a key is written once, and not with each value."""
 
     def __init__(self, *arguments: Any, function: ColumnReduceFunction | None) -> None:
         super().__init__(*arguments)
@@ -31,26 +62,33 @@ class ReducingColumns(ValueColumns):
         array = self.column.fitted(values, len(keys))
         if not len(keys):
             return
-        if self._in_event_time and keys.times is not None:
+        by_record = self._in_event_time and keys.times is not None and not self._adds_at_once
+        if by_record and (self._function is None or array.null_count):
             self._prefetch(keys.entries)
             self._add_each(keys, self.column.read(array))
             return
+        counted, at, anew = self._since_expired(keys)
+        given = array if at is None else array.take(at)
         reduced = None
         if self._function is not None and not array.null_count:
-            reduced = self.column.fitted(self._function.reduce_columns(keys, array), len(keys.distinct))
-        if reduced is None or reduced.null_count:  # what reduces to nothing lets the next value be the first one
-            self._add(keys.distinct, grouped(self.column.read(array), keys))
+            reduced = self.column.fitted(self._function.reduce_columns(counted, given), len(counted.distinct))
+        if reduced is not None and not reduced.null_count:
+            self._add_reduced(counted.distinct, reduced, anew)
+        elif by_record:  # what reduces to nothing lets the next value be the first one
+            self._add_each(keys, self.column.read(array))
         else:
-            self._add_reduced(keys.distinct, reduced)
+            self._add(counted.distinct, grouped(self.column.read(given), counted), anew)
 
-    def _add_reduced(self, distinct: Keys, reduced: Any) -> None:
-        """Adds one value to the state of each key."""
-        self._add(distinct, [[value] for value in self.column.read(reduced)])
+    def _add_reduced(self, distinct: Keys, reduced: Any, anew: Flags | None) -> None:
+        """Adds one value to the state of each key; of some nothing counts that is there."""
+        self._add(distinct, [[value] for value in self.column.read(reduced)], anew)
 
-    def _add(self, distinct: Keys, values: list[list[Any]]) -> None:
+    def _add(self, distinct: Keys, values: list[list[Any]], anew: Flags | None) -> None:
         self._prefetch(distinct.entries)
-        add = self.state.add
-        for of_key, _ in zip(values, self._of_each(distinct, distinct.times), strict=True):
+        add, clears = self.state.add, [False] * len(values) if anew is None else anew.tolist()
+        for of_key, clear, _ in zip(values, clears, self._of_each(distinct, distinct.times), strict=True):
+            if clear:
+                self.state.clear()
             for value in of_key:
                 add(value)
 
@@ -59,7 +97,7 @@ class ReducingColumns(ValueColumns):
         return get
 
 
-class AggregatingColumns(StateColumns):
+class AggregatingColumns(FoldingColumns):
     """Of aggregating states, whose descriptor declares neither what is added nor what comes of it."""
 
     def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
@@ -144,13 +182,19 @@ class ColumnAggregatingColumns(AggregatingColumns):
         if array is None:
             values = list(values)
             array = _inferred(values)
-        if array is None or (self._in_event_time and keys.times is not None):
+        if array is None:
             super().add_many(keys, values)
             return
         self._check(array, len(keys))
-        if len(keys):
-            added = self._function.add_columns(keys, array, self._held(keys))
-            self._write(keys.distinct, self.column.fitted(added, len(keys.distinct)))
+        if not len(keys):
+            return
+        counted, at, anew = self._since_expired(keys)
+        given = array if at is None else array.take(at)
+        held = self._held(counted)
+        if anew is not None:
+            held = without(held, anew)
+        added = self._function.add_columns(counted, given, held)
+        self._write(counted.distinct, self.column.fitted(added, len(counted.distinct)))
 
     def _results_of(self, accumulators: Any, there: Any) -> Any:
         given = accumulators if there.all() else accumulators.filter(pa.array(there))

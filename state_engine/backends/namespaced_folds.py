@@ -18,8 +18,9 @@ from state_engine.backends.columns import StateColumns
 from state_engine.backends.folding_columns import AggregatingColumns, ColumnAggregatingColumns, ReducingColumns
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyContext
+from state_engine.backends.list_runs import Flags
 from state_engine.backends.namespaced import NamespacedColumns, NamespacedValueColumns, NamespacedValueTable
-from state_engine.backends.stamped_tables import StampedState, by_one_clock
+from state_engine.backends.stamped_tables import StampedState, without
 from state_engine.backends.stamped_values import StampedColumns, StampedValueTable
 from state_engine.backends.states import FoldedValue, Folding, HeapAggregatingState, HeapReducingState, reducer
 from state_engine.backends.tables import HeapTable
@@ -94,21 +95,27 @@ class StampedAggregatingState(StampedState, TtlAggregatingState):
 class NamespacedReducingColumns(NamespacedValueColumns, ReducingColumns):
     """Of reducing states: what was added before is reduced with what a batch adds by columns, too."""
 
-    def _add_reduced(self, distinct: Keys, reduced: Any) -> None:
-        held = self._held(distinct)
+    _adds_at_once = True
+
+    def _add_reduced(self, distinct: Keys, reduced: Any, anew: Flags | None) -> None:
+        held = self._counting(distinct, anew)
         there = np.flatnonzero(np.asarray(held.is_valid()))
         if len(there):
             reduced = self._with_held(distinct, held, there, reduced)
         self._write(distinct, reduced)
 
-    def _add(self, distinct: Keys, values: list[list[Any]]) -> None:
+    def _add(self, distinct: Keys, values: list[list[Any]], anew: Flags | None) -> None:
         """As the row method, with one look at what all keys have: each by itself would be a search."""
         assert self._function is not None
-        held, reduce = self.column.read(self._held(distinct)), self._function.reduce
+        held, reduce = self.column.read(self._counting(distinct, anew)), self._function.reduce
         for n, of_key in enumerate(values):
             for value in of_key:
                 held[n] = value if held[n] is None else reduce(held[n], value)
         self._write(distinct, self.column.fitted(held, len(distinct)))
+
+    def _counting(self, distinct: Keys, anew: Flags | None) -> Any:
+        held = self._held(distinct)
+        return held if anew is None else without(held, anew)
 
     def _with_held(self, distinct: Keys, held: Any, there: Any, reduced: Any) -> Any:
         """Returns what each key has then; what some had stands before all that was added, since the order counts."""
@@ -136,16 +143,15 @@ class StampedAggregatingColumns(StampedColumns, ColumnAggregatingColumns):
 
 
 def fold_table(descriptor: Folds, numbers: KeyNumbers) -> NamespacedValueTable | None:
-    """Returns an empty table of columns, None where the function folds none or each value expires by its own clock."""
+    """Returns an empty table of columns, None where the function folds none."""
     if isinstance(descriptor, ReducingStateDescriptor):
         by_columns = isinstance(descriptor.get_reduce_function(), ColumnReduceFunction)
     else:
         by_columns = isinstance(descriptor.get_agg_function(), ColumnAggregateFunction)
-    if by_columns and descriptor.ttl_config is None:
-        return NamespacedValueTable(descriptor.type_info, numbers)
-    if by_columns and by_one_clock(descriptor.ttl_config):
-        return StampedValueTable(descriptor.type_info, numbers)
-    return None
+    if not by_columns:
+        return None
+    table = NamespacedValueTable if descriptor.ttl_config is None else StampedValueTable
+    return table(descriptor.type_info, numbers)
 
 
 def fold_rows(descriptor: Folds, table: NamespacedValueTable, context: KeyContext) -> Any:

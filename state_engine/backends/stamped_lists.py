@@ -1,6 +1,5 @@
 """Lists whose elements have a time to live, as columns: what functions over batches keep of them on the heap."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.list_runs import Elements, Flags, joined
-from state_engine.backends.namespaced_keys import parts_of
+from state_engine.backends.namespaced_keys import Part, parts_of
 from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListTable, lists_of
 from state_engine.backends.stamped_tables import (
     StampedState,
@@ -46,15 +45,11 @@ class StampedListTable(StampedTable, NamespacedListTable):
 
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self._join()
-        runs, written = self.base.get(namespace), self.overlay.get(namespace)
-        if runs is None:
-            return math.inf
-        whole = joined(runs.of(numbers) or [self._nothing])
+        # What this epoch emptied is not in it.
+        whole = joined([*self._stored([Part(namespace, np.arange(len(numbers)), numbers)])] or [self._nothing])
         values, times = split_stamps(whole.values)
         old, unknown = at_most(times, expiry), np.asarray(times.is_null()) & (seen is not None)
         changed = some_of(whole.numbers, old | unknown, len(numbers))
-        if written is not None:
-            changed &= ~written.cleared.has(numbers)
         if changed.any():
             stamped = stamp_each(values, times if seen is None else times.fill_null(seen))
             kept = Elements(whole.numbers, stamped).where(changed[whole.numbers] & ~old)

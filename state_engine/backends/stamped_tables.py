@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.keys import Numbers
-from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.key_numbers import positions_of
 from state_engine.backends.list_runs import Flags
 from state_engine.backends.namespaced_tables import RunsTable
@@ -71,18 +70,12 @@ class StampedState:
 
     __slots__ = ()
     _original: Any
-    _rules: TtlRules
     _accessed: Callable[..., None] | None
 
     @property
     def table(self) -> Any:
         """The table."""
         return self._original.table
-
-    @property
-    def rules(self) -> TtlRules:
-        """When values expire."""
-        return self._rules
 
     def touch(self, keys: int) -> None:
         """Tells the clean-up of an access to so many keys."""
@@ -123,12 +116,6 @@ def after_reads(rules: TtlRules, accesses: Any, times: Any) -> tuple[Any, Flags]
     later = pc.max_element_wise(accesses, stamps) if rules.renewed_by_reads else accesses
     after: Any = pc.if_else(accesses.is_valid(), later, seen)
     return after, np.asarray(pc.fill_null(after, _NEVER)) != np.asarray(pc.fill_null(accesses, _NEVER))
-
-
-def by_one_clock(config: StateTtlConfig | None) -> bool:
-    """Returns whether all values of a state expire by processing time."""
-    times = StateTtlConfig.TtlTimeCharacteristic
-    return config is not None and config.get_ttl_time_characteristic() == times.ProcessingTime
 
 
 def at_most(times: Any, limit: float) -> Flags:
@@ -177,7 +164,6 @@ __all__ = [
     "StampedTable",
     "after_reads",
     "at_most",
-    "by_one_clock",
     "earliest",
     "stamps_of",
     "unexpired",

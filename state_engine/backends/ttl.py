@@ -39,6 +39,11 @@ class _Ttl:
         self._rules = rules
         self._accessed = accessed
 
+    @property
+    def rules(self) -> TtlRules:
+        """When values expire."""
+        return self._rules
+
     def bind(self) -> None:
         """Takes the table's current dicts."""
         self._original.bind()

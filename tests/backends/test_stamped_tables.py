@@ -24,7 +24,6 @@ from state_engine.backends.columns import MapColumns
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.stamped_lists import StampedListTable
 from state_engine.backends.stamped_maps import StampedMapTable
-from state_engine.backends.stamped_tables import by_one_clock
 from state_engine.backends.stamped_values import StampedValueTable
 from state_engine.backends.tables import ListTable, MapTable, ValueTable
 from state_engine.backends.time import NO_WATERMARK
@@ -58,7 +57,9 @@ class Both:
     def __init__(self, config: StateTtlConfig.Builder) -> None:
         self.config = config
         self.now = 0
-        self.by_event_time = not by_one_clock(config.build())
+        self.by_event_time = (
+            config.build().get_ttl_time_characteristic() == StateTtlConfig.TtlTimeCharacteristic.EventTime
+        )
         incremental = config.build().get_cleanup_strategies().get_incremental_cleanup_strategy()
         self.cleans = incremental is not None and incremental.get_cleanup_size() > 0
         self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (ByNamespace, HeapKeyedStateBackend)]

@@ -14,7 +14,6 @@ from state_engine.api.descriptors import (
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.namespaced import NamespacedValueTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
-from state_engine.backends.stamped_tables import by_one_clock
 from state_engine.backends.stamped_values import StampedValueTable
 from state_engine.backends.tables import HeapTable
 from state_engine.backends.timers import TimerTable
@@ -34,10 +33,8 @@ class ByNamespace(HeapKeyedStateBackend):
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
         """Folds lie as columns whatever their function: row by row they mean the same with each."""
         if isinstance(descriptor, (ReducingStateDescriptor, AggregatingStateDescriptor)):
-            if descriptor.ttl_config is None:
-                return NamespacedValueTable(descriptor.type_info, self._numbers)
-            if by_one_clock(descriptor.ttl_config):
-                return StampedValueTable(descriptor.type_info, self._numbers)
+            kind = NamespacedValueTable if descriptor.ttl_config is None else StampedValueTable
+            return kind(descriptor.type_info, self._numbers)
         return super()._new_table(descriptor)
 
     def state(self, descriptor: StateDescriptor) -> Any:

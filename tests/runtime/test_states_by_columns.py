@@ -143,15 +143,15 @@ def kinds(function: KeyedBatchProcessFunction, backend: str = "heap") -> list[bo
 def test_states_of_a_function_without_timers_do() -> None:
     values_and_lists = [True, True, False, False, True, True, True]
     maps = [True, True, False]
-    assert kinds(Kinds()) == [*values_and_lists, *[True, True, False] * 2, False, False, False, *maps]
+    assert kinds(Kinds()) == [*values_and_lists, *[True] * 6, False, False, False, *maps]
 
 
 def test_none_do_that_a_timer_may_ask_key_by_key() -> None:
     assert not any(kinds(KindsWithTimers()))
 
 
-def test_lists_without_a_time_to_live_alone_do_on_rocksdb() -> None:
-    assert [number for number, by_columns in enumerate(kinds(Kinds(), "rocksdb")) if by_columns] == [1]
+def test_lists_alone_do_on_rocksdb() -> None:
+    assert [number for number, by_columns in enumerate(kinds(Kinds(), "rocksdb")) if by_columns] == [1, 6]
     assert not any(kinds(KindsWithTimers(), "rocksdb"))
 
 

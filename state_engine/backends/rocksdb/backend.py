@@ -23,7 +23,7 @@ from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
 from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
-from state_engine.backends.rocksdb.ttl_sweep import TtlSweep
+from state_engine.backends.rocksdb.ttl_sweep import TtlSweep, sweep_of
 from state_engine.backends.tables import HeapTable, ValueTable
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.timers import TimerTable
@@ -243,7 +243,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         strategy = config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
         if strategy is not None and strategy.get_query_time_after_num_entries() > 0:
             size = strategy.get_query_time_after_num_entries()
-            sweep = self._sweeps[name] = TtlSweep(table, rules, size, self.key_groups)
+            sweep = self._sweeps[name] = sweep_of(table, rules, size, self.key_groups)
             found = self.database.store.meta.states.get(name)
             sweep.cursor = found.cursor if found is not None and name not in self._fresh else b""
 

@@ -5,7 +5,7 @@ a cell is that of `list_cells.py`. What an epoch did is staged as the cells that
 way reads these.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from state_engine.backends.rocksdb.cells import (
 from state_engine.backends.rocksdb.headers import Header
 from state_engine.backends.rocksdb.list_cells import HEAD, ListCells, numbers_of
 from state_engine.backends.rocksdb.store import Changes
+from state_engine.key_groups import KeyGroupRange
 
 AT_ONCE = 50_000
 """Keys, or pieces, that are read and put together at once."""
@@ -157,6 +158,37 @@ class ColumnLists:
         staged = self.staged
         found: Iterator[Any] = iter(self._in_database([key for key in keys if key not in staged]))
         return [staged[key] or b"" if key in staged else next(found) for key in keys]
+
+    # Cell by cell -----------------------------------------------------------------------------------------------------
+
+    def cells_from(
+        self, key_groups: KeyGroupRange, cursor: bytes, size: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Returns the next cells of the database that have elements, and where to go on behind them.
+
+        Args:
+            key_groups: Of the state in this database.
+            cursor: Where to begin; empty is the first cell.
+            size: How many elements to stop behind.
+
+        Returns:
+            Keys and cells; and the key of the next cell, empty behind the last one.
+        """
+        begin, end = self.cells.groups(*key_groups)
+        found: list[tuple[bytes, bytes]] = []
+        for key, cell in self._opened.store.scan(max(begin, cursor), end):
+            if size <= 0:
+                return found, key
+            if len(cell) > HEAD and group_of(key) not in self._reset:
+                found.append((key, cell))
+                size -= int.from_bytes(cell[:8], "big")
+        return found, b""
+
+    def entries_with(self, cells: list[tuple[bytes, bytes]], wanted: Callable[[Any], Flags]) -> list[Any]:
+        """Returns the entries of those cells that have an element of which, by their values, `wanted` says so."""
+        counts, values = self._elements.elements([cell for _, cell in cells])
+        of_cells = np.repeat(np.arange(len(cells)), counts)[wanted(values)]
+        return list(dict.fromkeys(self.cells.entry(cells[n][0])[0] for n in np.unique(of_cells).tolist()))
 
     def prefetch(self, entries: list[Any]) -> None:
         """Does nothing: who asks by columns asks for all keys of a batch at once."""

@@ -11,19 +11,22 @@ import numpy as np
 from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from state_engine.api.types import MapType, TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
-from state_engine.backends.list_runs import Elements, Flags
-from state_engine.backends.namespaced_keys import Part
+from state_engine.backends.list_runs import Elements, Flags, joined
+from state_engine.backends.namespaced_keys import EntryKeys, Part, parts_of
 from state_engine.backends.namespaced_lists import Frozen, NamespacedListTable, Written
 from state_engine.backends.rocksdb.bases import Base, Opened, ValueBase
 from state_engine.backends.rocksdb.cells import Cells
-from state_engine.backends.rocksdb.column_lists import Asked, ColumnLists
+from state_engine.backends.rocksdb.column_lists import AT_ONCE, Asked, ColumnLists
 from state_engine.backends.rocksdb.list_cells import ListCells
 from state_engine.backends.rocksdb.lists import ListBase
 from state_engine.backends.rocksdb.maps import MapBase
 from state_engine.backends.rocksdb.ordered import holds_floats, ordered_codec
 from state_engine.backends.rocksdb.values import list_codec, value_codec
-from state_engine.backends.stamps import stamped_type
+from state_engine.backends.stamped_lists import StampedListTable
+from state_engine.backends.stamped_tables import unexpired
+from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable, ValueTable
+from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op
 from state_engine.serialization.types import to_arrow
 
@@ -171,6 +174,23 @@ class RocksColumnListTable(NamespacedListTable):
         return Frozen(written.cleared.numbers, self._added(written))
 
 
+class RocksStampedListTable(RocksColumnListTable, StampedListTable):
+    """The same with a time to live."""
+
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        every, cursor = KeyGroupRange(0, self.numbers.codec.max_parallelism - 1), b""
+        while True:
+            cells, cursor = self.base.cells_from(every, cursor, AT_ONCE)
+            changed = self.base.entries_with(cells, lambda values: ~unexpired(split_stamps(values)[1], expired))
+            for namespace, _, numbers in parts_of(EntryKeys(changed), self.numbers) if changed else ():
+                whole = joined([*self._stored([Part(namespace, np.arange(len(numbers)), numbers)])] or [self._nothing])
+                kept = whole.where(unexpired(split_stamps(whole.values)[1], expired))
+                anew = Elements(numbers[kept.numbers], kept.values)
+                self._change_all({namespace: Frozen(numbers, anew)})
+            if not cursor:
+                return
+
+
 def _asked(parts: Sequence[Part]) -> Asked:
     return Asked.of([(part.namespace, part.numbers) for part in parts])
 
@@ -188,8 +208,9 @@ def rocks_table(
     """
     value, stamped, cells = descriptor.type_info, descriptor.ttl_config is not None, make_cells()
     stored = stamped_type(value) if stamped else value
-    if isinstance(descriptor, ListStateDescriptor) and descriptor.by_namespace and not stamped:
-        return RocksColumnListTable(value, numbers, ColumnLists(opened, cells, numbers, ListCells(to_arrow(value))))
+    if isinstance(descriptor, ListStateDescriptor) and descriptor.by_namespace:
+        lists = ColumnLists(opened, cells, numbers, ListCells(to_arrow(stored)))
+        return (RocksStampedListTable if stamped else RocksColumnListTable)(value, numbers, lists)
     if isinstance(descriptor, ListStateDescriptor):
         return RocksListTable(value, stamped, ListBase(opened, cells, list_codec(stored)))
     if isinstance(descriptor, MapStateDescriptor):
@@ -206,6 +227,7 @@ __all__ = [
     "RocksColumnListTable",
     "RocksListTable",
     "RocksMapTable",
+    "RocksStampedListTable",
     "RocksTable",
     "RocksValueTable",
     "rocks_table",

@@ -7,10 +7,17 @@ else that an epoch changes: it is in the log, and other workers, checkpoints and
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from state_engine.backends.list_runs import Flags
+from state_engine.backends.namespaced_keys import EntryKeys, parts_of
 from state_engine.backends.rocksdb.bases import Base, ValueBase
 from state_engine.backends.rocksdb.cells import group_of, is_head
+from state_engine.backends.rocksdb.column_lists import ColumnLists
 from state_engine.backends.rocksdb.lists import ListBase
 from state_engine.backends.rocksdb.maps import MapBase
+from state_engine.backends.stamped_tables import at_most
+from state_engine.backends.stamps import split_stamps
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
 from state_engine.backends.ttl_rules import TtlRules
 from state_engine.key_groups import KeyGroupRange
@@ -92,11 +99,40 @@ class TtlSweep:
 
     def _rewrite_list(self, entry: Any) -> None:
         """An element can be taken out of a list only by writing the rest of it anew."""
-        if entry in self._table.overlay:
+        delta = self._table.overlay.get(entry)
+        if delta is not None and delta.cleared:
             return
+        if delta is None:
+            delta = self._table.overlay[entry] = ListDelta()
         renewed = map(self._renewed, self._table.base.get(entry) or ())
-        delta = self._table.overlay[entry] = ListDelta()
-        delta.cleared, delta.appended = True, [stamped for stamped in renewed if stamped is not None]
+        left = [stamped for stamped in renewed if stamped is not None]
+        delta.cleared, delta.appended = True, left + delta.appended  # what this epoch added stays behind it
 
 
-__all__ = ["TtlSweep"]
+class ColumnSweep(TtlSweep):
+    """Of lists that are asked for by columns: as many cells as are looked at are read as one column."""
+
+    def run(self) -> None:
+        lists: ColumnLists = self._table.base
+        if self._rules.now() is None or lists.staged:
+            return
+        found, self.cursor = lists.cells_from(self._key_groups, self.cursor, self._size)
+        expiry, seen = self._rules.expiry(), self._rules.first_seen()
+
+        def has_changes(stamped: Any) -> Flags:
+            times = split_stamps(stamped)[1]
+            return at_most(times, expiry) | (np.asarray(times.is_null()) & (seen is not None))
+
+        changed = lists.entries_with(found, has_changes)
+        for namespace, _, numbers in parts_of(EntryKeys(changed), self._table.numbers) if changed else ():
+            self._table.clean(namespace, numbers, expiry, seen)
+
+
+def sweep_of(table: HeapTable, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> TtlSweep:
+    """Returns the sweep of a table."""
+    base: Any = table.base
+    kind = ColumnSweep if isinstance(base, ColumnLists) else TtlSweep
+    return kind(table, rules, size, key_groups)
+
+
+__all__ = ["TtlSweep", "sweep_of"]

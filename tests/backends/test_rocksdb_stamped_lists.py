@@ -1,0 +1,108 @@
+"""Lists with a time to live that lie as columns in a database: they, and their log, are those of the heap's entries."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from lists_by_columns import ListsByColumns
+from test_stamped_tables import COMPARED, Both, bare, of
+
+from state_engine.api import StateTtlConfig
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.rocksdb import LocalDatabase, Tuning, headers, tables
+from state_engine.backends.rocksdb.tables import RocksStampedListTable
+from state_engine.testing.state_harness import StateHarness
+
+CONFIGS = {name: config for name, config in COMPARED.items() if not Both(config).cleans}
+CONFIGS["dropped at the start"] = bare().cleanup_full_snapshot()
+
+
+class Written(ListsByColumns):
+    """Writes what was sealed at once, as a worker does."""
+
+    def settle(self) -> None:
+        super().settle()
+        self.commit("sealed")
+
+
+class OfDatabase(Both):
+    """Lists of a database, and those of entries on the heap."""
+
+    def __init__(self, config: StateTtlConfig.Builder, folder: Path) -> None:
+        super().__init__(config)
+        self.folder = folder
+        self.opened: list[LocalDatabase] = []
+        self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (self.database, HeapKeyedStateBackend)]
+
+    def database(self, *args: Any) -> Written:
+        self.opened.append(LocalDatabase(self.folder / str(len(self.opened)), Tuning()))
+        return Written(*args, self.opened[-1])
+
+
+@pytest.fixture(params=["small", "spread"])
+def forms(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if request.param == "spread":
+        monkeypatch.setattr(headers, "SMALL", 24)
+    made: list[OfDatabase] = []
+
+    def begin(config: StateTtlConfig.Builder) -> OfDatabase:
+        made.append(OfDatabase(config, disk))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        for database in one.opened:
+            database.close()
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_and_log_are_those_of_entries(forms: Any, config: str, seed: int) -> None:
+    drawn, both = random.Random(seed), forms(CONFIGS[config])
+    now = 0
+    for _ in range(12):
+        now += drawn.choice([0, 1, 30, 60, 130])
+        both.at(now)
+        for name in [drawn.choice(["longs", "texts"]) for _ in range(drawn.randrange(5))]:
+            both.do(drawn, name, both.asked(drawn))
+        match drawn.randrange(8):
+            case 0:
+                for one in both.harnesses:
+                    one.backend.freeze(now)
+                    one.backend.forget()
+            case 1:
+                both.end()
+                both.reopen()
+            case 2:
+                both.read()
+                both.end()
+            case _:
+                both.end()
+    both.read()
+    both.end()
+    both.reopen()
+    both.read()
+
+
+def test_what_has_expired_is_dropped_when_it_is_loaded(forms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many cells at a time, however many there are."""
+    monkeypatch.setattr(tables, "AT_ONCE", 7)
+    both = forms(CONFIGS["dropped at the start"])
+    for now in (0, 60):
+        both.at(now)
+        for lists in both.columns("longs"):
+            lists.add_many(of([*range(now // 2, now // 2 + 40)] * 2), pa.array(range(80)))
+        both.end()
+    both.at(100)
+    both.end()
+    both.reopen()
+    first, second = both.columns("longs")
+    assert type(first.state.table) is RocksStampedListTable
+    every = of(list(range(80)))
+    assert first.get_many(every).equals(second.get_many(every))
+    for harness in both.harnesses:
+        [counted] = harness.backend.statistics()
+        assert (counted.rows, counted.keys) == (80, 40)
