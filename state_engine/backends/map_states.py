@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, indices
 from state_engine.api.state import MapState
 from state_engine.backends.columns import MapColumns
 from state_engine.backends.keys import KeyContext
@@ -110,7 +111,8 @@ class NamespacedMapColumns(MapColumns):
         known = slots.get(id(table))
         if known is None or known[0] != by or not known[1].equals(user_keys):
             asked = table.asked(keys, self._user_keys.fitted(user_keys, len(keys)))
-            known = slots[id(table)] = by, user_keys, asked
+            # A copy: whose buffer it is may fill it anew, and wrap it again.
+            known = slots[id(table)] = by, user_keys.take(indices(np.arange(len(user_keys)))), asked
         return known[2]
 
 

@@ -52,7 +52,10 @@ class StampedTable(RunsTable):
 
     @abstractmethod
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
-        """Removes what has expired, and writes the time of what has none, where this epoch has not written.
+        """Removes what has expired, and writes the time of what has none.
+
+        What this epoch wrote itself stays as it is, and so does a list that it emptied; what it added to a list stays
+        behind what is left of that.
 
         Args:
             namespace: Where to look.

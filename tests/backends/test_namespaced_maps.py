@@ -168,6 +168,18 @@ def test_user_keys_that_change_are_asked_for_anew() -> None:
     assert state.get_many(keys, user_keys).to_pylist() == [None, 2]
 
 
+@pytest.mark.parametrize("wrap", [pa.array, pa.Array.from_pandas, None])
+def test_arrow_shares_the_memory_of_user_keys_that_change(wrap: Any) -> None:
+    harness = StateHarness(ByNamespace, "k bigint")
+    state, keys, slots = harness.backend.state(LONGS).columns, longs([1, 2, 3]), np.zeros(3, np.int64)
+    same = pa.array(slots)
+    for n in range(3):
+        slots[:] = n
+        state.put_many(keys, same if wrap is None else wrap(slots), [n * 10] * 3)
+    for n in range(3):
+        assert state.get_many(keys, [n] * 3).to_pylist() == [n * 10] * 3
+
+
 def test_keys_that_are_known_as_python_values_alone_find_theirs() -> None:
     harness = StateHarness(ByNamespace, "k bigint")
     state = harness.backend.state(LONGS).columns

@@ -11,7 +11,7 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 |---|---|---|
 | 00 | – | a value; or a header of a map or list: number of rows, of the next cell (0: all rows follow), 8 bytes each |
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
-| 01 | 8 bytes | a piece of a list: the elements that one epoch appended |
+| 01 | 8 bytes | a piece of a list: elements that one epoch appended, at most `PIECE` |
 
 Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
 """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from state_engine.api.keys import Numbers
-from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.key_numbers import KeyNumbers, positions_of
 from state_engine.backends.list_runs import Elements, Flags, distinct, joined
 from state_engine.backends.rocksdb import bases, headers
 from state_engine.backends.rocksdb.bases import PER_CELL, Opened
@@ -67,7 +67,7 @@ class ColumnLists:
     Args:
         opened: Whoever holds the database.
         cells: Keys of the state's cells.
-        numbers: Of the operator's keys. None is held longer than until the next `write`.
+        numbers: Of the operator's keys. None is needed longer than until the next `write`.
         elements: What lies in the cells.
 
     Attributes:
@@ -214,8 +214,11 @@ class ColumnLists:
         for part in Asked(namespaces, touched // size, touched % size).parts():
             own, touched = touched[: len(part.numbers)], touched[len(part.numbers) :]
             first, end = np.searchsorted(added.numbers, [own[0], own[-1] + 1])
+            emptied = cleared[slice(*np.searchsorted(cleared, [own[0], own[-1] + 1]))]
             at = np.searchsorted(own, added.numbers[first:end])
-            more += self._change(part, np.isin(own, cleared), Elements(at, added.values.slice(first, end - first)))
+            more += self._change(
+                part, positions_of(own, emptied) >= 0, Elements(at, added.values.slice(first, end - first))
+            )
         return more
 
     def _change(self, asked: Asked, cleared: Flags, added: Elements) -> int:
