@@ -151,6 +151,10 @@ class ColumnReduceFunction(ReduceFunction):
         Args:
             keys: Of the records.
             values: One per record, none of them null, of the state's type.
+
+        Returns:
+            A column of the state's type. Null says that nothing is left of the values, whatever others they are reduced
+            with.
         """
 
 

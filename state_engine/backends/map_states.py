@@ -105,7 +105,7 @@ class NamespacedMapColumns(MapColumns):
     def _entries(self, keys: Keys, user_keys: Any) -> list[Asked]:
         table = self.state.table
         by = table, table.numbers.generation, table.entries.user_keys.generation
-        if not isinstance(user_keys, pa.Array):  # others may change until they are given again
+        if not isinstance(user_keys, pa.Array) or isinstance(user_keys, pa.DictionaryArray):  # may be filled anew
             return table.asked(keys, self._user_keys.fitted(user_keys, len(keys)))
         slots: dict[int, tuple[Any, Any, list[Asked]]] = keys.__dict__.setdefault(_KNOWN, {})
         known = slots.get(id(table))

@@ -24,6 +24,7 @@ from state_engine.backends.stamped_tables import (
 )
 from state_engine.backends.stamps import split_stamps, stamp_each, stamped_type
 from state_engine.backends.ttl import TtlListState
+from state_engine.backends.ttl_rules import is_worth_it
 
 
 class StampedListTable(StampedTable, NamespacedListTable):
@@ -49,7 +50,8 @@ class StampedListTable(StampedTable, NamespacedListTable):
         whole = joined([*self._stored([Part(namespace, np.arange(len(numbers)), numbers)])] or [self._nothing])
         values, times = split_stamps(whole.values)
         old, unknown = at_most(times, expiry), np.asarray(times.is_null()) & (seen is not None)
-        changed = some_of(whole.numbers, old | unknown, len(numbers))
+        counts = [np.bincount(of_some, minlength=len(numbers)) for of_some in (whole.numbers[old], whole.numbers)]
+        changed = some_of(whole.numbers, unknown, len(numbers)) | is_worth_it(*counts)
         if changed.any():
             stamped = stamp_each(values, times if seen is None else times.fill_null(seen))
             kept = Elements(whole.numbers, stamped).where(changed[whole.numbers] & ~old)
@@ -58,7 +60,7 @@ class StampedListTable(StampedTable, NamespacedListTable):
             into.clear(numbers[changed], len(self.numbers))
             anew = joined([kept, *added])  # what this epoch added stays behind what is left
             into.added.append(Elements(numbers[anew.numbers], anew.values))
-        return earliest(times, ~old)
+        return earliest(times, ~(old & changed[whole.numbers]))  # a later round looks again at what stays
 
 
 class StampedListState(StampedState, TtlListState):
@@ -122,4 +124,4 @@ def some_of(numbers: Numbers, flags: Flags, count: int) -> Flags:
     return found
 
 
-__all__ = ["StampedListColumns", "StampedListState", "StampedListTable"]
+__all__ = ["StampedListColumns", "StampedListState", "StampedListTable", "some_of"]

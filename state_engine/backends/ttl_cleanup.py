@@ -7,7 +7,7 @@ from typing import Any
 
 from state_engine.backends.stamped_tables import StampedTable
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable
-from state_engine.backends.ttl_rules import TtlRules
+from state_engine.backends.ttl_rules import TtlRules, is_worth_it
 
 _TOGETHER = 1_000
 """Keys that are looked at in one go, where nobody can see when: coming back for each access costs more than looking."""
@@ -112,16 +112,19 @@ class IncrementalCleanup:
         base, overlay = self._table.base, self._table.overlay
         expiry, seen = self._rules.expiry(), self._rules.first_seen()
         for key in keys:
-            elements, changes = base.get(key, ()), False
+            elements, unknown, expired = base.get(key, ()), False, []
             for _, at in elements:
                 if at is None:
-                    changes = changes or seen is not None
+                    unknown = seen is not None
                 elif at <= expiry:
-                    changes = True
+                    expired.append(at)
                 elif at < self._oldest:
                     self._oldest = at
             delta = overlay.get(key)
-            if not changes or (delta is not None and delta.cleared):
+            if delta is not None and delta.cleared:
+                continue
+            if not unknown and not is_worth_it(len(expired), len(elements)):
+                self._oldest = min([self._oldest, *expired])  # a later round looks again
                 continue
             if delta is None:
                 delta = overlay[key] = ListDelta()

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.time import MAX_WATERMARK, NO_WATERMARK, OperatorTime
@@ -106,9 +107,26 @@ class EventTimeRules(TtlRules):
         return self.now() if beside else time.timestamp
 
 
+_SHARE = 4
+"""A list is written anew when at least one in so many of its elements has expired."""
+
+
+def is_worth_it(expired: Any, elements: Any) -> Any:
+    """Returns whether a list is to be written anew without what has expired; of one list, or of many as arrays.
+
+    An element can be taken out of a list only so. Lists to which elements are always added have always some that have
+    expired: with this the log gets at most three rows for each of these.
+
+    Args:
+        expired: How many elements have expired.
+        elements: How many there are.
+    """
+    return (expired > 0) & (_SHARE * expired >= elements)
+
+
 def ttl_rules(ttl: StateTtl, time: OperatorTime) -> TtlRules:
     """Returns the rules of some settings."""
     return EventTimeRules(ttl, time) if ttl.time == "event" else ProcessingTimeRules(ttl, time)
 
 
-__all__ = ["TtlRules", "ttl_rules"]
+__all__ = ["ProcessingTimeRules", "TtlRules", "is_worth_it", "ttl_rules"]

@@ -194,6 +194,23 @@ def test_what_lives_and_what_the_epoch_wrote_stay(make: Any, shape: str) -> None
     assert [key for key in range(KEYS) if job.has(key)] == sorted([*range(1, KEYS, 2), 4])
 
 
+@pytest.mark.parametrize("shape", ["list", "list by columns"])
+def test_lists_of_which_little_expires_each_epoch_are_seldom_written_anew(make: Any, shape: str) -> None:
+    job: Job = make(descriptor(shape, 1000))
+    job.harness.time.processing_time = 1_000
+    logged = 0
+    for epoch in range(120):
+        for key in (1, 2):
+            job.put(key)
+        job.seal(1_000 + 5 * (epoch + 1))
+        if epoch >= 40:
+            [(_, rows)] = job.harness.epochs[-1]
+            logged += rows.num_rows
+            assert job.raw_rows <= 2 * 28  # 20 live, and up to a third more
+    added = 2 * 80
+    assert 2 * added < logged <= 4 * added + 2 * 28
+
+
 @pytest.mark.parametrize("shape", DESCRIPTORS)
 def test_at_the_last_ms_it_is_there_and_with_the_next_it_is_not(make: Any, shape: str) -> None:
     job = filled(make, descriptor(shape, 1000))

@@ -295,6 +295,22 @@ def test_lists_to_which_each_epoch_adds_do_not_grow_for_ever(count: int) -> None
     assert [s.rows for one in both.harnesses for s in one.backend.statistics()] == [2 * count] * 2
 
 
+def test_lists_of_which_little_expires_each_epoch_are_seldom_written_anew() -> None:
+    both, keys, logged = Both(lives().cleanup_incrementally(10, False)), of([1, 2]), [0, 0]
+    for epoch in range(120):
+        both.at(5 * epoch)
+        for columns in both.columns("longs"):
+            columns.add_many(keys, [epoch] * 2)
+        for n, one in enumerate(both.harnesses):
+            rows = len(one.seal()["longs"])
+            logged[n] += rows if epoch >= 40 else 0
+            [counted] = one.backend.statistics()
+            assert counted.rows <= 2 * 28  # 20 live, and up to a third more
+    added = 2 * 80
+    assert logged[0] == logged[1]
+    assert 2 * added < logged[0] <= 4 * added + 2 * 28
+
+
 def test_user_keys_may_come_once() -> None:
     harness = StateHarness(ByNamespace, "k bigint", now=(0, 0))
     columns = harness.backend.state(described("of longs", CONFIGS["written"])).columns

@@ -14,6 +14,7 @@ import numpy as np
 from state_engine.api.keys import Numbers
 from state_engine.backends.key_numbers import KeyNumbers, positions_of
 from state_engine.backends.list_runs import Elements, Flags, distinct, joined
+from state_engine.backends.namespaced_keys import Part, namespaced_keys, parts_of
 from state_engine.backends.rocksdb import bases, headers
 from state_engine.backends.rocksdb.bases import PER_CELL, Opened
 from state_engine.backends.rocksdb.cells import (
@@ -189,6 +190,10 @@ class ColumnLists:
         counts, values = self._elements.elements([cell for _, cell in cells])
         of_cells = np.repeat(np.arange(len(cells)), counts)[wanted(values)]
         return list(dict.fromkeys(self.cells.entry(cells[n][0])[0] for n in np.unique(of_cells).tolist()))
+
+    def parts_with(self, entries: list[Any]) -> list[Part]:
+        """Returns entries, each given once, by their numbers."""
+        return parts_of(namespaced_keys(entries, self._numbers.codec.write), self._numbers) if entries else []
 
     def prefetch(self, entries: list[Any]) -> None:
         """Does nothing: who asks by columns asks for all keys of a batch at once."""

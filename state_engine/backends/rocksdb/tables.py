@@ -12,7 +12,7 @@ from state_engine.api.descriptors import ListStateDescriptor, MapStateDescriptor
 from state_engine.api.types import MapType, TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.list_runs import Elements, Flags, joined
-from state_engine.backends.namespaced_keys import EntryKeys, Part, parts_of
+from state_engine.backends.namespaced_keys import Part
 from state_engine.backends.namespaced_lists import Frozen, NamespacedListTable, Written
 from state_engine.backends.rocksdb.bases import Base, Opened, ValueBase
 from state_engine.backends.rocksdb.cells import Cells
@@ -22,7 +22,7 @@ from state_engine.backends.rocksdb.lists import ListBase
 from state_engine.backends.rocksdb.maps import MapBase
 from state_engine.backends.rocksdb.ordered import holds_floats, ordered_codec
 from state_engine.backends.rocksdb.values import list_codec, value_codec
-from state_engine.backends.stamped_lists import StampedListTable
+from state_engine.backends.stamped_lists import StampedListTable, some_of
 from state_engine.backends.stamped_tables import unexpired
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable, ValueTable
@@ -182,11 +182,13 @@ class RocksStampedListTable(RocksColumnListTable, StampedListTable):
         while True:
             cells, cursor = self.base.cells_from(every, cursor, AT_ONCE)
             changed = self.base.entries_with(cells, lambda values: ~unexpired(split_stamps(values)[1], expired))
-            for namespace, _, numbers in parts_of(EntryKeys(changed), self.numbers) if changed else ():
+            for namespace, _, numbers in self.base.parts_with(changed):
                 whole = joined([*self._stored([Part(namespace, np.arange(len(numbers)), numbers)])] or [self._nothing])
-                kept = whole.where(unexpired(split_stamps(whole.values)[1], expired))
+                left = unexpired(split_stamps(whole.values)[1], expired)
+                gone = some_of(whole.numbers, ~left, len(numbers))  # not where an earlier piece has told already
+                kept = whole.where(left & gone[whole.numbers])
                 anew = Elements(numbers[kept.numbers], kept.values)
-                self._change_all({namespace: Frozen(numbers, anew)})
+                self._change_all({namespace: Frozen(numbers[gone], anew)})
             if not cursor:
                 return
 

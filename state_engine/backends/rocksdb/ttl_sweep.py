@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from state_engine.backends.list_runs import Flags
-from state_engine.backends.namespaced_keys import EntryKeys, parts_of
 from state_engine.backends.rocksdb.bases import Base, ValueBase
 from state_engine.backends.rocksdb.cells import group_of, is_head
 from state_engine.backends.rocksdb.column_lists import ColumnLists
@@ -19,7 +18,7 @@ from state_engine.backends.rocksdb.maps import MapBase
 from state_engine.backends.stamped_tables import at_most
 from state_engine.backends.stamps import split_stamps
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
-from state_engine.backends.ttl_rules import TtlRules
+from state_engine.backends.ttl_rules import TtlRules, is_worth_it
 from state_engine.key_groups import KeyGroupRange
 
 
@@ -102,10 +101,14 @@ class TtlSweep:
         delta = self._table.overlay.get(entry)
         if delta is not None and delta.cleared:
             return
+        elements = self._table.base.get(entry) or ()
+        expired = sum(self._rules.expired(at) for _, at in elements)
+        unknown = any(at is None for _, at in elements) and self._rules.first_seen() is not None
+        if not unknown and not is_worth_it(expired, len(elements)):
+            return
         if delta is None:
             delta = self._table.overlay[entry] = ListDelta()
-        renewed = map(self._renewed, self._table.base.get(entry) or ())
-        left = [stamped for stamped in renewed if stamped is not None]
+        left = [stamped for stamped in map(self._renewed, elements) if stamped is not None]
         delta.cleared, delta.appended = True, left + delta.appended  # what this epoch added stays behind it
 
 
@@ -124,7 +127,7 @@ class ColumnSweep(TtlSweep):
             return at_most(times, expiry) | (np.asarray(times.is_null()) & (seen is not None))
 
         changed = lists.entries_with(found, has_changes)
-        for namespace, _, numbers in parts_of(EntryKeys(changed), self._table.numbers) if changed else ():
+        for namespace, _, numbers in lists.parts_with(changed):
             self._table.clean(namespace, numbers, expiry, seen)
 
 
