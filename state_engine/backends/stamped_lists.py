@@ -20,7 +20,6 @@ from state_engine.backends.stamped_tables import (
     at_most,
     earliest,
     stamps_of,
-    unexpired,
 )
 from state_engine.backends.stamps import split_stamps, stamp_each, stamped_type
 from state_engine.backends.ttl import TtlListState
@@ -38,11 +37,8 @@ class StampedListTable(StampedTable, NamespacedListTable):
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
         super().__init__(stamped_type(value), numbers)
 
-    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
-        for namespace, runs in list(self.base.items()):
-            before = runs.rows
-            runs.keep_elements(lambda elements: unexpired(split_stamps(elements)[1], expired))
-            self._counted(namespace, before)
+    def _keep(self, runs: Any, kept: Callable[[Any], Flags]) -> None:
+        runs.keep_elements(lambda elements: kept(split_stamps(elements)[1]))
 
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self._join()

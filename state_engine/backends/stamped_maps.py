@@ -21,7 +21,6 @@ from state_engine.backends.stamped_tables import (
     at_most,
     earliest,
     stamps_of,
-    unexpired,
     without,
 )
 from state_engine.backends.stamps import split_stamps, stamp_each, stamped_type
@@ -44,11 +43,8 @@ class StampedMapTable(StampedTable, NamespacedMapTable):
         found = self.overlay.get(namespace)
         return 0 if found is None else len(found)
 
-    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
-        for namespace, runs in list(self.base.items()):
-            before = runs.rows
-            runs.keep_values(lambda values: unexpired(split_stamps(values)[1], expired))
-            self._counted(namespace, before)
+    def _keep(self, runs: Any, kept: Callable[[Any], Flags]) -> None:
+        runs.keep_values(lambda values: kept(split_stamps(values)[1]))
 
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self._join()

@@ -46,6 +46,16 @@ class StampedTable(RunsTable):
         """Makes all keys unseen that have values now."""
         self.unseen = [(namespace, part) for namespace, runs in self.base.items() for part in _each_once(runs.parts)]
 
+    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
+        for namespace, runs in list(self.base.items()):
+            before = runs.rows
+            self._keep(runs, lambda times: unexpired(times, expired))
+            self._counted(namespace, before)
+
+    @abstractmethod
+    def _keep(self, runs: Any, kept: Callable[[Any], Flags]) -> None:
+        """Keeps of the runs of a namespace what, by its last accesses, `kept` says."""
+
     def written(self, namespace: str | None) -> int:
         """Returns to how many keys, or entries of maps, this epoch did something."""
         return 0

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,11 @@ from state_engine.backends.stamped_tables import (
     at_most,
     earliest,
     stamps_of,
-    unexpired,
     without,
 )
 from state_engine.backends.stamps import LAST_ACCESS, split_stamps, stamp_all, stamped_type
 from state_engine.backends.ttl import TtlValueState
-from state_engine.backends.value_runs import Run, ValueRuns
+from state_engine.backends.value_runs import Run
 from state_engine.serialization.mutability import holds_atoms
 
 
@@ -48,11 +46,8 @@ class StampedValueTable(StampedTable, NamespacedValueTable):
         found = self.overlay.get(namespace)
         return 0 if found is None else len(found.numbers)
 
-    def drop_stamps(self, expired: Callable[[int | None], bool]) -> None:
-        for namespace, runs in list(self.base.items()):
-            before = runs.rows
-            runs.keep(partial(_unexpired, runs, expired))
-            self._counted(namespace, before)
+    def _keep(self, runs: Any, kept: Callable[[Any], Flags]) -> None:
+        runs.keep(lambda numbers: kept(runs.of(numbers, LAST_ACCESS)))
 
     def clean(self, namespace: str | None, numbers: Numbers, expiry: float, seen: int | None) -> float:
         self._join()
@@ -113,10 +108,6 @@ class StampedColumns(NamespacedColumns):
 
 class StampedValueColumns(StampedColumns, NamespacedValueColumns):
     """Of value states."""
-
-
-def _unexpired(runs: ValueRuns, expired: Callable[[int | None], bool], numbers: Numbers) -> Flags:
-    return unexpired(runs.of(numbers, LAST_ACCESS), expired)
 
 
 __all__ = ["StampedColumns", "StampedValueColumns", "StampedValueState", "StampedValueTable"]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from lists_by_columns import ListsByColumns
 from test_stamped_tables import COMPARED, Both, bare, of
+from test_stamped_values import live_through
 
 from state_engine.api import StateTtlConfig
 from state_engine.backends.heap import HeapKeyedStateBackend
@@ -62,29 +63,12 @@ def forms(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_and_log_are_those_of_entries(forms: Any, config: str, seed: int) -> None:
     drawn, both = random.Random(seed), forms(CONFIGS[config])
-    now = 0
-    for _ in range(12):
-        now += drawn.choice([0, 1, 30, 60, 130])
-        both.at(now)
+
+    def in_one_epoch() -> None:
         for name in [drawn.choice(["longs", "texts"]) for _ in range(drawn.randrange(5))]:
             both.do(drawn, name, both.asked(drawn))
-        match drawn.randrange(8):
-            case 0:
-                for one in both.harnesses:
-                    one.backend.freeze(now)
-                    one.backend.forget()
-            case 1:
-                both.end()
-                both.reopen()
-            case 2:
-                both.read()
-                both.end()
-            case _:
-                both.end()
-    both.read()
-    both.end()
-    both.reopen()
-    both.read()
+
+    live_through(drawn, both, in_one_epoch)
 
 
 def test_what_has_expired_is_dropped_when_it_is_loaded(forms: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_stamped_values import CONFIGS, KEYS, TTL, asked, bare, content, lives
+from test_stamped_values import CONFIGS, KEYS, TTL, asked, bare, content, live_through, lives
 from values_by_namespace import ByNamespace
 
 from state_engine.api import (
@@ -152,29 +152,12 @@ COMPARED = {
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(config: StateTtlConfig.Builder, seed: int) -> None:
     drawn, both = random.Random(seed), Both(config)
-    now = 0
-    for _ in range(12):
-        now += drawn.choice([0, 1, 30, 60, 130])
-        both.at(now)
+
+    def in_one_epoch() -> None:
         for name in [drawn.choice(list(VALUES)) for _ in range(drawn.randrange(5))]:
             both.do(drawn, name, both.asked(drawn))
-        match drawn.randrange(8):
-            case 0:
-                for one in both.harnesses:
-                    one.backend.freeze(now)
-                    one.backend.forget()
-            case 1:
-                both.end()
-                both.reopen()
-            case 2:
-                both.read()
-                both.end()
-            case _:
-                both.end()
-    both.read()
-    both.end()
-    both.reopen()
-    both.read()
+
+    live_through(drawn, both, in_one_epoch)
 
 
 def test_which_tables_they_have() -> None:

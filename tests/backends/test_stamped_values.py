@@ -1,6 +1,7 @@
 """Values with a time to live that lie as columns: they, and their rows in the log, are those of a table of entries."""
 
 import random
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -103,26 +104,35 @@ class Both:
 def test_columns_and_log_are_those_of_entries(config: StateTtlConfig.Builder, seed: int) -> None:
     drawn, both = random.Random(seed), Both(config)
     assert isinstance(both.states("count")[0].table, StampedValueTable)
+    live_through(drawn, both, lambda: in_one_epoch(drawn, both))
+
+
+def in_one_epoch(drawn: random.Random, both: Both) -> None:
+    for name in [drawn.choice(list(TYPES)) for _ in range(drawn.randrange(4))]:
+        keys, (first, second) = asked(drawn), both.states(name)
+        match drawn.randrange(4):
+            case 0:
+                first.columns.remove_many(keys)
+                second.columns.remove_many(keys)
+            case 1:
+                assert first.columns.get_many(keys).equals(second.columns.get_many(keys))
+            case 2:
+                assert first.columns.contains_many(keys).equals(second.columns.contains_many(keys))
+            case _:
+                values = [drawn.choice(VALUES[name]) for _ in range(len(keys))]
+                first.columns.put_many(keys, values)
+                second.columns.put_many(keys, values)
+        for one in both.harnesses:
+            one.context.tell_of(len(keys))  # as the operator does behind a batch
+
+
+def live_through(drawn: random.Random, both: Any, do: Callable[[], None]) -> None:
+    """Lets both tables go through epochs that are sealed or forgotten, and through restarts, and compares them."""
     now = 0
     for _ in range(12):
         now += drawn.choice([0, 1, 30, 60, 130])
         both.at(now)
-        for name in [drawn.choice(list(TYPES)) for _ in range(drawn.randrange(4))]:
-            keys, (first, second) = asked(drawn), both.states(name)
-            match drawn.randrange(4):
-                case 0:
-                    first.columns.remove_many(keys)
-                    second.columns.remove_many(keys)
-                case 1:
-                    assert first.columns.get_many(keys).equals(second.columns.get_many(keys))
-                case 2:
-                    assert first.columns.contains_many(keys).equals(second.columns.contains_many(keys))
-                case _:
-                    values = [drawn.choice(VALUES[name]) for _ in range(len(keys))]
-                    first.columns.put_many(keys, values)
-                    second.columns.put_many(keys, values)
-            for one in both.harnesses:
-                one.context.tell_of(len(keys))  # as the operator does behind a batch
+        do()
         match drawn.randrange(8):
             case 0:
                 for one in both.harnesses:
