@@ -117,6 +117,15 @@ def parts_of(keys: Keys, numbers: KeyNumbers) -> list[Part]:
     return parts
 
 
+def by_position(parts: Sequence[Part]) -> tuple[Numbers, Numbers]:
+    """Returns of each distinct key, by its position, its number, and the place of its part among all."""
+    count = sum(len(part.positions) for part in parts)
+    numbers, places = np.empty(count, np.int64), np.empty(count, np.int64)
+    for place, part in enumerate(parts):
+        numbers[part.positions], places[part.positions] = part.numbers, place
+    return numbers, places
+
+
 def _parts(distinct: Keys, numbers: KeyNumbers) -> Iterator[Part]:
     namespaces: Sequence[str | None] = [None]
     spaces = np.zeros(len(distinct), np.int64)
@@ -169,4 +178,4 @@ def namespaced_keys(
     return NamespacedKeys(columns, Keys(write(listed), lambda _: listed), list(spaces), times)
 
 
-__all__ = ["EntryKeys", "NamespacedKeys", "Part", "namespaced_keys", "parts_of"]
+__all__ = ["EntryKeys", "NamespacedKeys", "Part", "by_position", "namespaced_keys", "parts_of"]

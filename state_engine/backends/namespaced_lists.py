@@ -18,7 +18,7 @@ from state_engine.backends.columns import ListColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
 from state_engine.backends.list_runs import Elements, Flags, Runs, distinct, joined, spans
-from state_engine.backends.namespaced_keys import Part, parts_of
+from state_engine.backends.namespaced_keys import Part, by_position, parts_of
 from state_engine.backends.namespaced_tables import ClearedKeys, RunsTable, by_namespace
 from state_engine.backends.tables import ListDelta, LogRows
 from state_engine.log.ops import Op
@@ -115,10 +115,7 @@ class NamespacedListTable(RunsTable):
             # Always a copy: else all of the batch that the values came with would stay as long as they do.
             self._written_in(namespace).added.append(Elements(own, values).take(order_of(own)))
             return
-        count = sum(len(part.positions) for part in parts)
-        of_each, spaces = np.empty(count, np.int64), np.empty(count, np.int64)
-        for number, part in enumerate(parts):
-            of_each[part.positions], spaces[part.positions] = part.numbers, number
+        of_each, spaces = by_position(parts)
         for number, at in by_number(spaces[codes]):
             elements = Elements(of_each[codes[at]], values.take(indices(at)))
             self._written_in(parts[number].namespace).added.append(elements)

@@ -17,7 +17,7 @@ from state_engine.backends.key_numbers import KeyNumbers, last_of_each, position
 from state_engine.backends.keys import join_entries, split_entry
 from state_engine.backends.list_runs import LARGER, Flags, distinct
 from state_engine.backends.map_runs import Entries, EntryNumbers, MapRuns, keys_of, with_keys
-from state_engine.backends.namespaced_keys import Part, parts_of
+from state_engine.backends.namespaced_keys import Part, by_position, parts_of
 from state_engine.backends.namespaced_tables import ClearedKeys, RunsTable, by_namespace
 from state_engine.backends.tables import DELETED, LogRows, MapDelta
 from state_engine.log.ops import Op
@@ -160,10 +160,7 @@ class NamespacedMapTable(RunsTable):
             user_keys: A user key for each, as a column of their type.
         """
         parts, codes = parts_of(keys, self.numbers), keys.codes
-        count = sum(len(part.positions) for part in parts)
-        of_each, spaces = np.empty(count, np.int64), np.empty(count, np.int64)
-        for number, part in enumerate(parts):
-            of_each[part.positions], spaces[part.positions] = part.numbers, number
+        of_each, spaces = by_position(parts)
         numbers = self.entries.of(of_each[codes], user_keys)
         if len(parts) <= 1:
             return [_asked(parts[0].namespace if parts else None, np.arange(len(numbers)), numbers)]

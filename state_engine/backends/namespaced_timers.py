@@ -15,7 +15,7 @@ from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import NO_KEY, KeyContext, join_entries, split_entries
 from state_engine.backends.list_runs import distinct
-from state_engine.backends.namespaced_keys import NamespacedKeys, parts_of
+from state_engine.backends.namespaced_keys import NamespacedKeys, by_position, parts_of
 from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
 from state_engine.backends.tables import LogRows
 from state_engine.backends.timers import OfTimer, TimerTable
@@ -121,9 +121,7 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
             for namespace, positions, numbers in parts:
                 self._register_at(namespace, numbers, times[positions])
             return
-        of_each, spaces = np.empty(len(keys.distinct), np.int64), np.empty(len(keys.distinct), np.int64)
-        for space, (_, positions, numbers) in enumerate(parts):
-            of_each[positions], spaces[positions] = numbers, space
+        of_each, spaces = by_position(parts)
         for space, at in by_number(spaces[keys.codes]):
             own = of_each[keys.codes[at]]
             order = np.argsort(own)
