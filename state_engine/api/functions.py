@@ -212,7 +212,8 @@ class ColumnAggregateFunction(AggregateFunction):
 class KeyedBatchProcessFunction(Function):
     """Processes the records of many keys at once, as columns, with the state of these keys.
 
-    Timers, if it registers any, fire key by key, and see the same states through their row methods.
+    Timers, if it registers any, come to `on_timers`, many at once; or to `on_timer`, one by one, which then sees the
+    same states through their row methods. A function has one of the two.
     """
 
     class Context(ABC):
@@ -234,6 +235,13 @@ class KeyedBatchProcessFunction(Function):
                 times: One per row: integers, ms since the Unix epoch, or null; None where no row has one.
             """
 
+    class OnTimersContext(Context):
+        """What timers come with."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Returns by which clock the timers fired."""
+
     @abstractmethod
     def process_batch(self, keys: Keys, batch: "pa.RecordBatch", ctx: "KeyedBatchProcessFunction.Context") -> Any:
         """Processes records.
@@ -252,7 +260,29 @@ class KeyedBatchProcessFunction(Function):
         """
 
     def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
-        """Called when a timer fires, as `KeyedProcessFunction.on_timer`."""
+        """Called when a timer fires, as `KeyedProcessFunction.on_timer`.
+
+        With it, states are kept as Python objects, which is what it sees of them: `on_timers` is faster.
+        """
+
+    def on_timers(
+        self, keys: Keys, timestamps: "pa.Array[Any]", ctx: "KeyedBatchProcessFunction.OnTimersContext"
+    ) -> Any:
+        """Called with the timers that are due, which are gone then; they do not come one by one.
+
+        All timers of a clock that are due come in one call, or in several if they are very many. What the call itself
+        registers comes in a further one, if it is due; deleting what came with it is too late.
+
+        Args:
+            keys: The key of each timer. A key has as many as its timers, those of one clock each at another time.
+            timestamps: What they were registered for: integers, ms, ascending. Timers of one time come in an order that
+                their keys alone decide.
+            ctx: The clocks, and timers.
+
+        Returns:
+            As `process_batch`. Where an operator behind it wants event times, one batch of an output with a row for
+            each timer takes the timers' times, if they are event times.
+        """
 
 
 class ProcessFunction(Function):

@@ -16,6 +16,7 @@ from state_engine.api.descriptors import AggregatingStateDescriptor, ReducingSta
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
+from state_engine.backends.column_timers import ColumnTimerTable
 from state_engine.backends.heap_tables import column_methods, heap_table, row_methods, stamped_row_methods
 from state_engine.backends.key_numbers import KeyGroups, KeyNumbers
 from state_engine.backends.keyed import StateRows
@@ -72,6 +73,7 @@ class HeapKeyedStateBackend:
         self.context = context
         self.time = time or OperatorTime()
         self.token: str | None = None
+        self.timers_by_columns = False
         self._tables: dict[str, HeapTable] = {}
         self._states: dict[str, Any] = {}
         self._schemas: dict[str, StateSchema] = {}
@@ -157,8 +159,9 @@ class HeapKeyedStateBackend:
         return heap_table(descriptor, self._numbers)
 
     def _new_timers(self) -> TimerTable:
-        few_times = any(descriptor.few_times for descriptor in self._descriptors.values())
-        return NamespacedTimerTable(self._numbers) if few_times else TimerTable()
+        if any(descriptor.few_times for descriptor in self._descriptors.values()):
+            return NamespacedTimerTable(self._numbers)
+        return ColumnTimerTable(self._numbers) if self.timers_by_columns else TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         for rows in self._log_of(schema, table):

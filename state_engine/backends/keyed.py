@@ -30,9 +30,11 @@ class KeyedStateBackend(Protocol):
 
     Attributes:
         uid: The operator.
+        timers_by_columns: Whether its function gets the timers that are due together; set before any is asked for.
     """
 
     uid: str
+    timers_by_columns: bool
 
     @property
     def key_groups(self) -> KeyGroupRange:

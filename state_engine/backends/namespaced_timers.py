@@ -5,20 +5,19 @@ it fires. What the log gets is what a `TimerTable` gives it.
 """
 
 from collections.abc import Iterable, Iterator
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices
-from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
-from state_engine.backends.keys import NO_KEY, KeyContext, join_entries, split_entries
+from state_engine.backends.key_numbers import last_of_each, positions_of
+from state_engine.backends.keys import join_entries, split_entries
 from state_engine.backends.list_runs import distinct
 from state_engine.backends.namespaced_keys import NamespacedKeys, by_position, parts_of
-from state_engine.backends.namespaced_tables import NamespacedTable, by_namespace, repeated
+from state_engine.backends.namespaced_tables import by_namespace, repeated
 from state_engine.backends.tables import LogRows
-from state_engine.backends.timers import OfTimer, TimerTable
+from state_engine.backends.timer_columns import TimerColumns, timer_rows
 from state_engine.log.ops import Op
 
 _NONE = np.empty(0, np.int64)
@@ -89,16 +88,8 @@ class _Changes:
         self.rows = 0  # so many more there are, once it is frozen
 
 
-class NamespacedTimerTable(NamespacedTable, TimerTable):
-    """The timers of one clock, by time and namespace.
-
-    Args:
-        numbers: Of the keys.
-    """
-
-    def __init__(self, numbers: KeyNumbers) -> None:
-        TimerTable.__init__(self)
-        self.numbers = numbers
+class NamespacedTimerTable(TimerColumns):
+    """The timers of one clock, by time and namespace."""
 
     def empty(self) -> None:
         super().empty()
@@ -156,29 +147,9 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
 
     # One by one -------------------------------------------------------------------------------------------------------
 
-    def registering(self, keys: KeyContext) -> OfTimer:
-        return lambda timestamp: self.register(keys.entry, index(timestamp))
-
-    def deleting(self, keys: KeyContext) -> OfTimer:
-        return lambda timestamp: self.delete(keys.entry, index(timestamp))
-
-    def register(self, entry: Any, time: int) -> None:
-        if entry is NO_KEY:
-            raise entry.refused()
-        self.register_all([entry], time)
-
     def register_all(self, entries: list[Any], time: int) -> None:
         for place, numbers in self._placed(entries, time):
             self._register(place, numbers)
-
-    def delete(self, entry: Any, time: int) -> None:
-        self._delete(entry, time)
-
-    def due(self, limit: int) -> Iterator[tuple[int, Any]]:
-        while (time := self.earliest()) is not None and time <= limit:
-            for entry in sorted(self._entries(time), key=repr):
-                if self._delete(entry, time):
-                    yield time, entry
 
     def all_due(self, limit: int, *, in_turn: bool = True) -> Iterator[tuple[int, list[Any]]]:
         while (time := self.earliest()) is not None and time <= limit:
@@ -230,15 +201,12 @@ class NamespacedTimerTable(NamespacedTable, TimerTable):
         self._now, self._frozen = _Changes(), changes
         rows = [sum(len(numbers) for _, numbers in places) for places in (came, went)]
         changes.rows = rows[0] - rows[1]
-        ops = np.repeat(np.array([Op.PUT, Op.DELETE], np.int8), rows)
         lengths = [len(numbers) for _, numbers in came + went]
-        return LogRows(
-            [],
-            ops,
-            pa.array(ops == Op.PUT, mask=ops == Op.DELETE),
-            pa.array(np.repeat([place.time for place, _ in came + went], lengths)),
-            numbers=np.concatenate([numbers for _, numbers in came + went]),
-            namespaces=repeated([place.namespace for place, _ in came + went], lengths),
+        return timer_rows(
+            np.repeat([place.time for place, _ in came + went], lengths),
+            rows[0],
+            np.concatenate([numbers for _, numbers in came + went]),
+            repeated([place.namespace for place, _ in came + went], lengths),
         )
 
     def settle(self) -> None:

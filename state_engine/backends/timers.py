@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, by_number
+from state_engine.api.keys import Keys, Numbers, by_number, indices
 from state_engine.api.types import Types
 from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.namespaced_keys import EntryKeys
@@ -212,6 +212,22 @@ class TimerTable(HeapTable):
             return None
         return EntryKeys(entries, pa.array(times))
 
+    def register_keys(self, keys: Keys, times: Numbers) -> None:
+        """Adds timers, unless they are there.
+
+        Args:
+            keys: Any of them several times.
+            times: One for each.
+        """
+        for entries, time in _together(keys, times):
+            self.register_all(entries, time)
+
+    def delete_keys(self, keys: Keys, times: Numbers) -> None:
+        """Removes timers, if they are there; otherwise as `register_keys`."""
+        for entries, time in _together(keys, times):
+            for entry in entries:
+                self.delete(entry, time)
+
     def _at(self, time: int, *, in_turn: bool = True) -> list[Any]:
         """Returns the entries that stand at a time, in the order in which they fire or in any."""
         entries = listed(self._old.get(time, MISSING)) + listed(self._changes.came.get(time, MISSING))
@@ -294,6 +310,15 @@ class TimerTable(HeapTable):
 
     def _drop_pending(self) -> None:
         self._pending = _Changes()
+
+
+def _together(keys: Keys, times: Numbers) -> Iterator[tuple[list[Any], int]]:
+    """Yields each time with its keys, each once."""
+    pairs = Keys([indices(keys.codes), indices(times)], lambda _: []).distinct
+    codes, at_times = (np.asarray(column) for column in pairs.columns)
+    entries = keys.entries
+    for time, at in by_number(at_times):
+        yield [entries[code] for code in codes[at].tolist()], time
 
 
 def _runs(entries: list[Any], ops: "np.ndarray[Any, Any]", times: list[int]) -> Iterator[tuple[int, int, list[Any]]]:

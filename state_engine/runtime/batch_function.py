@@ -1,9 +1,9 @@
 """What an operator does with a function that takes whole batches."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.functions import KeyedBatchProcessFunction
-from state_engine.api.keys import Keys, Numbers, by_number, indices
+from state_engine.api.keys import Keys
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.timers import BatchTimerService, TimeDomain
+from state_engine.api.timers import TimeDomain
 from state_engine.api.types import holds_codec
-from state_engine.backends.keys import KeyCodec
-from state_engine.backends.namespaced_timers import NamespacedTimerTable
-from state_engine.backends.time import OperatorTime
-from state_engine.runtime.declared.base import Declared, local_of, wants_all
+from state_engine.backends.keys import KeyCodec, split_entry
+from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.declared.base import Declared, FiresTogether, local_of, wants_all
 from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN, OutputValueError
@@ -27,64 +27,41 @@ from state_engine.serialization.types import schema_of
 
 ENOUGH_BYTES = 64 << 20
 """A function is called with so much, or with all records of the epoch: asked for each key once, states cost least."""
-
-
-class BatchTimers(BatchTimerService):
-    """Timers of many keys.
-
-    Args:
-        time: The operator's clocks.
-        tables: Gives the timers of a clock.
-    """
-
-    def __init__(self, time: OperatorTime, tables: Any) -> None:
-        self._time = time
-        self._tables = tables
-
-    def current_processing_time(self) -> int:
-        return self._time.processing_time
-
-    def current_watermark(self) -> int:
-        return self._time.watermark
-
-    def register_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._register(TimeDomain.PROCESSING_TIME, keys, timestamps)
-
-    def register_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._register(TimeDomain.EVENT_TIME, keys, timestamps)
-
-    def delete_processing_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._delete(TimeDomain.PROCESSING_TIME, keys, timestamps)
-
-    def delete_event_time_timers(self, keys: Keys, timestamps: Any) -> None:
-        self._delete(TimeDomain.EVENT_TIME, keys, timestamps)
-
-    def _register(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
-        table = self._tables(domain)
-        if isinstance(table, NamespacedTimerTable):
-            at_times = _milliseconds("timers", timestamps, len(keys))
-            there = np.flatnonzero(np.asarray(pc.is_valid(at_times)))
-            table.register_keys(keys if len(there) == len(keys) else keys.take(there), np.asarray(at_times.drop_null()))
-            return
-        codes, times = _timers(keys, timestamps)
-        entries = keys.entries
-        for time, at in by_number(times):
-            table.register_all([entries[code] for code in codes[at].tolist()], time)
-
-    def _delete(self, domain: TimeDomain, keys: Keys, timestamps: Any) -> None:
-        codes, times = _timers(keys, timestamps)
-        table, entries = self._tables(domain), keys.entries
-        for code, at in zip(codes.tolist(), times.tolist(), strict=True):
-            table.delete(entries[code], at)
+TIMERS_AT_ONCE = 1 << 20
+"""A function is handed so many timers at once."""
 
 
 def asks_by_columns(function: Any) -> bool:
-    """Returns whether a function that an author wrote asks states by columns alone: in timers it has row methods."""
+    """Returns whether an author's function asks states by columns alone: in `on_timer` it has row methods."""
     return (
         isinstance(function, KeyedBatchProcessFunction)
         and not isinstance(function, Declared)
-        and type(function).on_timer is KeyedBatchProcessFunction.on_timer
+        and not _has(function, "on_timer")
     )
+
+
+def takes_timers_together(function: Any) -> bool:
+    """Returns whether a function gets the timers that are due together, as columns."""
+    return isinstance(function, FiresTogether) or (
+        isinstance(function, KeyedBatchProcessFunction) and _has(function, "on_timers")
+    )
+
+
+def check_timer_methods(function: Any) -> None:
+    """Checks that timers come to a function in one way.
+
+    Raises:
+        JobDefinitionError: It has two.
+    """
+    if isinstance(function, KeyedBatchProcessFunction) and _has(function, "on_timer") and _has(function, "on_timers"):
+        raise JobDefinitionError(
+            f"{type(function).__name__} has on_timer and on_timers: its timers cannot come to both.",
+            action="Leave out one of them. on_timers gets many timers at once, on_timer one by one.",
+        )
+
+
+def _has(function: Any, method: str) -> bool:
+    return getattr(type(function), method) is not getattr(KeyedBatchProcessFunction, method)
 
 
 def states_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[StateDescriptor], Any]:
@@ -97,29 +74,6 @@ def states_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[Sta
         return states(descriptor)
 
     return state
-
-
-def _timers(keys: Keys, timestamps: Any) -> tuple[Numbers, Numbers]:
-    """Returns the numbers of keys, and times, each pair once; without those that have no time."""
-    array = _milliseconds("timers", timestamps, len(keys))
-    there = np.flatnonzero(np.asarray(pc.is_valid(array)))
-    codes, times = (cast(Any, c) for c in Keys([indices(keys.codes), array], lambda _: []).take(there).distinct.columns)
-    return np.asarray(codes), np.asarray(times)
-
-
-class BatchContext(KeyedBatchProcessFunction.Context):
-    """What comes with a batch."""
-
-    def __init__(self, timers: BatchTimers) -> None:
-        self._timers = timers
-
-    def timer_service(self) -> BatchTimerService:
-        return self._timers
-
-    def timed(self, rows: Any, times: Any) -> pa.Table:
-        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        given = pa.nulls(table.num_rows) if times is None else times
-        return table.append_column(EVENT_TIME, _milliseconds("event times", given, table.num_rows))
 
 
 class BatchCall:
@@ -139,6 +93,7 @@ class BatchCall:
         if (local := local_of(spec.function)) is not None:
             self._of_partials = schema_of(local.columns), list(range(len(key_positions)))
         self._codec = codec
+        check_timer_methods(spec.function)
         outputs = {MAIN: spec.output, **spec.side_outputs}
         self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
         self._timed = {MAIN, *spec.timed_side_outputs} if spec.emits_event_time else set()
@@ -173,6 +128,18 @@ class BatchCall:
             self.latest = latest if self.latest is None else max(self.latest, latest)
         keys = Keys([own[position] for position in positions], self._codec.read, times)
         return keys, pa.RecordBatch.from_arrays(own, schema=schema)
+
+    def timers(self, keys: Keys, domain: TimeDomain) -> "Iterator[tuple[Keys, pa.Array[Any]]]":
+        """Yields the keys of timers, as their author's function knows them, and what the timers were registered for."""
+        if isinstance(keys, EntryKeys):
+            own = Keys(self._codec.write([split_entry(entry)[0] for entry in keys.each]), self._codec.read)
+        else:
+            own = keys.own.take(keys.of_own) if isinstance(keys, NamespacedKeys) else keys
+        times: Any = keys.times
+        own.times = times if domain is TimeDomain.EVENT_TIME else None
+        for start in range(0, len(own), TIMERS_AT_ONCE):
+            some = range(start, min(start + TIMERS_AT_ONCE, len(own)))
+            yield own.take(np.array(some)) if len(some) < len(own) else own, times.slice(start, len(some))
 
     def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that somebody reads, of what the function gave.
@@ -222,17 +189,6 @@ def _table(output: str, rows: Any) -> pa.Table:
     return rows
 
 
-def _milliseconds(what: str, given: Any, count: int) -> Any:
-    """Returns times as an Arrow array of integers, which is what they have to be."""
-    array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
-    array = array if isinstance(array, pa.Array) else pa.array(array)
-    if not (pa.types.is_integer(array.type) or pa.types.is_null(array.type)):
-        raise TypeError(f"{what} got a column of {array.type}, not integers of milliseconds")
-    if len(array) != count:
-        raise ValueError(f"{what} got {len(array)} timestamps for {count} rows")
-    return array.cast(pa.int64())
-
-
 def _listed(given: Any) -> Iterable[Any]:
     if given is None:
         return ()
@@ -243,6 +199,17 @@ def _is_tagged(given: Any) -> bool:
     return type(given) is tuple and len(given) == 2 and isinstance(given[0], OutputTag)
 
 
+def by_output(given: list[dict[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
+    """Returns what several calls gave as one batch for each output."""
+    if len(given) == 1:
+        return given[0]
+    outputs: dict[str, list[pa.RecordBatch]] = {}
+    for of_call in given:
+        for output, batch in of_call.items():
+            outputs.setdefault(output, []).append(batch)
+    return {output: joined(batches) for output, batches in outputs.items()}
+
+
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Returns batches as one; there is at least one of them, with records."""
     whole: Any = pa.Table.from_batches(batches)
@@ -250,4 +217,12 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return together  # type: ignore[no-any-return]
 
 
-__all__ = ["BatchCall", "BatchContext", "BatchTimers", "asks_by_columns", "joined", "states_by_columns"]
+__all__ = [
+    "BatchCall",
+    "asks_by_columns",
+    "by_output",
+    "check_timer_methods",
+    "joined",
+    "states_by_columns",
+    "takes_timers_together",
+]

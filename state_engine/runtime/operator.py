@@ -1,7 +1,8 @@
 """An operator instance: one function over one key-group range, record by record, Arrow at both ends."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.functions import Function, KeyedBatchProcessFunction, KeyedProcessFunction, ProcessFunction
+from state_engine.api.keys import Keys
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
@@ -22,7 +24,14 @@ from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics
 from state_engine.runtime.adapters import Adapter
-from state_engine.runtime.batch_function import BatchCall, BatchContext, BatchTimers, asks_by_columns, states_by_columns
+from state_engine.runtime.batch_contexts import BatchContext, BatchTimers, TimersContext
+from state_engine.runtime.batch_function import (
+    BatchCall,
+    asks_by_columns,
+    by_output,
+    states_by_columns,
+    takes_timers_together,
+)
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService, RecordContext, TimerContext
 from state_engine.runtime.declared.base import FiresTogether
 from state_engine.runtime.emitted import Emitted, EmittedWriter, Rows
@@ -89,7 +98,9 @@ class Operator:
         self._batch_call: BatchCall | None = None
         if isinstance(self.function, KeyedBatchProcessFunction) and self.backend is not None:
             self._batch_call = BatchCall(spec, self._key_positions, codec)
-            self._batch = BatchContext(BatchTimers(self.time, self.backend.timers))
+            of_many = BatchTimers(self.time, self.backend.timers)
+            self._batch, self._many_timers = BatchContext(of_many), TimersContext(of_many)
+            self.backend.timers_by_columns = takes_timers_together(self.function)
         self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
         self._writer = EmittedWriter(
             spec.output,
@@ -155,8 +166,8 @@ class Operator:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
         self.life.notify(*self._ended)
-        if self._batch_call is not None and isinstance(self.function, FiresTogether):
-            return self._fire_together(self._batch_call, self.function)
+        if self._batch_call is not None and takes_timers_together(self.function):
+            return self._fire_together(self._batch_call, _EVENT, _PROCESSING)
         emitted = self._emitted()
         self._fire(_EVENT, self.time.watermark, emitted)
         self._fire(_PROCESSING, self.time.processing_time, emitted)
@@ -216,30 +227,40 @@ class Operator:
         Raises:
             OperatorFailure: The function raised, or returned what its output type does not admit.
         """
-        call, behind, function = self._batch_call, self.spec.out_of_orderness, self.function
-        if call is None or behind is None or call.latest is None or not isinstance(function, FiresTogether):
+        call, behind = self._batch_call, self.spec.out_of_orderness
+        if call is None or behind is None or call.latest is None or not takes_timers_together(self.function):
             return {}
         reached = call.latest - behind - 1
         if reached <= self.time.watermark:
             return {}
         self.time.watermark = reached
-        return self._fire_together(call, function)
+        return self._fire_together(call, _EVENT)
 
     def _process_batch(self, call: BatchCall, batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         keys, records = call.records(batch)
-        self.context.entry = NO_KEY
         self.time.timestamp = None
-        try:
-            outputs = call.outputs(self.function.process_batch(keys, records, self._batch), keys)
-        except OutputValueError as error:
-            raise output_failure(self.spec, self.subtask, error) from None
-        except Exception as error:
-            raise self._failed(error, "process_batch() raised") from error
+        given = partial(self.function.process_batch, keys, records, self._batch)
+        outputs = self._given(call, given, keys, "process_batch() raised")
         self.context.tell_of(len(keys))
         return outputs
 
-    def _fire_together(self, call: BatchCall, function: FiresTogether) -> dict[str, pa.RecordBatch]:
-        """Hands all event-time timers that are due to a function at once."""
+    def _fire_together(self, call: BatchCall, *domains: TimeDomain) -> dict[str, pa.RecordBatch]:
+        """Hands over the timers that are due: to a declared function once, to an author's until none is."""
+        if isinstance(self.function, FiresTogether):
+            return self._fire_declared(call, self.function)
+        outputs: list[dict[str, pa.RecordBatch]] = []
+        for domain in domains:
+            limit = self.time.watermark if domain is _EVENT else self.time.processing_time
+            self._many_timers.domain = domain
+            while (timers := self._timers(domain)) is not None and (due := timers.due_keys(limit)) is not None:
+                for keys, times in call.timers(due, domain):
+                    given = partial(self.function.on_timers, keys, times, self._many_timers)
+                    what = f"on_timers() with {len(keys)} timers up to {times[-1]} raised"
+                    outputs.append(self._given(call, given, keys, what))
+                    self.context.tell_of(len(keys))
+        return by_output(outputs)
+
+    def _fire_declared(self, call: BatchCall, function: FiresTogether) -> dict[str, pa.RecordBatch]:
         backend = self.backend
         if backend and backend.has_timers(_PROCESSING):
             # It registers none: an earlier function under this uid did. They are taken, or epochs would begin for them.
@@ -249,14 +270,19 @@ class Operator:
         keys = timers.due_keys(self.time.watermark, in_turn=function.in_turn) if timers is not None else None
         if keys is None:
             return {}
+        latest = int(np.asarray(keys.times).max())
+        given = partial(function.fire, keys, self._batch)
+        return self._given(call, given, keys, f"{len(keys)} timers up to {latest} raised")
+
+    def _given(self, call: BatchCall, given: Callable[[], Any], keys: Keys, what: str) -> dict[str, pa.RecordBatch]:
+        """Returns what a function over batches gives, which may be a generator, by output."""
         self.context.entry = NO_KEY
         try:
-            return call.outputs(function.fire(keys, self._batch), keys)
+            return call.outputs(given(), keys)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
         except Exception as error:
-            latest = max(np.asarray(keys.times).tolist())
-            raise self._failed(error, f"{len(keys)} timers up to {latest} raised") from error
+            raise self._failed(error, what) from error
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""

@@ -15,7 +15,7 @@ from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.log.records import StateSchema
-from state_engine.runtime.declared.base import fires_together
+from state_engine.runtime.batch_function import takes_timers_together
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
@@ -216,7 +216,7 @@ class OperatorNode:
     @property
     def out_of_orderness(self) -> int | None:
         """How far its records may lie behind each other, if they are of one ordered stream whose times it follows."""
-        if self.in_batches and not fires_together(self.function):
+        if self.in_batches and not takes_timers_together(self.function):
             return None
         [edge, *others] = self.edges
         return None if others or self.tells_partitions or edge.strategy is None else edge.strategy.out_of_orderness

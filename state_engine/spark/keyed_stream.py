@@ -19,6 +19,7 @@ from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
+from state_engine.runtime.batch_function import check_timer_methods
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.changelog import ChangelogAggregation
 from state_engine.runtime.declared.deduplication import Deduplication
@@ -94,6 +95,7 @@ class KeyedStream:
                 f"process() on a keyed stream got {given(function)}.",
                 action="Give a KeyedProcessFunction, or a KeyedBatchProcessFunction.",
             )
+        check_timer_methods(function)
         return self._apply(function, output_type, uid)
 
     def map(

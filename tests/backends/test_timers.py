@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from values_by_namespace import ByNamespace
 
 from state_engine.api import TimeDomain
+from state_engine.api.keys import Keys
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext, Namespaced
 from state_engine.backends.namespaced_keys import namespaced_keys
@@ -40,6 +41,12 @@ def make_backend() -> HeapKeyedStateBackend:
 
 def make_by_namespace() -> HeapKeyedStateBackend:
     return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
+
+
+def make_by_columns() -> HeapKeyedStateBackend:
+    backend = make_by_namespace()
+    backend.timers_by_columns = True
+    return backend
 
 
 class TimersMachine(RuleBasedStateMachine):
@@ -161,6 +168,12 @@ class TimersByNamespaceMachine(TimersMachine):
         self.warm.timers(DOMAIN).register_keys(keys, np.array([time for _, time in entries], np.int64))
         self.now |= set(entries)
 
+    @rule(entries=st.lists(st.tuples(KEYS, TIMES), unique_by=lambda timer: timer[0]))
+    def delete_columns(self, entries: list[tuple[Any, int]]) -> None:
+        keys = namespaced_keys([entry for entry, _ in entries], self.warm.codec.write)
+        self.warm.timers(DOMAIN).delete_keys(keys, np.array([time for _, time in entries], np.int64))
+        self.now -= set(entries)
+
     @rule(limit=TIMES)
     def fire_columns(self, limit: int) -> None:
         due = {(entry, time) for entry, time in self.now if time <= limit}
@@ -172,6 +185,36 @@ class TimersByNamespaceMachine(TimersMachine):
             assert times == sorted(times)
             assert sorted(zip(entries, times, strict=True), key=repr) == sorted(due, key=repr)
         self.now -= due
+
+
+class TimersByColumnsMachine(TimersByNamespaceMachine):
+    """The same with columns for any number of times."""
+
+    def make(self) -> Any:
+        return make_by_columns()
+
+    @rule(keys=st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), TIMES)))
+    def register_records(self, keys: list[tuple[Any, int]]) -> None:
+        """A key is there several times, and has no namespace."""
+        columns = self.warm.codec.write([key for key, _ in keys])
+        times = np.array([time for _, time in keys], np.int64)
+        self.warm.timers(DOMAIN).register_keys(Keys(columns, self.warm.codec.read), times)
+        self.now |= set(keys)
+
+    @rule(limit=TIMES)
+    def fire_columns_in_turn(self, limit: int) -> None:
+        """The order is that of times, keys (Arrow's, in which null is the last) and namespaces."""
+        due = [(time, entry) for entry, time in self.now if time <= limit]
+        self.now = {(entry, time) for entry, time in self.now if time > limit}
+        keys = self.warm.timers(DOMAIN).due_keys(limit)
+        fired = [] if keys is None else zip(keys.times.to_pylist(), (keys.entries[n] for n in keys.codes), strict=True)
+        assert list(fired) == sorted(due, key=in_turn)
+
+
+def in_turn(timer: tuple[int, Any]) -> Any:
+    time, entry = timer
+    key, namespace = (entry.key, entry.namespace) if isinstance(entry, Namespaced) else (entry, None)
+    return time, key is None, key or "", namespace is None, namespace or ""
 
 
 class RocksDBTimersMachine(TimersMachine):
@@ -220,6 +263,7 @@ class RocksDBTimersMachine(TimersMachine):
 
 TestTimers = TimersMachine.TestCase
 TestTimersByNamespace = TimersByNamespaceMachine.TestCase
+TestTimersByColumns = TimersByColumnsMachine.TestCase
 TestRocksDBTimers = RocksDBTimersMachine.TestCase
 TestRocksDBTimers.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 

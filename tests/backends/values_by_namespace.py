@@ -11,6 +11,7 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from state_engine.backends.column_timers import ColumnTimerTable
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.namespaced import NamespacedValueTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
@@ -28,7 +29,7 @@ class ByNamespace(HeapKeyedStateBackend):
         self._forget_keys()
 
     def _new_timers(self) -> TimerTable:
-        return NamespacedTimerTable(self._numbers)
+        return (ColumnTimerTable if self.timers_by_columns else NamespacedTimerTable)(self._numbers)
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
         """Folds lie as columns whatever their function: row by row they mean the same with each."""

@@ -93,11 +93,6 @@ class FiresTogether(Declared):
         """
 
 
-def fires_together(function: Function) -> bool:
-    """Returns whether a function gets the timers that are due together."""
-    return isinstance(function, FiresTogether)
-
-
 def local_of(function: Function) -> LocalAggregation | None:
     """Returns what Spark may do of a function in front of the exchange."""
     return function.local if isinstance(function, Declared) else None
@@ -148,7 +143,6 @@ def stored_rows(columns: StructType) -> StructType:
 __all__ = [
     "Declared",
     "FiresTogether",
-    "fires_together",
     "local_of",
     "ordered_column",
     "renaming",
