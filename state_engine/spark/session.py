@@ -57,6 +57,19 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
 )
 """What every local session starts with; `extra` of `local_session` has the last word."""
 
+_OF_ONE_MACHINE = (
+    "spark.sql.streaming.checkpointFileManagerClass",  # renames in place: a disk's, not an object store's
+    "spark.databricks.delta.snapshotPartitions",  # for small tables, which those of others need not be
+    "spark.driver.host",
+    "spark.driver.bindAddress",
+    "spark.ui.enabled",
+    "spark.ui.showConsoleProgress",
+)
+CLUSTER_DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {key: value for key, value in LOCAL_DEFAULTS.items() if key not in _OF_ONE_MACHINE}
+)
+"""Those of them that a session on a cluster needs, too: `SparkSession.builder.config(map=CLUSTER_DEFAULTS)`."""
+
 
 def local_session(
     app_name: str = "lakestate",
@@ -131,4 +144,4 @@ def _warehouse() -> str:
     return folder
 
 
-__all__ = ["LOCAL_DEFAULTS", "active_session", "local_session", "session_settings"]
+__all__ = ["CLUSTER_DEFAULTS", "LOCAL_DEFAULTS", "active_session", "local_session", "session_settings"]

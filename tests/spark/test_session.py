@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from state_engine.spark import session as session_module
-from state_engine.spark.session import LOCAL_DEFAULTS, local_session
+from state_engine.spark.session import CLUSTER_DEFAULTS, LOCAL_DEFAULTS, local_session
 
 
 @pytest.fixture
@@ -39,6 +39,13 @@ def test_tables_without_a_path_do_not_land_in_the_working_directory() -> None:
 def test_the_defaults_cannot_be_changed_by_accident() -> None:
     with pytest.raises(TypeError):
         LOCAL_DEFAULTS["spark.ui.enabled"] = "true"  # type: ignore[index]
+
+
+def test_a_cluster_is_told_nothing_of_this_machine() -> None:
+    assert CLUSTER_DEFAULTS.items() < LOCAL_DEFAULTS.items()
+    assert not [key for key in CLUSTER_DEFAULTS if key.startswith("spark.driver.")]
+    assert not [value for value in CLUSTER_DEFAULTS.values() if "127.0.0.1" in value]
+    assert CLUSTER_DEFAULTS["spark.python.daemon.module"] == "state_engine.spark.daemon"
 
 
 @pytest.mark.spark
