@@ -37,6 +37,7 @@ class StateDescriptor:
         ttl_config: Its time to live, None while values live for ever.
         changes: What is said about its earlier types.
         by_namespace: Set by the engine where a state is asked for by columns, many keys of few namespaces.
+        many_namespaces: Set by the engine where, then, nearly each key has namespaces of its own.
         few_times: Set by the engine where, then, timers end at few times, those of many keys together.
 
     Raises:
@@ -45,6 +46,7 @@ class StateDescriptor:
     """
 
     by_namespace = False
+    many_namespaces = False
     few_times = False
 
     def __init__(self, name: str, type_info: Any) -> None:

@@ -3,8 +3,7 @@
 A timer is no object, neither while it waits nor when it fires. What the log gets is what a `TimerTable` gives it.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import compress
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
-from state_engine.backends.keys import join_entries, split_entries
-from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.keys import join_entries
+from state_engine.backends.namespaced_keys import NamespacedKeys
+from state_engine.backends.places import NamespaceNumbers, PlacedTable, keys_of, namespaces_of
 from state_engine.backends.tables import LogRows
 from state_engine.backends.timer_columns import TimerColumns, timer_rows
 from state_engine.backends.timer_runs import TimerRuns, Timers
 from state_engine.backends.timers import NEVER
 from state_engine.log.ops import Op
 
-_BITS = 32
-"""Behind the number of the key a place has that of the namespace."""
-_FEW = 1000
-"""So many namespaces are known, beside twice as many as there are timers, before somebody looks who needs them."""
 
+class ColumnTimerTable(PlacedTable, TimerColumns):
+    """The timers of one clock, in the order of their times.
 
-class ColumnTimerTable(TimerColumns):
-    """The timers of one clock, in the order of their times."""
+    Args:
+        numbers: Of the keys.
+        namespaces: Their numbers.
+    """
+
+    def __init__(self, numbers: KeyNumbers, namespaces: NamespaceNumbers) -> None:
+        super().__init__(numbers)
+        self.namespaces = namespaces
 
     def empty(self) -> None:
         super().empty()
         self._timers = TimerRuns()
-        self._names: dict[str | None, int] = {None: 0}
 
     def earliest(self) -> int | None:
         earliest = self._timers.earliest()
@@ -42,49 +46,34 @@ class ColumnTimerTable(TimerColumns):
     # Many timers at once ----------------------------------------------------------------------------------------------
 
     def register_keys(self, keys: Keys, times: Numbers) -> None:
-        self._register(Timers(times, self._places_of(keys)))
+        self._register(Timers(times, self.places_of(keys)))
 
     def delete_keys(self, keys: Keys, times: Numbers) -> None:
-        self._timers.remove(Timers(times, self._places_of(keys)))
+        self._timers.remove(Timers(times, self.places_of(keys)))
 
     def due_keys(self, limit: int, *, in_turn: bool = True) -> Keys | None:
         timers = self._timers.due(limit)
         if not len(timers.times):
             return None
         timers = timers.take(order_of(timers.times))
-        own, positions = self.numbers.among(timers.places >> _BITS)
-        spaces, times = timers.places & ((1 << _BITS) - 1), pa.array(timers.times)
+        every, positions = self.numbers.among(keys_of(timers.places))
+        wanted, positions = np.unique(positions, return_inverse=True)
+        own, times, spaces = every.take(wanted), pa.array(timers.times), namespaces_of(timers.places)
         if spaces.any():
-            columns = [indices(positions), indices(spaces)]
-            keys: Keys = NamespacedKeys(columns, own, list(self._names), times)
+            known, of_timers = np.unique(spaces, return_inverse=True)
+            texts = self.namespaces.texts.take(indices(known)).to_pylist()
+            keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], own, texts, times)
         else:
             keys = own.take(positions)
             keys.times = times
         if not in_turn:
             return keys
-        names = pa.array(list(self._names), pa.string()).take(indices(spaces))
-        return keys.take(_in_turn(timers.times, own, positions, names))
+        return keys.take(_in_turn(timers.times, own, positions, self.namespaces.texts.take(indices(spaces))))
 
     def _register(self, timers: Timers) -> None:
         if len(timers.times):
             self._timers.add(timers)
             self.first = min(self.first, int(timers.times.min()))
-
-    def _places_of(self, keys: Keys) -> Numbers:
-        """Returns the place of each record's key and namespace."""
-        if isinstance(keys, EntryKeys):
-            return self._places(*split_entries(keys.each))
-        if isinstance(keys, NamespacedKeys):
-            names = np.array([self._named(name) for name in keys.namespaces], np.int64)
-            return (self.numbers.of_taken(keys.own.distinct, keys.of_own) << _BITS) | names[keys.spaces]
-        return self.numbers.of_each(keys)[keys.codes] << _BITS
-
-    def _places(self, keys: list[Any], namespaces: "list[str | None] | None") -> Numbers:
-        places = self.numbers.of(keys) << _BITS
-        return places if namespaces is None else places | np.array([*map(self._named, namespaces)], np.int64)
-
-    def _named(self, namespace: str | None) -> int:
-        return self._names.setdefault(namespace, len(self._names))
 
     # One by one -------------------------------------------------------------------------------------------------------
 
@@ -104,14 +93,12 @@ class ColumnTimerTable(TimerColumns):
         return bool(there)
 
     def _entries(self, time: int) -> list[Any]:
-        places = self._timers.at(time).places
-        known, names = self.numbers.entries, list(self._names)
-        keys = [known[number] for number in (places >> _BITS).tolist()]
-        return join_entries(keys, [names[at] for at in (places & ((1 << _BITS) - 1)).tolist()])
+        places, known = self._timers.at(time).places, self.numbers.entries
+        keys = [known[number] for number in keys_of(places).tolist()]
+        return join_entries(keys, self.named(places).to_pylist())
 
     def _of_time(self, entries: list[Any], time: int) -> Timers:
-        places = self._places(*split_entries(entries))
-        return Timers(np.full(len(places), time, np.int64), places)
+        return Timers(np.full(len(entries), time, np.int64), self.places_of_entries(entries))
 
     # Epochs -----------------------------------------------------------------------------------------------------------
 
@@ -120,9 +107,7 @@ class ColumnTimerTable(TimerColumns):
         if not len(came.times) and not len(went.times):
             return None
         times, places = (np.concatenate(pair) for pair in zip(came, went, strict=True))
-        spaces: Any = pa.array((places & ((1 << _BITS) - 1)).astype(np.int32))
-        namespaces = pa.DictionaryArray.from_arrays(spaces, pa.array(list(self._names), pa.string()))
-        return timer_rows(times, len(came.times), places >> _BITS, namespaces)
+        return timer_rows(times, len(came.times), keys_of(places), self.named(places))
 
     def settle(self) -> None:
         self._end(sealed=True)
@@ -134,23 +119,9 @@ class ColumnTimerTable(TimerColumns):
         self._timers.end(sealed=sealed)
         self.rows = self._timers.rows
         self.earliest()
-        if len(self._names) > 2 * self.rows + _FEW:
-            self._forget_names()
-
-    def _forget_names(self) -> None:
-        """Namespaces come and go: those that no timer has any more lose their numbers."""
-        places, used = self._timers.places, np.zeros(len(self._names), bool)
-        used[places & ((1 << _BITS) - 1)] = True
-        used[0] = True
-        kept = compress(self._names, used.tolist())
-        self._names = {name: n for n, name in enumerate(kept)}
-        new = np.cumsum(used) - 1
-        self._timers.renumber((places >> _BITS << _BITS) | new[places & ((1 << _BITS) - 1)])
 
     def apply_numbers(self, numbers: Numbers, namespaces: Any, ops: Any, values: Any, user_keys: Any) -> None:
-        encoded = namespaces.dictionary_encode("encode")
-        names = np.array([self._named(name) for name in encoded.dictionary.to_pylist()], np.int64)
-        places, times = (numbers << _BITS) | names[np.asarray(encoded.indices)], user_keys
+        places, times = self.places_of_columns(numbers, namespaces), user_keys
         start = 0
         for at in [*np.flatnonzero(ops == Op.CLEAR).tolist(), len(ops)]:
             rows = slice(start, at)
@@ -172,15 +143,14 @@ class ColumnTimerTable(TimerColumns):
         self._timers.end(sealed=True)
 
     def drop_keys(self, gone: Any) -> None:
-        self._timers.keep(~gone[self._timers.places >> _BITS])
+        self._timers.keep(~gone[keys_of(self._timers.places)])
         self._end(sealed=True)
 
-    def used(self) -> Iterable[Numbers]:
-        return [self._timers.places >> _BITS]
+    def places(self) -> Iterable[Numbers]:
+        yield self._timers.places
 
-    def renumber(self, new: Numbers) -> None:
-        places = self._timers.places
-        self._timers.renumber((new[places >> _BITS] << _BITS) | (places & ((1 << _BITS) - 1)))
+    def replace(self, new: Callable[[Numbers], Numbers]) -> None:
+        self._timers.renumber(new(self._timers.places))
 
 
 def _in_turn(times: Numbers, own: Keys, positions: Numbers, names: Any) -> Numbers:

@@ -24,6 +24,7 @@ from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, join_en
 from state_engine.backends.migration import migrate, rewritten, sorted_by_group
 from state_engine.backends.namespaced_tables import NamespacedTable
 from state_engine.backends.namespaced_timers import NamespacedTimerTable
+from state_engine.backends.places import NamespaceNumbers, PlacedTable
 from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
 from state_engine.backends.stamped_tables import StampedTable
 from state_engine.backends.stamps import join_stamps, oldest_access
@@ -82,6 +83,7 @@ class HeapKeyedStateBackend:
         self._migrated: dict[str, pa.Table] = {}
         self._cleanups: dict[str, IncrementalCleanup] = {}
         self._numbers = KeyNumbers(codec)
+        self._namespaces = NamespaceNumbers()
         self._placed_last: tuple[Numbers, Any, tuple[Numbers, list[Any]]] | None = None
         self._load: StateRows = lambda _: ()
         self._sealed = OperatorTime()
@@ -156,12 +158,12 @@ class HeapKeyedStateBackend:
         return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
-        return heap_table(descriptor, self._numbers)
+        return heap_table(descriptor, self._numbers, self._namespaces)
 
     def _new_timers(self) -> TimerTable:
         if any(descriptor.few_times for descriptor in self._descriptors.values()):
             return NamespacedTimerTable(self._numbers)
-        return ColumnTimerTable(self._numbers) if self.timers_by_columns else TimerTable()
+        return ColumnTimerTable(self._numbers, self._namespaces) if self.timers_by_columns else TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         for rows in self._log_of(schema, table):
@@ -376,13 +378,18 @@ class HeapKeyedStateBackend:
         return self.codec.key_group(entry.key if type(entry) is Namespaced else entry) == key_group
 
     def _forget_keys(self) -> None:
-        """Windows come and go, and so may keys: those that no table holds any more lose their numbers."""
+        """Windows come and go, and so may keys: what no table holds any more loses its number."""
         tables = [table for table in self._tables.values() if isinstance(table, NamespacedTable)]
         rows = sum(table.rows for table in tables)
         new = self._numbers.drop_unused((numbers for table in tables for numbers in table.used()), rows)
         if new is not None:
             for table in tables:
                 table.renumber(new)
+        placed = [table for table in tables if isinstance(table, PlacedTable)]
+        new = self._namespaces.drop_unused(numbers for table in placed for numbers in table.used_namespaces())
+        if new is not None:
+            for table in placed:
+                table.renumber_namespaces(new)
 
     def _bind(self) -> None:
         for state in self._states.values():

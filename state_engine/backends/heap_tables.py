@@ -37,6 +37,8 @@ from state_engine.backends.namespaced_folds import (
 )
 from state_engine.backends.namespaced_lists import NamespacedListColumns, NamespacedListState, NamespacedListTable
 from state_engine.backends.namespaced_maps import NamespacedMapTable
+from state_engine.backends.placed_values import PlacedValueTable
+from state_engine.backends.places import NamespaceNumbers
 from state_engine.backends.stamped_lists import StampedListColumns, StampedListState, StampedListTable
 from state_engine.backends.stamped_maps import StampedMapColumns, StampedMapState, StampedMapTable
 from state_engine.backends.stamped_values import StampedValueColumns, StampedValueState, StampedValueTable
@@ -68,12 +70,13 @@ _COLUMNS: dict[type[HeapTable], type[StateColumns]] = {
 }
 
 
-def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers) -> HeapTable:
+def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers, namespaces: NamespaceNumbers) -> HeapTable:
     """Returns an empty table for a state.
 
     Args:
         descriptor: Of the state.
         numbers: Of the backend's keys, for tables of columns.
+        namespaces: Likewise.
     """
     match descriptor:
         case _ if not descriptor.by_namespace:
@@ -88,6 +91,8 @@ def heap_table(descriptor: StateDescriptor, numbers: KeyNumbers) -> HeapTable:
             return NamespacedMapTable(descriptor.key_type_info, descriptor.type_info, numbers)
         case MapStateDescriptor(key_type_info=AtomicType(name)) if name in KEY_ATOMS:
             return StampedMapTable(descriptor.key_type_info, descriptor.type_info, numbers)
+        case ValueStateDescriptor(default_value=None, ttl_config=None, many_namespaces=True):
+            return PlacedValueTable(descriptor.type_info, numbers, namespaces)
         case ValueStateDescriptor(default_value=None, ttl_config=None):
             return NamespacedValueTable(descriptor.type_info, numbers)
         case ValueStateDescriptor(default_value=None):

@@ -4,7 +4,7 @@ Functions ask such states by columns, for many keys of few namespaces. So a tabl
 numbers of keys and values, and nothing in it is a Python object per key: neither what is asked, nor an epoch's rows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from state_engine.api.types import TypeInformation
 from state_engine.backends.columns import StateColumns, ValueColumns
 from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
 from state_engine.backends.keys import KeyContext, join_entries, split_entry
-from state_engine.backends.namespaced_keys import Part, parts_of
+from state_engine.backends.namespaced_keys import Part
 from state_engine.backends.namespaced_tables import RunsTable, by_namespace
 from state_engine.backends.tables import MISSING, LogRows
 from state_engine.backends.value_runs import Run, ValueRuns
@@ -83,8 +83,12 @@ class NamespacedValueTable(RunsTable):
         key, namespace = split_entry(entry)
         value = self._put_singly.get((namespace, key), MISSING)
         if value is MISSING:
-            [value] = self._read(self._of(Part(namespace, np.array([0]), self.numbers.of([key]))))
+            [value] = self._read(self._of(self._part_of(entry)))
         return value
+
+    def _part_of(self, entry: Any) -> Part:
+        key, namespace = split_entry(entry)
+        return Part(namespace, np.array([0]), self.numbers.of([key]))
 
     def put_value(self, entry: Any, value: Any) -> None:
         """Sets the value of an entry."""
@@ -161,11 +165,11 @@ class NamespacedValueTable(RunsTable):
             for run in changes.values():
                 yield run.numbers
 
-    def renumber(self, new: Numbers) -> None:
-        super().renumber(new)
+    def _put_numbers(self, new: Callable[[Numbers], Numbers]) -> None:
+        super()._put_numbers(new)
         for changes in self.overlay, self._pending:
             for namespace, run in changes.items():
-                changes[namespace] = Run(new[run.numbers], run.values)
+                changes[namespace] = Run(new(run.numbers), run.values)
 
 
 class NamespacedValueState(ValueState[Any]):
@@ -197,7 +201,7 @@ class NamespacedColumns(StateColumns):
 
     def _read(self, keys: Keys) -> Any:
         """Returns the value of each distinct key, null where there is none, as a read gives it."""
-        return self.state.table.get(parts_of(keys, self.state.table.numbers))
+        return self.state.table.get(self.state.table.parts(keys))
 
     def _held(self, keys: Keys) -> Any:
         """Returns the value of each distinct key that something is added to, null where there is none."""
@@ -205,7 +209,7 @@ class NamespacedColumns(StateColumns):
 
     def _write(self, distinct: Keys, values: Any) -> None:
         """Sets the values of keys, each there once; null removes."""
-        self.state.table.put(parts_of(distinct, self.state.table.numbers), values)
+        self.state.table.put(self.state.table.parts(distinct), values)
 
 
 class NamespacedValueColumns(NamespacedColumns, ValueColumns):

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Numbers, by_number
+from state_engine.api.keys import Keys, Numbers, by_number
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import split_entry
 from state_engine.backends.list_runs import Flags
+from state_engine.backends.namespaced_keys import Part, parts_of
 from state_engine.backends.stamps import split_stamps
 from state_engine.backends.tables import HeapTable, LogRows
 from state_engine.serialization.types import to_arrow
@@ -121,10 +122,17 @@ class RunsTable(NamespacedTable):
         namespaces = repeated(list(self._pending), lengths)
         return LogRows([], ops, array, user_keys, times, np.concatenate(numbers), namespaces)
 
+    def parts(self, keys: Keys) -> list[Part]:
+        """Returns the distinct keys, in the parts in which they lie."""
+        return parts_of(keys, self.numbers)
+
     def drop_keys(self, gone: Any) -> None:
+        self._keep_numbers(lambda numbers: ~gone[numbers])
+
+    def _keep_numbers(self, kept: Callable[[Numbers], Flags]) -> None:
         for namespace, runs in list(self.base.items()):
             before = runs.rows
-            runs.keep(lambda numbers: ~gone[numbers])
+            runs.keep(kept)
             self._counted(namespace, before)
 
     def used(self) -> Iterable[Numbers]:
@@ -132,8 +140,11 @@ class RunsTable(NamespacedTable):
             yield from runs.used()
 
     def renumber(self, new: Numbers) -> None:
+        self._put_numbers(new.__getitem__)
+
+    def _put_numbers(self, new: Callable[[Numbers], Numbers]) -> None:
         for runs in self.base.values():
-            runs.renumber(new.__getitem__)
+            runs.renumber(new)
 
     def _drop_pending(self) -> None:
         self._pending = {}

@@ -1,6 +1,6 @@
-"""The conformance suite, for the heap backend, and for one that keeps values by namespace."""
+"""The conformance suite, for the heap backend, and for ones that keep values by namespace, and by place."""
 
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByPlace
 
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
@@ -21,3 +21,10 @@ class TestHeapBackendByNamespace(StateSuite):
         self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
     ) -> HeapKeyedStateBackend:
         return ByNamespace(uid, codec, key_groups, context, time)
+
+
+class TestHeapBackendByPlace(StateSuite):
+    def make_backend(
+        self, uid: str, codec: KeyCodec, key_groups: KeyGroupRange, context: KeyContext, time: OperatorTime
+    ) -> HeapKeyedStateBackend:
+        return ByPlace(uid, codec, key_groups, context, time)

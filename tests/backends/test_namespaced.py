@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByPlace
 
 from state_engine.api import ListStateDescriptor, TimeDomain, Types, ValueStateDescriptor
 from state_engine.api.descriptors import StateDescriptor
@@ -37,8 +37,8 @@ def asked(drawn: random.Random, count: int) -> NamespacedKeys:
 class Compared:
     """A table by namespace and one of entries, to which the same is done."""
 
-    def __init__(self) -> None:
-        self.harnesses = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    def __init__(self, by_columns: Any = ByNamespace) -> None:
+        self.harnesses = [StateHarness(make, "k bigint") for make in (by_columns, HeapKeyedStateBackend)]
 
     def states(self, name: str) -> list[Any]:
         return [one.backend.state(ValueStateDescriptor(name, TYPES[name])) for one in self.harnesses]
@@ -47,9 +47,10 @@ class Compared:
         assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("by_columns", [ByNamespace, ByPlace])
 @pytest.mark.parametrize("seed", range(6))
-def test_columns_and_log_are_those_of_entries(seed: int) -> None:
-    drawn, both = random.Random(seed), Compared()
+def test_columns_and_log_are_those_of_entries(seed: int, by_columns: Any) -> None:
+    drawn, both = random.Random(seed), Compared(by_columns)
     for epoch in range(6):
         for _ in range(4):
             name, keys = drawn.choice("ab"), asked(drawn, drawn.choice([1, 30, 200]))

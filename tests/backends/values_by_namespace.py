@@ -25,11 +25,13 @@ class ByNamespace(HeapKeyedStateBackend):
 
     def settle(self) -> None:
         super().settle()
-        self._numbers.limit = 0
+        self._numbers.limit = self._namespaces.limit = 0
         self._forget_keys()
 
     def _new_timers(self) -> TimerTable:
-        return (ColumnTimerTable if self.timers_by_columns else NamespacedTimerTable)(self._numbers)
+        if self.timers_by_columns:
+            return ColumnTimerTable(self._numbers, self._namespaces)
+        return NamespacedTimerTable(self._numbers)
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
         """Folds lie as columns whatever their function: row by row they mean the same with each."""
@@ -42,4 +44,17 @@ class ByNamespace(HeapKeyedStateBackend):
         if isinstance(descriptor, (ValueStateDescriptor, ListStateDescriptor, MapStateDescriptor)):
             descriptor = copy(descriptor)
             descriptor.by_namespace = True
+        return super().state(descriptor)
+
+
+class ByPlace(ByNamespace):
+    """The same, of namespaces that are many: values and timers lie by place."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.timers_by_columns = True
+
+    def state(self, descriptor: StateDescriptor) -> Any:
+        descriptor = copy(descriptor)
+        descriptor.many_namespaces = True
         return super().state(descriptor)

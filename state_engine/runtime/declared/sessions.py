@@ -12,17 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.aggregates import Aggregate
-from state_engine.api.descriptors import ListStateDescriptor
+from state_engine.api.descriptors import ListStateDescriptor, ValueStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, Types
-from state_engine.api.windows import TimeWindow
 from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.runtime.declared.base import DescriptorT
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
-from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, bounds_of
+from state_engine.runtime.declared.windowed import WindowedAggregation, checked_texts, texts_of
 
 _SESSION = StructType(("start_ms", "end_ms", "namespace"), (Types.LONG(), Types.LONG(), Types.STRING()), carrier=tuple)
 
@@ -54,11 +53,12 @@ class SessionAggregation(WindowedAggregation):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         super().open(runtime_context)
-        self._sessions = runtime_context.get_list_state(self.kept(ListStateDescriptor("sessions", _SESSION)))
+        self._sessions = runtime_context.get_list_state(super().kept(ListStateDescriptor("sessions", _SESSION)))
 
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
         descriptor = super().kept(descriptor)
-        descriptor.by_namespace = False  # nearly each session has a namespace of its own
+        descriptor.many_namespaces = True  # nearly each session has one of its own
+        descriptor.by_namespace = isinstance(descriptor, ValueStateDescriptor)  # lists have no such table
         return descriptor
 
     def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class SessionAggregation(WindowedAggregation):
         changed = np.zeros(len(each), bool)
         changed[found.codes[~same]] = True
         sessions = np.flatnonzero(changed[found.codes])
-        texts = pa.array(groups.texts, pa.string()).take(indices(groups.holders[sessions]))
+        texts = groups.texts.take(indices(groups.holders[sessions]))
         spans = Spans(found.codes[sessions], found.starts[sessions], found.ends[sessions])
         self._put_lists(each, np.flatnonzero(changed), spans, texts)
 
@@ -148,10 +148,9 @@ class SessionAggregation(WindowedAggregation):
 
     def fire(self, keys: Keys, ctx: Any) -> Any:
         windows = self._fired(keys)
-        bounds_of(windows)
         each, ends = windows.own, np.asarray(windows.times) + 1
         stored = _Stored.of(self._sessions.get_many(each))
-        namespaces = pa.array(windows.namespaces, pa.string()).take(indices(windows.spaces))
+        namespaces = checked_texts(windows).take(indices(windows.spaces))
         at = stored.positions(windows.of_own, ends, namespaces)
         there = np.flatnonzero(at >= 0)
         stays = np.ones(len(stored.spans.codes), bool)
@@ -198,27 +197,27 @@ class _Groups(NamedTuple):
 
     Attributes:
         keys: One per group, with its namespace.
-        texts: The namespaces.
+        texts: The namespaces, one text each.
         holders: Of each session the group whose namespace it keeps: the first that was there before, if any was.
     """
 
     keys: NamespacedKeys
-    texts: list[str]
+    texts: Any
     holders: Numbers
 
     @classmethod
     def of(cls, found: Grouped, stored: _Stored, records: Spans, keys: Keys) -> "_Groups":
         was = found.stored >= 0
-        texts = np.empty(len(was), object)
-        texts[was] = stored.namespaces.take(indices(found.stored[was])).to_pylist()
         new = np.flatnonzero(~was)
-        bounds = zip(records.starts[found.first[new]].tolist(), records.ends[found.last[new]].tolist(), strict=True)
-        texts[new] = [SERIALIZER.serialize(TimeWindow(start, end)) for start, end in bounds]
+        first = texts_of(records.starts[found.first[new]], records.ends[found.last[new]])
+        known = stored.namespaces.take(indices(found.stored[was]))
+        order = np.argsort(np.concatenate([np.flatnonzero(was), new]))
+        texts = pa.concat_arrays([known, first]).take(indices(order))
         holders = np.cumsum(found.counts) - found.counts
         # Only the first group of a session can be new: records begin one only in front of all that was there.
         holders += ~was[holders] & (found.counts > 1)
         columns = [indices(found.codes[found.sessions]), indices(np.arange(len(was)))]
-        return cls(NamespacedKeys(columns, keys.distinct, texts.tolist()), texts.tolist(), holders)
+        return cls(NamespacedKeys(columns, keys.distinct, texts.to_pylist()), texts, holders)
 
 
 __all__ = ["SessionAggregation"]

@@ -3,10 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_engine.api.aggregates import Aggregate
 from state_engine.api.functions import RuntimeContext
@@ -24,6 +25,8 @@ from state_engine.serialization.types import to_arrow
 
 START, END = "window_start", "window_end"
 SERIALIZER = TimeWindowSerializer()
+_TEXT = r"^-?\d+/-?\d+$"
+"""What it writes."""
 _BOUND = Types.INSTANT()
 _LEAST, _LARGEST = (
     (bound.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
@@ -119,7 +122,9 @@ class WindowedAggregation(FiresTogether):
         """
         if isinstance(keys, EntryKeys):
             return namespaced_keys(keys.each, self._key_columns, keys.times)
-        return cast(NamespacedKeys, keys)
+        if not isinstance(keys, NamespacedKeys):
+            raise _strange()
+        return keys
 
     def _rows(self, windows: NamespacedKeys, starts: Numbers, ctx: Any) -> Any:
         """Returns a row for each window that is over, and forgets what was kept of it.
@@ -145,6 +150,20 @@ class WindowedAggregation(FiresTogether):
         return [write(part) for write, part in zip(self._write_key, parts, strict=True)]
 
 
+def texts_of(starts: Numbers, ends: Numbers) -> Any:
+    """Returns the namespaces of windows as a column: what `SERIALIZER` writes of each."""
+    bounds: list[Any] = [pa.array(ms).cast(pa.string()) for ms in (starts, ends)]
+    return pc.binary_join_element_wise(*bounds, "/")
+
+
+def checked_texts(windows: NamespacedKeys) -> Any:
+    """Returns the namespaces of windows as a column; raises as `bounds_of`, which makes an object of each."""
+    texts = pa.array(windows.namespaces, pa.string())
+    if texts.null_count or not pc.all(pc.match_substring_regex(texts, _TEXT)).as_py():
+        raise _strange()
+    return texts
+
+
 def bounds_of(windows: NamespacedKeys) -> list[TimeWindow]:
     """Returns the windows that namespaces stand for.
 
@@ -154,10 +173,14 @@ def bounds_of(windows: NamespacedKeys) -> list[TimeWindow]:
     try:
         return [SERIALIZER.deserialize(text) for text in windows.namespaces]  # type: ignore[arg-type]
     except (AttributeError, ValueError):
-        raise JobDefinitionError(
-            "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
-            action="Give the operator another uid.",
-        ) from None
+        raise _strange() from None
+
+
+def _strange() -> JobDefinitionError:
+    return JobDefinitionError(
+        "aggregate() of windows found a timer that is of no window of time: another function had this uid.",
+        action="Give the operator another uid.",
+    )
 
 
 def _check(key: Sequence[str]) -> None:
@@ -169,4 +192,4 @@ def _check(key: Sequence[str]) -> None:
             )
 
 
-__all__ = ["END", "SERIALIZER", "START", "WindowedAggregation", "bounds_of"]
+__all__ = ["END", "SERIALIZER", "START", "WindowedAggregation", "bounds_of", "checked_texts", "texts_of"]
