@@ -55,6 +55,12 @@ class StateDescriptor:
         self.ttl_config: StateTtlConfig | None = None
         self.changes = StateChanges()
 
+    @property
+    def expires_in_event_time(self) -> bool:
+        """Whether it has a time to live that event time counts."""
+        ttl, times = self.ttl_config, StateTtlConfig.TtlTimeCharacteristic
+        return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
+
     def with_alias(self, field: str, *old_names: str) -> Self:
         """Says how a field was called before, so that a restore takes it for the same field.
 

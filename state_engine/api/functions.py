@@ -270,11 +270,12 @@ class KeyedBatchProcessFunction(Function):
     ) -> Any:
         """Called with the timers that are due, which are gone then; they do not come one by one.
 
-        All timers of a clock that are due come in one call, or in several if they are very many. What the call itself
-        registers comes in a further one, if it is due; deleting what came with it is too late.
+        All timers of a clock that are due come in one turn: one call, or several if they are very many. All of a turn
+        are gone when its first call comes: what a call registers comes in a further turn, if it is due, and to delete
+        what came in the same turn is too late. No state may have a time to live in event time.
 
         Args:
-            keys: The key of each timer. A key has as many as its timers, those of one clock each at another time.
+            keys: The key of each timer; one is there once for each of its timers.
             timestamps: What they were registered for: integers, ms, ascending. Timers of one time come in an order that
                 their keys alone decide.
             ctx: The clocks, and timers.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.backends.key_numbers import KeyNumbers
@@ -16,7 +15,7 @@ from state_engine.backends.keys import join_entries
 from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.backends.places import NamespaceNumbers, PlacedTable, keys_of, namespaces_of
 from state_engine.backends.tables import LogRows
-from state_engine.backends.timer_columns import TimerColumns, timer_rows
+from state_engine.backends.timer_columns import TimerColumns, in_order, timer_rows
 from state_engine.backends.timer_runs import TimerRuns, Timers
 from state_engine.backends.timers import NEVER
 from state_engine.log.ops import Op
@@ -56,19 +55,19 @@ class ColumnTimerTable(PlacedTable, TimerColumns):
         if not len(timers.times):
             return None
         timers = timers.take(order_of(timers.times))
-        every, positions = self.numbers.among(keys_of(timers.places))
-        wanted, positions = np.unique(positions, return_inverse=True)
-        own, times, spaces = every.take(wanted), pa.array(timers.times), namespaces_of(timers.places)
+        numbers, positions = np.unique(keys_of(timers.places), return_inverse=True)
+        own, times, spaces = self.numbers.each(numbers), pa.array(timers.times), namespaces_of(timers.places)
         if spaces.any():
             known, of_timers = np.unique(spaces, return_inverse=True)
-            texts = self.namespaces.texts.take(indices(known)).to_pylist()
+            texts = self.namespaces.texts_of(known).to_pylist()
             keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], own, texts, times)
         else:
             keys = own.take(positions)
             keys.times = times
         if not in_turn:
             return keys
-        return keys.take(_in_turn(timers.times, own, positions, self.namespaces.texts.take(indices(spaces))))
+        columns = [column.take(indices(positions)) for column in own.columns]
+        return keys.take(in_order(timers.times, [*columns, self.namespaces.texts_of(spaces).cast(pa.string())]))
 
     def _register(self, timers: Timers) -> None:
         if len(timers.times):
@@ -151,35 +150,6 @@ class ColumnTimerTable(PlacedTable, TimerColumns):
 
     def replace(self, new: Callable[[Numbers], Numbers]) -> None:
         self._timers.renumber(new(self._timers.places))
-
-
-def _in_turn(times: Numbers, own: Keys, positions: Numbers, names: Any) -> Numbers:
-    """Returns the order of timers that ascend by time: those of one time in the order of their keys and namespaces.
-
-    It does not tell whether a cache was warm, as that of the keys' numbers would.
-
-    Args:
-        times: Of the timers.
-        own: Keys, each there once.
-        positions: Where those of the timers stand among these.
-        names: The namespaces of the timers.
-    """
-    order, tied = np.arange(len(times)), np.zeros(len(times), bool)
-    tied[1:] = times[1:] == times[:-1]
-    tied[:-1] |= tied[1:]
-    at = np.flatnonzero(tied)
-    if not len(at):
-        return order
-    keys = own.take(positions[at])
-    if any(pa.types.is_nested(column.type) for column in keys.columns):  # Arrow puts rows in no order
-        spelt = [repr(keys.entries[code]) for code in keys.codes.tolist()]
-        columns: list[Any] = [pa.array(spelt, pa.string())]
-    else:
-        columns = list(keys.columns)
-    columns = [pa.array(times[at]), *columns, names.take(indices(at))]
-    table = pa.table(columns, names=[str(n) for n in range(len(columns))])
-    order[at] = at[np.asarray(pc.sort_indices(table, [(name, "ascending") for name in table.column_names]))]
-    return order
 
 
 __all__ = ["ColumnTimerTable"]

@@ -15,7 +15,6 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import KEY_ATOMS, AtomicType, ListType
 from state_engine.backends.columns import (
     Column,
@@ -160,11 +159,6 @@ def _of_kind(known: dict[type[HeapTable], Any], table: HeapTable) -> Any:
     return next((known[kind] for kind in type(table).__mro__ if kind in known), None)
 
 
-def _in_event_time(descriptor: StateDescriptor) -> bool:
-    ttl, times = descriptor.ttl_config, StateTtlConfig.TtlTimeCharacteristic
-    return ttl is not None and ttl.get_ttl_time_characteristic() == times.EventTime
-
-
 def column_methods(
     descriptor: StateDescriptor,
     table: HeapTable,
@@ -185,7 +179,7 @@ def column_methods(
     """
     columns: Callable[..., StateColumns] | None = _of_kind(_COLUMNS, table)
     column = Column(descriptor.name, descriptor.type_info)
-    shared = state, column, context, time, prefetch, _in_event_time(descriptor)
+    shared = state, column, context, time, prefetch, descriptor.expires_in_event_time
     if isinstance(descriptor, ListStateDescriptor):
         return (columns or ListColumns)(*shared, lists=Column(descriptor.name, ListType(descriptor.type_info)))
     if isinstance(descriptor, MapStateDescriptor):

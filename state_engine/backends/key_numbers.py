@@ -6,7 +6,7 @@ else is integers: a table has the numbers of its keys in ascending order, so tha
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import count, islice, pairwise, repeat
+from itertools import count, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,16 @@ class KeyNumbers:
         wanted = np.unique(numbers)
         return Keys(self.columns(wanted), self.codec.read), np.searchsorted(wanted, numbers)
 
+    def each(self, numbers: Numbers) -> Keys:
+        """Returns the keys with these numbers, each given once, in their order; nobody looks them up again."""
+        if len(numbers) * _MORE >= len(self):
+            every, positions = self.among(numbers)
+            return every.take(positions)
+        keys = Keys(self.columns(numbers), self.codec.read)
+        keys.codes = np.arange(len(numbers))
+        keys.__dict__[_KNOWN] = self, self.generation, numbers
+        return keys
+
     def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
         """Returns the key columns of keys."""
         ends = np.cumsum([len(part[0]) for part in self._parts])
@@ -226,7 +236,7 @@ class KeyNumbers:
     def _dict(self) -> dict[Any, int]:
         known = self._numbers
         if len(known) < len(self):
-            known.update(zip(islice(self.entries, len(known), None), count(len(known)), strict=False))
+            known.update(zip(self.entries[len(known) :], count(len(known)), strict=False))
         return known
 
     def _joined(self) -> "list[pa.Array[Any]]":

@@ -20,6 +20,8 @@ from state_engine.backends.namespaced_tables import NamespacedTable
 _BITS = 32
 _OF_NAMESPACE = (1 << _BITS) - 1
 _AT_LEAST = 1 << 12
+_MORE = 8
+"""Where fewer than a share of all that are known are asked for, texts are gathered one by one."""
 
 
 class NamespaceNumbers:
@@ -33,12 +35,13 @@ class NamespaceNumbers:
     def __init__(self) -> None:
         self.generation = 0
         self.limit = _AT_LEAST
+        self._texts: list[str | None] = [None]
         self._numbers: dict[str | None, int] = {None: 0}
-        self._texts: Any = pa.nulls(1, pa.string())  # of the first ones
+        self._column: Any = pa.nulls(1, pa.string())  # of the first ones
         self._last: tuple[Sequence[str | None], Numbers] = (), np.empty(0, np.int64)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._texts)
 
     def of(self, namespaces: Sequence[str | None]) -> Numbers:
         """Returns the numbers of namespaces, of which new ones get some.
@@ -46,20 +49,31 @@ class NamespaceNumbers:
         The answer is kept until another question comes: several states are asked with the same namespaces.
         """
         if namespaces is not self._last[0]:
-            known = self._numbers
+            known, texts = self._numbers, self._texts
             found = np.fromiter(map(known.get, namespaces, repeat(-1)), np.int64, len(namespaces))
             for at in np.flatnonzero(found < 0).tolist():
-                found[at] = known.setdefault(namespaces[at], len(known))
+                text = namespaces[at]
+                found[at] = number = known.setdefault(text, len(texts))
+                if number == len(texts):
+                    texts.append(text)
             self._last = namespaces, found
         return self._last[1]
 
-    @property
-    def texts(self) -> Any:
-        """The namespaces by number, as a column."""
-        if len(self._texts) < len(self):
-            further = list(self._numbers)[len(self._texts) :]
-            self._texts = pa.concat_arrays([self._texts, pa.array(further, pa.string())])
-        return self._texts
+    def texts_of(self, numbers: Numbers) -> Any:
+        """Returns namespaces by their numbers, as a column that has each text once."""
+        if len(numbers) * _MORE < len(self):
+            some, codes = np.unique(numbers, return_inverse=True)
+            texts: Any = pa.array([self._texts[number] for number in some.tolist()], pa.string())
+        else:
+            texts, codes = self._all(), numbers
+        own: Any = pa.array(codes.astype(np.int32))
+        return pa.DictionaryArray.from_arrays(own, texts)
+
+    def _all(self) -> Any:
+        if len(self._column) < len(self):
+            further = pa.array(self._texts[len(self._column) :], pa.string())
+            self._column = pa.concat_arrays([self._column, further])
+        return self._column
 
     def drop_unused(self, used: Iterable[Numbers]) -> Numbers | None:
         """Forgets namespaces that no table holds any more, if there may be many.
@@ -80,9 +94,9 @@ class NamespaceNumbers:
         self.limit = max(2 * count, _AT_LEAST)
         if count == len(self):
             return None
-        texts = compress(self._numbers, holds.tolist())
-        self._numbers = {text: number for number, text in enumerate(texts)}
-        self._texts, self._last = pa.nulls(1, pa.string()), ((), np.empty(0, np.int64))
+        self._texts = list(compress(self._texts, holds.tolist()))
+        self._numbers = {text: number for number, text in enumerate(self._texts)}
+        self._column, self._last = pa.nulls(1, pa.string()), ((), np.empty(0, np.int64))
         self.generation += 1
         return np.cumsum(holds) - 1
 
@@ -141,8 +155,7 @@ class PlacedTable(NamespacedTable):
 
     def named(self, places: Numbers) -> Any:
         """Returns the namespaces of places as a column, of which the texts are there once."""
-        spaces: Any = pa.array(namespaces_of(places).astype(np.int32))
-        return pa.DictionaryArray.from_arrays(spaces, self.namespaces.texts)
+        return self.namespaces.texts_of(namespaces_of(places))
 
     def used(self) -> Iterable[Numbers]:
         return map(keys_of, self.places())

@@ -17,6 +17,7 @@ from state_engine.api.timers import TimeDomain
 from state_engine.api.types import holds_codec
 from state_engine.backends.keys import KeyCodec, split_entry
 from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
+from state_engine.backends.timer_columns import in_order
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared, FiresTogether, local_of, wants_all
 from state_engine.runtime.declared.local import is_partial
@@ -64,10 +65,19 @@ def _has(function: Any, method: str) -> bool:
     return getattr(type(function), method) is not getattr(KeyedBatchProcessFunction, method)
 
 
-def states_by_columns(states: Callable[[StateDescriptor], Any]) -> Callable[[StateDescriptor], Any]:
+def states_by_columns(
+    states: Callable[[StateDescriptor], Any], function: KeyedBatchProcessFunction
+) -> Callable[[StateDescriptor], Any]:
     """Returns what gives states for such a function; what an author's codec stores, that reads value by value."""
+    together = takes_timers_together(function)
 
     def state(descriptor: StateDescriptor) -> Any:
+        if together and descriptor.expires_in_event_time:
+            raise JobDefinitionError(
+                f"State {descriptor.name!r} of {type(function).__name__} has a time to live in event time, and its "
+                "timers come to on_timers. Each timer would have to see what was there at its own time.",
+                action="Take processing time, of which an epoch has one, or on_timer in place of on_timers.",
+            )
         if not holds_codec(descriptor.type_info):
             descriptor = copy(descriptor)
             descriptor.by_namespace = True
@@ -131,15 +141,16 @@ class BatchCall:
 
     def timers(self, keys: Keys, domain: TimeDomain) -> "Iterator[tuple[Keys, pa.Array[Any]]]":
         """Yields the keys of timers, as their author's function knows them, and what the timers were registered for."""
-        if isinstance(keys, EntryKeys):
+        times: Any = keys.times
+        if isinstance(keys, EntryKeys):  # those of one time stand in the order of their spelling
             own = Keys(self._codec.write([split_entry(entry)[0] for entry in keys.each]), self._codec.read)
+            own = own.take(in_order(np.asarray(times), list(own.columns)))
         else:
             own = keys.own.take(keys.of_own) if isinstance(keys, NamespacedKeys) else keys
-        times: Any = keys.times
         own.times = times if domain is TimeDomain.EVENT_TIME else None
         for start in range(0, len(own), TIMERS_AT_ONCE):
-            some = range(start, min(start + TIMERS_AT_ONCE, len(own)))
-            yield own.take(np.array(some)) if len(some) < len(own) else own, times.slice(start, len(some))
+            some = np.arange(start, min(start + TIMERS_AT_ONCE, len(own)))
+            yield own.take(some) if len(some) < len(own) else own, times.slice(start, len(some))
 
     def outputs(self, given: Any, keys: Keys) -> dict[str, pa.RecordBatch]:
         """Returns one batch per output that somebody reads, of what the function gave.

@@ -73,7 +73,7 @@ class Operator:
             self.backend = make_backend(spec.uid, codec, key_groups, self.context, self.time)
         states = self.backend.state if self.backend else None
         if states is not None and asks_by_columns(spec.function):
-            states = states_by_columns(states)
+            states = states_by_columns(states, spec.function)
         timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,

@@ -60,6 +60,7 @@ LOCAL_DEFAULTS: Mapping[str, str] = MappingProxyType(
 _OF_ONE_MACHINE = (
     "spark.sql.streaming.checkpointFileManagerClass",  # renames in place: a disk's, not an object store's
     "spark.databricks.delta.snapshotPartitions",  # for small tables, which those of others need not be
+    "spark.sql.adaptive.enabled",  # switched off for the batches of a job, wherever it runs
     "spark.driver.host",
     "spark.driver.bindAddress",
     "spark.ui.enabled",

@@ -127,3 +127,17 @@ def test_keys_of_another_arrow_type_are_the_same() -> None:
     numbers = KeyNumbers(KeyCodec(parse_columns("k string"), M))
     assert numbers.of_each(Keys([pa.array(["a", "b"], pa.large_string())], lambda _: ["a", "b"])).tolist() == [0, 1]
     assert numbers.of(["b", "a"]).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("ddl", KEYS)
+def test_keys_of_numbers_are_not_looked_up_again(ddl: str) -> None:
+    """Of few of many, and of many of them; also when they are taken from, in any order."""
+    codec, keys = KeyCodec(parse_columns(ddl), M), KEYS[ddl]
+    numbers = KeyNumbers(codec)
+    numbers.of(keys)
+    for some in (np.array([2, 0]), np.array([1]), np.arange(len(keys))[::-1]):
+        found = numbers.each(some)
+        assert found.entries == [keys[number] for number in some]
+        assert numbers.of_each(found).tolist() == some.tolist()
+        taken = found.take(np.array([0, 0, len(some) - 1]))
+        assert numbers.of_each(taken)[taken.codes].tolist() == [some[0], some[0], some[-1]]

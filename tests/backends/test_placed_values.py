@@ -73,14 +73,26 @@ def test_what_waits_for_the_end_of_an_epoch_keeps_its_place_when_numbers_change(
     assert found.backend.state(descriptor).table.rows == 6
 
 
+def texts(numbers: NamespaceNumbers) -> list[str | None]:
+    return numbers.texts_of(np.arange(len(numbers))).to_pylist()  # type: ignore[no-any-return]
+
+
+def test_few_of_many_texts_are_gathered() -> None:
+    numbers = NamespaceNumbers()
+    numbers.of([str(n) for n in range(1000)])
+    found = numbers.texts_of(np.array([1000, 1, 1000, 0]))
+    assert found.to_pylist() == ["999", "0", "999", None]
+    assert len(found.dictionary) == 3
+
+
 def test_numbers_of_namespaces_follow_them() -> None:
     numbers = NamespaceNumbers()
     numbers.limit = 0
     assert numbers.of(["a", None, "b", "a"]).tolist() == [1, 0, 2, 1]
     assert numbers.of(["c"]).tolist() == [3]
-    assert numbers.texts.to_pylist() == [None, "a", "b", "c"]
+    assert texts(numbers) == [None, "a", "b", "c"]
     assert numbers.drop_unused(iter([np.array([3, 2])])).tolist() == [0, 0, 1, 2]  # type: ignore[union-attr]
-    assert numbers.texts.to_pylist() == [None, "b", "c"]
+    assert texts(numbers) == [None, "b", "c"]
     assert numbers.of(["c", "d", "b"]).tolist() == [2, 3, 1]
     numbers.limit = 0
     assert numbers.drop_unused(iter([np.array([1, 2, 3])])) is None

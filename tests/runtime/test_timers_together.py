@@ -13,6 +13,7 @@ from state_engine.api import (
     KeyedBatchProcessFunction,
     KeyedProcessFunction,
     OutputTag,
+    StateTtlConfig,
     Time,
     TimeDomain,
     Types,
@@ -223,6 +224,34 @@ def test_what_is_deleted_in_time_does_not_come(backend):
 
     rows = fired(Timed(register), watermark=10, processing_time=10, backend=backend)
     assert sorted(rows) == [("a", "EVENT_TIME", 4), ("a", "PROCESSING_TIME", 4)]
+
+
+@BACKENDS
+def test_timers_of_one_time_come_in_the_order_of_their_keys(backend):
+    """Not of their spelling, nor of the order in which a worker has heard of them."""
+
+    def register(keys, ctx):
+        ctx.timer_service().register_event_time_timers(keys, pa.array([5] * len(keys)))
+
+    harness = Harness(Timed(register), "k", "k bigint", "k bigint, clock string, t bigint", state_backend=backend)
+    with harness:
+        harness.process_elements([(k,) for k in (10, 9, None, 2, -1)])
+        harness.process_watermark(5)
+        assert [k for k, _, _ in harness.extract_output_values()] == [-1, 2, 9, 10, None]
+
+
+def test_a_time_to_live_in_event_time_is_refused():
+    """Each timer would have to see what was there at its own time, wherever the watermark stands."""
+
+    class Expiring(SessionsByBatch):
+        def open(self, runtime_context):
+            descriptor = ValueStateDescriptor("session", PAIR)
+            by_event_time = StateTtlConfig.new_builder(Time.milliseconds(5)).use_event_time()
+            descriptor.enable_time_to_live(by_event_time.build())
+            self.session = runtime_context.get_state(descriptor)
+
+    with pytest.raises((JobDefinitionError, UserFunctionError), match="time to live in event time"):
+        opened(Expiring())
 
 
 def test_very_many_come_in_several_calls(monkeypatch):
