@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.keys import Keys
+from state_engine.api.keys import Keys, Numbers
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, TypeInformation
 from state_engine.runtime.declared.accumulators import LONG, Count, Folded, behind, grouped, longs
 from state_engine.runtime.declared.local import Partial
@@ -111,12 +111,12 @@ class Deviation(Folded):
         old_n, old_mean, old_m2 = longs(stored[0]), _doubles(stored[1]), _doubles(stored[2])
         new_n = np.bincount(codes, minlength=size)
         with np.errstate(invalid="ignore", over="ignore"):
-            new_mean = np.bincount(codes, numbers, size) / np.maximum(new_n, 1)
+            new_mean = _means(codes, numbers, 1 / new_n[codes], size)
             new_m2 = np.bincount(codes, (numbers - new_mean[codes]) ** 2, size)
-            n, distance = old_n + new_n, np.where(old_n, new_mean - old_mean, 0)
+            n, half = old_n + new_n, np.where(old_n, new_mean / 2 - old_mean / 2, 0)
             share = new_n / np.maximum(n, 1)
-            mean = np.where(old_n, old_mean + distance * share, new_mean)
-            m2 = old_m2 + new_m2 + distance**2 * old_n * share
+            mean = np.where(old_n, old_mean + half * share + half * share, new_mean)
+            m2 = old_m2 + new_m2 + (2 * half) ** 2 * old_n * share
         return [pa.array(n), pa.array(np.where(new_n, mean, old_mean)), pa.array(np.where(new_n, m2, old_m2))]
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
@@ -124,17 +124,26 @@ class Deviation(Folded):
         codes, size = keys.codes[there], len(keys.distinct)
         group_n, group_mean, group_m2 = longs(parts[0])[there], _doubles(parts[1])[there], _doubles(parts[2])[there]
         n = np.bincount(codes, group_n, size).astype(np.int64)
-        near = np.zeros(size)  # the mean of a group of each key: means that are the same do not deviate by rounding
-        near[codes] = group_mean
-        share = group_n / n[codes]
         with np.errstate(invalid="ignore", over="ignore"):
-            mean = near + np.bincount(codes, (group_mean - near[codes]) * share, size)
+            mean = _means(codes, group_mean, group_n / n[codes], size)
             m2 = np.bincount(codes, group_m2 + (group_mean - mean[codes]) ** 2 * group_n, size)
         return [pa.array(n), pa.array(mean), pa.array(m2)]
 
     def given(self, parts: list[Any]) -> Any:
         n, m2 = longs(parts[0]), _doubles(parts[2])
         return pa.array(np.sqrt(m2 / np.maximum(n - 1, 1)), mask=n < 2)
+
+
+def _means(codes: Numbers, numbers: Any, shares: Any, size: int) -> Any:
+    """Returns the mean of each code's numbers, each by its share in it, and 0 without any.
+
+    What is added up are the distances from one of the numbers: those that are the same have just that mean, where a
+    rounded one would let them deviate. Of halves, since two doubles may lie further apart than the largest double.
+    """
+    near = np.zeros(size)
+    near[codes] = numbers
+    half = np.bincount(codes, (numbers / 2 - near[codes] / 2) * shares, size)
+    return near + half + half
 
 
 def _sum_type(column: TypeInformation) -> TypeInformation:

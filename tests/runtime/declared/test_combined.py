@@ -76,6 +76,13 @@ def test_means_that_are_the_same_do_not_deviate():
         assert made.given(made.combined(keys_of([0, 0, 0, 1]), [counts, means, squares])).to_pylist() == [0, None]
 
 
+def test_means_that_lie_further_apart_than_the_largest_double():
+    made = _accumulator("r", Aggregate.stddev("v"), parse_columns_ddl("v double"))
+    parts = [pa.array([1, 1]), pa.array([1e308, -1e308]), pa.array([0.0, 0.0])]
+    assert made.combined(keys_of([0, 0]), parts)[1].to_pylist() == [0]
+    assert made.given(made.combined(keys_of([0, 0]), parts)).to_pylist() == [math.inf]
+
+
 def test_a_sum_that_groups_outgrow_together_is_refused():
     made = _accumulator("r", Aggregate.sum("v"), parse_columns_ddl("v bigint"))
     with pytest.raises(OverflowError, match="a sum outgrew bigint"):

@@ -1,10 +1,15 @@
 """Sums, means and deviations where doubles and 64 bits end."""
 
 import math
+import random
 import warnings
 from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from state_engine.api import Aggregate
 from state_engine.api.type_hints import parse_columns_ddl
@@ -49,6 +54,46 @@ def test_large_doubles_that_are_the_same_do_not_deviate(epochs):
         warnings.simplefilter("error")
         assert results(Aggregate.stddev("v"), "double", *epochs)[-1] == 0
         assert results(Aggregate.stddev("v"), "double", [1e200, -1e200]) == [math.inf]
+
+
+@settings(max_examples=max(5, settings.default.max_examples // 2))
+@given(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(lambda sizes: sum(sizes) > 1),
+)
+def test_values_that_are_the_same_do_not_deviate(value, sizes):
+    """However they are cut into epochs: their mean is the value itself, and no rounded one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert results(Aggregate.stddev("v"), "double", *([value] * size for size in sizes))[-1] == 0
+
+
+@pytest.mark.parametrize("value", [0.1, 1e15 + 0.3, 1e308])
+def test_values_that_are_the_same_do_not_deviate_beside_other_keys(value):
+    function = Aggregation(["k"], {"r": Aggregate.stddev("v")}, parse_columns_ddl("k string, v double"))
+    with Harness(function, "k", "k string, v double", function.output) as one:
+        one.process_elements([("a", value), ("b", 1.0), ("a", value), ("b", 3.0), ("a", value)])
+        assert dict(map(tuple, one.extract_output_values())) == {"a": 0, "b": math.sqrt(2)}
+
+
+def test_doubles_that_lie_further_apart_than_the_largest_one():
+    for epochs in ([[1e308, -1e308]], [[1e308], [-1e308]], [[1e308], [-1e308], [0.0], [0.0]]):
+        assert results(Aggregate.stddev("v"), "double", *epochs)[-1] == math.inf
+
+
+@pytest.mark.parametrize(("about", "cut"), [(0, 1e-13), (1e3, 1e-11), (1e6, 1e-8)])
+def test_deviations_are_as_exact_as_numpy_s(about, cut):
+    """Which goes twice over all values. Cut into epochs, a mean is kept with no more than 53 bits in between."""
+    for seed in range(10):
+        rng = random.Random(seed)
+        values = [about + rng.uniform(-1, 1) for _ in range(200)]
+        mean = Fraction(sum(map(Fraction, values)), len(values))
+        exact = math.sqrt(sum((Fraction(value) - mean) ** 2 for value in values) / (len(values) - 1))
+        found = results(Aggregate.stddev("v"), "double", values)[-1]
+        assert abs(found - exact) <= abs(np.std(values, ddof=1) - exact) + 1e-14 * exact
+        assert results(Aggregate.stddev("v"), "double", values[:3], values[3:90], values[90:])[-1] == pytest.approx(
+            exact, rel=cut
+        )
 
 
 @pytest.mark.parametrize("kind", ["sum", "avg"])
