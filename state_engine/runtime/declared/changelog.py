@@ -18,7 +18,7 @@ from state_engine.api.types import StructType, Types
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.accumulators import longs
 from state_engine.runtime.declared.base import Declared, renaming, types_of
-from state_engine.runtime.declared.comparison import Flags, same
+from state_engine.runtime.declared.comparison import Flags, row_numbers, same
 from state_engine.runtime.declared.local import LocalAggregation
 from state_engine.runtime.declared.named import NamedAggregates, described
 
@@ -94,18 +94,26 @@ class ChangelogAggregation(Declared):
         self._aggregates.open(runtime_context, self)
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: Any) -> Any:
-        each = keys.distinct
-        had, before = _apart(self._aggregates.results(each))
+        had, before = _apart(self._aggregates.results(keys.distinct))
+        latest = keys.latest_times
         if self.reads_changelog:
-            found = self._aggregates.fold_signed(keys, batch, signs_of(batch.column(OP)))
+            signs = signs_of(batch.column(OP))
+            counted = _counted(keys.codes, had, batch, signs)
+            if len(counted) < len(keys):
+                codes, keys = keys.codes[counted], keys.take(counted)
+                batch, signs = batch.take(indices(counted)), signs[counted]
+                left = codes[keys.first]
+                had, before = had[left], before.take(indices(left))
+                latest = None if latest is None else latest.take(indices(left))
+            found = self._aggregates.fold_signed(keys, batch, signs)
         else:
             found = self._aggregates.fold(keys, batch)
+        each = keys.distinct
         has, after = _apart(found)
         self._aggregates.forget(each.take(np.flatnonzero(~has)))
         change = Changes.between(had, has, before, after)
         codes = indices(change.codes)
         columns = [*(column.take(codes) for column in each.columns), *change.rows.flatten(), change.ops]
-        latest = keys.latest_times
         return ctx.timed(
             pa.table(columns, names=list(self.output.names)), None if latest is None else latest.take(codes)
         )
@@ -158,6 +166,34 @@ def _apart(found: "dict[str, Any]") -> "tuple[Flags, Any]":
     """Returns which keys have records, and the results of each as a struct."""
     there = longs(found.pop(_RECORDS)) > 0
     return there, pa.StructArray.from_arrays(list(found.values()), names=list(found))
+
+
+def _counted(codes: Numbers, had: Flags, batch: pa.RecordBatch, signs: Numbers) -> Numbers:
+    """Returns the positions of the records that count, all of them where every key had records.
+
+    What goes from a key that had none takes back its like among what comes in the epoch, in front of it or behind it,
+    and otherwise what has expired or never came: that must not be taken from records that do come.
+
+    Args:
+        codes: Number of each record's key.
+        had: By that number, whether the key had records.
+        batch: The records.
+        signs: Of the records.
+    """
+    goes = signs < 0
+    in_question = np.zeros(len(had), bool)
+    in_question[codes[goes]] = True
+    in_question &= ~had
+    if not in_question.any():
+        return np.arange(len(codes))
+    asked = np.flatnonzero(in_question[codes])
+    rows = batch.drop_columns([OP]).take(indices(asked))
+    numbers = row_numbers(rows.columns)
+    net = np.bincount(numbers, signs[asked])
+    coming = np.flatnonzero(~goes[asked])
+    rank = Keys([indices(numbers[coming])], lambda _: []).running_counts()
+    kept = asked[coming[rank <= net[numbers[coming]]]]
+    return np.sort(np.concatenate([np.flatnonzero(~in_question[codes]), kept]))
 
 
 def signs_of(ops: Any) -> Numbers:

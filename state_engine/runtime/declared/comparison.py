@@ -1,5 +1,7 @@
 """Columns compared value by value, in SQL's order: how declared operators find what is newest, first, or changed."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Numbers
+from state_engine.api.keys import Keys, Numbers, indices
 
 Flags = NDArray[np.bool_]
 
@@ -44,19 +46,48 @@ def same(one: Any, other: Any) -> Flags:
     return alike
 
 
+def row_numbers(columns: Sequence[Any]) -> Numbers:
+    """Returns a number for each row of some columns; rows with the same values, as `same` has it, have the same."""
+    return Keys([_atoms(column) for column in columns], lambda _: []).codes
+
+
+def _atoms(column: Any) -> Any:
+    """Returns a column of atoms that are the same where a column's values are."""
+    kinds = pa.types
+    if kinds.is_struct(column.type):
+        return indices(row_numbers([pc.is_valid(column), *column.flatten()]))
+    if kinds.is_floating(column.type):  # Arrow tells NaN from one of other bits
+        return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), column)
+    if not (kinds.is_list(column.type) or kinds.is_map(column.type)):
+        return column
+    starts, lengths = _spans(column)
+    owners, inside = _elements(lengths)
+    parts = [column.keys, column.items] if kinds.is_map(column.type) else [column.values]
+    numbers = row_numbers([part.take(indices(starts[owners] + inside)) for part in parts])
+    # A list is the bytes of its elements' numbers.
+    offsets = np.concatenate([[0], np.cumsum(lengths)]) * numbers.itemsize
+    buffers = [None, *(pa.py_buffer(one.astype(np.int64).data) for one in (offsets, numbers))]
+    lists: Any = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+    return pc.if_else(pc.is_valid(column), lists, None)
+
+
 def _same_lists(one: Any, other: Any, parts: list[tuple[Any, Any]]) -> Flags:
     """Compares lists (or maps, entry by entry in their order) element by element; what both lack is the same."""
     starts, lengths = _spans(one)
     other_starts, other_lengths = _spans(other)
     alike: Flags = lengths == other_lengths
-    lengths = np.where(alike, lengths, 0)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    inside = np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    owners, inside = _elements(np.where(alike, lengths, 0))
     for elements, other_elements in parts:
         taken = elements.take(pa.array(starts[owners] + inside))
         equal = same(taken, other_elements.take(pa.array(other_starts[owners] + inside)))
         alike[owners[~equal]] = False
     return alike
+
+
+def _elements(lengths: Numbers) -> tuple[Numbers, Numbers]:
+    """Returns of each element the number of its list, and its place there."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    return owners, np.arange(len(owners)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _spans(lists: Any) -> tuple[Numbers, Numbers]:
@@ -73,4 +104,4 @@ def _flags(column: Any) -> Flags:
     return np.array(pc.fill_null(column, False))
 
 
-__all__ = ["ordinals", "same"]
+__all__ = ["ordinals", "row_numbers", "same"]

@@ -1,7 +1,7 @@
 """Aggregates with a changelog before and behind them, against plain Python: warm and restored, on both backends."""
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from decimal import Decimal
 
 import pyarrow as pa
@@ -38,6 +38,11 @@ ALL = {
 def harness(aggregates=None, columns=CHANGES, retract=True, ttl=None, **options):
     function = ChangelogAggregation(["k"], aggregates or ALL, parse_columns_ddl(columns), ttl, retract=retract)
     return Harness(function, "k", columns, function.output, **options)
+
+
+def harness_of(key, aggregates, columns):
+    function = ChangelogAggregation([key], aggregates, parse_columns_ddl(columns), retract=True)
+    return Harness(function, key, columns, function.output)
 
 
 def expected(records):
@@ -112,6 +117,38 @@ def test_what_goes_is_taken_back(backend, restored):
     check()
 
 
+SMALL = st.tuples(st.sampled_from("ab"), st.none() | st.integers(1, 2), st.none(), st.sampled_from("xy"))
+
+
+@st.composite
+def with_strangers(draw):
+    """Epochs of changelogs in no order, in which a key without records also loses some that it never had."""
+    there, epochs = Counter(), []
+    for _ in range(draw(st.integers(1, 4))):
+        held, epoch, net = Counter(record[0] for record in there.elements()), [], Counter()
+        for record in draw(st.lists(SMALL, max_size=8)):
+            coming = draw(st.booleans())
+            if not coming and held[record[0]] and there[record] + net[record] <= 0:
+                continue
+            epoch.append((*record, draw(st.sampled_from(["+I", "+U"] if coming else ["-U", "-D"]))))
+            net[record] += 1 if coming else -1
+        for record, count in net.items():
+            there[record] += count if held[record[0]] else max(count, 0)
+        epochs.append((draw(st.permutations(epoch)), list(there.elements())))
+    return epochs
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
+def test_what_a_key_without_records_loses_is_not_taken_from_what_comes(backend, restored):
+    @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
+    @given(with_strangers())
+    def check(epochs):
+        checked(epochs, lambda: harness(state_backend=backend), restored, expected)
+
+    check()
+
+
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_records_that_only_come(backend, restored):
@@ -152,6 +189,47 @@ def test_a_key_without_records_is_given_back_and_begins_again():
         assert rows_of(one, ("a", 2, "+I"), ("a", 2, "-D")) == [], "nothing has changed"
 
 
+def test_an_update_of_a_record_that_never_came_is_a_record_that_comes():
+    with harness({"n": Aggregate.count(), "t": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
+        assert rows_of(one, ("a", 12, "+U"), ("a", 10, "-U")) == [("a", 1, 12, "+I")]
+        assert rows_of(one, ("a", 12, "-U"), ("a", 13, "+U")) == [("a", 1, 12, "-U"), ("a", 1, 13, "+U")]
+        assert rows_of(one, ("b", 10, "-U"), ("b", 12, "+U"), ("b", 10, "+I")) == [("b", 1, 12, "+I")]
+        assert rows_of(one, ("c", 5, "+I"), ("c", 5, "-D"), ("c", 5, "-D"), ("c", 5, "+I"), ("c", 5, "+I")) == [
+            ("c", 1, 5, "+I")
+        ]
+
+
+def test_a_record_that_never_came_is_told_from_one_by_all_its_columns():
+    """Also by those that are not aggregated, of whatever type."""
+    columns = "town string, person string, pets array<struct<name:string>>, op string"
+    with harness_of("town", {"n": Aggregate.count()}, columns) as one:
+        ann = ("Rome", "ann", [("Rex",)])
+        assert rows_of(one, (*ann, "-U"), ("Rome", "bob", [], "+I")) == [("Rome", 1, "+I")]
+        assert rows_of(one, ("Oslo", "ann", [("Rex",)], "+U"), ("Oslo", "ann", [("Max",)], "-U")) == [("Oslo", 1, "+I")]
+        assert rows_of(one, ("Bonn", "ann", None, "+U"), ("Bonn", "ann", None, "-U")) == []
+
+
+def test_an_event_time_is_that_of_the_latest_record_of_the_key(monkeypatch):
+    """Also where that record takes back what never came."""
+    seen, timed = [], batch_function.BatchContext.timed
+
+    def told(ctx, rows, times):
+        seen.append(list(zip(rows.column("k").to_pylist(), times.to_pylist(), strict=True)))
+        return timed(ctx, rows, times)
+
+    monkeypatch.setattr(batch_function.BatchContext, "timed", told)
+    with harness({"n": Aggregate.count()}, "k string, v bigint, op string") as one:
+        records = [("x", 1, "-D"), ("b", 1, "+I"), ("a", 12, "+U"), ("a", 10, "-U")]
+        one.process_elements(records, [10, 20, 30, 40])
+    assert seen == [[("b", 20), ("a", 40)]]
+
+
+def test_nothing_is_kept_of_a_record_that_never_came():
+    with harness({"n": Aggregate.count()}, "k string, v bigint, op string") as one:
+        assert rows_of(one, ("a", 10, "-U"), ("b", 1, "+I"), ("c", 2, "-D"), ("c", 2, "+I")) == [("b", 1, "+I")]
+        assert one.num_keyed_state_entries() == 1
+
+
 def test_a_sum_of_no_value_is_null():
     with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
         assert rows_of(one, ("a", None, "+I"), ("a", 3, "+I")) == [("a", 3, "+I")]
@@ -171,6 +249,16 @@ def test_what_the_key_has_expired_is_not_taken_back():
         rows_of(one, ("a", 1, "+I"))
         one.set_processing_time(5_000)
         assert rows_of(one, ("a", 1, "+I")) == [("a", 1, "+I")]
+
+
+def test_an_update_of_a_record_that_has_expired_is_a_record_that_comes():
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
+    aggregates = {"n": Aggregate.count(), "t": Aggregate.sum("v")}
+    with harness(aggregates, "k string, v bigint, op string", ttl=ttl) as one:
+        assert rows_of(one, ("a", 10, "+I")) == [("a", 1, 10, "+I")]
+        one.set_processing_time(1_000)
+        assert rows_of(one, ("a", 10, "-U"), ("a", 12, "+U")) == [("a", 1, 12, "+I")]
+        assert rows_of(one, ("a", 12, "-U"), ("a", 15, "+U")) == [("a", 1, 12, "-U"), ("a", 1, 15, "+U")]
 
 
 def test_a_changelog_of_a_changelog_of_the_newest_records():
@@ -233,8 +321,8 @@ def test_refuses_what_is_no_aggregate_as_without_a_changelog(aggregates):
 
 def test_the_mean_of_less_than_nothing_is_null():
     with harness({"mean": Aggregate.avg("v")}, "k string, v bigint, op string") as one:
-        rows = rows_of(one, ("a", None, "+I"), ("a", None, "+I"), ("a", 5, "-D"))
-        assert rows == [("a", None, "+I")]
+        assert rows_of(one, ("a", None, "+I"), ("a", None, "+I")) == [("a", None, "+I")]
+        assert rows_of(one, ("a", 5, "-D")) == [], "nobody knows that it was not one of those"
 
 
 def test_an_epoch_is_looked_at_as_a_whole_however_large_it_is(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_engine.runtime.declared.comparison import ordinals, same
+from state_engine.runtime.declared.comparison import ordinals, row_numbers, same
 
 IN_ORDER = {
     "bigint": pa.array([None, -(2**63), -1, 0, 2**63 - 1], pa.int64()),
@@ -56,6 +56,19 @@ def test_rows_are_the_same_as_their_spelling_is(pairs, start):
     assert same(one, other).tolist() == [
         repr(a) == repr(b) for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)
     ]
+
+
+@given(st.lists(VALUES, max_size=8), st.integers(0, 3))
+def test_rows_have_the_number_of_what_is_the_same(values, start):
+    column = pa.array([_entries(value) for value in [*values, *values]], ROWS).slice(start)
+    beside = pa.array([n % 2 for n in range(len(column))])
+    numbers = row_numbers([column, beside]).tolist()
+    spelled = list(map(repr, zip(column.to_pylist(), beside.to_pylist(), strict=True)))
+    assert [numbers.index(number) for number in numbers] == [spelled.index(one) for one in spelled]
+
+
+def test_both_zeros_have_one_number_and_so_has_every_nan():
+    assert row_numbers([pa.array([[0.0], [math.nan], [-0.0], [-math.nan], [], None])]).tolist() == [0, 1, 0, 1, 2, 3]
 
 
 def _entries(row):
