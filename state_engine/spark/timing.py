@@ -18,11 +18,18 @@ from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
 from state_engine.spark.wire import PARTITION
 
+_OF_DATE = "cast(unix_date({0}) as bigint) * 86400000"
 _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
-    (spark_types.TimestampType, "unix_millis({})"),
-    (spark_types.TimestampNTZType, "timestampdiff(MILLISECOND, timestamp_ntz'1970-01-01 00:00:00', {})"),
-    (spark_types.DateType, "cast(unix_date({}) as bigint) * 86400000"),
-    (spark_types.IntegralType, "cast({} as bigint)"),
+    (spark_types.TimestampType, "unix_millis({0})"),
+    # By its fields: what takes two timestamps, or one since 1970, casts it in the session's time zone, and an hour that
+    # is not there when clocks are put forward becomes another one.
+    (
+        spark_types.TimestampNTZType,
+        _OF_DATE.format("cast({0} as date)")
+        + " + hour({0}) * 3600000 + minute({0}) * 60000 + cast(extract(second from {0}) * 1000 as bigint)",
+    ),
+    (spark_types.DateType, _OF_DATE),
+    (spark_types.IntegralType, "cast({0} as bigint)"),
 ]
 
 
