@@ -87,7 +87,8 @@ class WatermarkStrategy:
 
         Args:
             expression: A column, or any Spark SQL: Kafka's `partition`, a region, a device group. Each value counts,
-                for as long as the job lives, as a partition; let it have few.
+                for as long as the job lives, as a partition; let it have few. A later release may give another one:
+                its values are new partitions.
         """
         return self._with(partition=expression)
 

@@ -9,11 +9,13 @@ from state_engine.epoch.ports import OperatorPlan
 from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.epoch.rescale import rescaled, sharing
 from state_engine.epoch.sink_names import merged
+from state_engine.epoch.watermarks import still_told
 from state_engine.log.lineage import contains, fork_lineage, imported_lineage
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import (
     Adopted,
     BaseReference,
+    HighestTime,
     Manifest,
     ManifestKind,
     OperatorEpoch,
@@ -111,6 +113,7 @@ def restored(
 def declared(manifest: Manifest, request: StartRequest, operators: tuple[OperatorPlan, ...]) -> Manifest:
     """Adds to a claim what the job declares today; the job was found compatible."""
     plans = {plan.uid: planned_epoch(plan, manifest.operators.get(plan.uid)) for plan in operators}
+    times = {plan.uid: _still_told(plan, manifest) for plan in operators}
     return replace(
         manifest,
         fingerprints=request.fingerprints,
@@ -120,7 +123,13 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
         ),
         sinks=merged(manifest.sinks, request.sinks),
         keys=manifest.keys | {shape.uid: shape.keys for shape in request.operators},
+        event_times={uid: told for uid, told in {**manifest.event_times, **times}.items() if told},
     )
+
+
+def _still_told(plan: OperatorPlan, manifest: Manifest) -> tuple[HighestTime, ...]:
+    known = manifest.operators.get(plan.uid)
+    return still_told(plan, manifest.event_times.get(plan.uid, ()), known.partition_columns if known else ())
 
 
 def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorEpoch:
@@ -131,6 +140,7 @@ def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorE
         parallelism=plan.parallelism,
         max_parallelism=plan.max_parallelism,
         rescaled_from=plan.rescaled_from,
+        partition_columns=plan.partition_columns,
     )
 
 

@@ -24,6 +24,7 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
             are a union.
         out_of_orderness: How far (ms) its records may lie behind the largest event time so far: the edge makes its own
             watermark. None: it passes on that of the operator in front; sources then have none until they end.
+        partition: The partition column, as it was declared; None where all records are one partition.
         idle_after: After how long (ms of processing time) a partition without records holds nobody back; None: never.
         chained: Whether there is no exchange: each subtask takes the output of the upstream subtask of its own number,
             in one task with it.
@@ -32,6 +33,7 @@ class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str | None = None
     input: int = 1
     out_of_orderness: int | None = None
+    partition: str | None = None
     idle_after: int | None = None
     chained: bool = False
 
@@ -53,6 +55,12 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     def upstream(self) -> tuple[str, ...]:
         """Uids of the operators that feed it, in the order of its edges; the sources are none."""
         return tuple(edge.upstream for edge in self.edges if edge.upstream is not None)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition column of each edge, empty without one; none at all where no edge has one."""
+        columns = tuple(edge.partition or "" for edge in self.edges)
+        return columns if any(columns) else ()
 
     @property
     def chained(self) -> bool:

@@ -83,6 +83,41 @@ def finishing(operators: Sequence[OperatorPlan], head: Manifest, watermarks: Map
     return tuple(o.uid for o in operators if watermarks.get(o.uid) == MAX_WATERMARK and o.uid not in told)
 
 
+def still_told(plan: OperatorPlan, times: Sequence[HighestTime], columns: Sequence[str]) -> tuple[HighestTime, ...]:
+    """Returns the event times of partitions that an operator as it is declared today may hear of again.
+
+    Those of another partition column are never heard of, and would hold the watermark back for ever. The operator
+    stays where it stands: only what its edges are computed from begins anew.
+
+    Args:
+        plan: The operator today.
+        times: What is known of its edges.
+        columns: The partition columns that these times are of, by edge; none where that is not known.
+    """
+    told: list[HighestTime] = []
+    for n, edge in enumerate(plan.edges):
+        own = [time for time in times if time.edge == n]
+        if not columns:
+            told += _still_told_perhaps(own, by_column=edge.partition is not None)
+        elif n < len(columns) and columns[n] == (edge.partition or ""):
+            told += own
+    return tuple(told)
+
+
+def _still_told_perhaps(times: Sequence[HighestTime], *, by_column: bool) -> list[HighestTime]:
+    """As `still_told`, of one edge, where only the names of the partitions tell by what they were named.
+
+    A stream without partition column is the partition without name. So are, with one, records without value: that is
+    what it was if another partition was heard of last before it was.
+    """
+    named = [time for time in times if time.partition]
+    nameless = [time for time in times if not time.partition]
+    if not by_column:
+        return nameless
+    oldest = min((time.active_at for time in named), default=None)
+    return [*(time for time in nameless if oldest is not None and time.active_at >= oldest), *named]
+
+
 def earliest_timers(acks: Iterable[Ack]) -> EarliestTimers:
     """Returns when the next timers of an operator are due, over all its subtasks."""
     timers = [ack.timers for ack in acks if ack.timers is not None]
@@ -149,4 +184,14 @@ def _merged(known: Iterable[HighestTime], acks: Iterable[Ack], processing_time: 
     return tuple(merged[identity] for identity in sorted(merged))
 
 
-__all__ = ["NO_TIMERS", "EventTime", "advance", "at_end", "earliest_timers", "finishing", "has_ended", "is_due"]
+__all__ = [
+    "NO_TIMERS",
+    "EventTime",
+    "advance",
+    "at_end",
+    "earliest_timers",
+    "finishing",
+    "has_ended",
+    "is_due",
+    "still_told",
+]

@@ -269,7 +269,9 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
 
     `since` is the first sealed epoch in which it ran, null before that. `finished` says that its input has ended and
     its functions were told so, until there is input again. `rescaled_from` is the parallelism that the job's definition
-    had when the running job was rescaled to another.
+    had when the running job was rescaled to another. `partition_columns` are those that the partitions of its event
+    times are values of, by edge, empty without one; there are none where no edge has one, and in what earlier releases
+    wrote.
     """
 
     parallelism: int
@@ -278,6 +280,7 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     since: int | None = None
     finished: bool = False
     rescaled_from: int | None = None
+    partition_columns: tuple[str, ...] = ()
 
 
 class BaseReference(Record, frozen=True, kw_only=True):

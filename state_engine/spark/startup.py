@@ -211,11 +211,13 @@ def _going_on(log: ManifestLog) -> StoredManifest | None:
 
 
 def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
+    strategy = edge.strategy
     return StreamEdge(
         upstream=edge.origin.uid if isinstance(edge.origin, OperatorNode) else None,
         input=edge.input,
-        out_of_orderness=edge.strategy.out_of_orderness if edge.strategy is not None else None,
-        idle_after=edge.strategy.idle_after if edge.strategy is not None else None,
+        out_of_orderness=strategy.out_of_orderness if strategy is not None else None,
+        partition=strategy.partition if strategy is not None else None,
+        idle_after=strategy.idle_after if strategy is not None else None,
         chained=chained,
     )
 

@@ -15,13 +15,15 @@ from state_engine.testing.simulated_tasks import SimulatedTasks
 from state_engine.testing.simulator import SimulatedDriver, Simulation, request
 
 END = (1 << 63) - 1
+HOUR = 3_600_000
 
 
-def timed() -> StartRequest:
+def timed(**given: Any) -> StartRequest:
     """`count` reads the source by event time, `total` what `count` emits."""
     plain = request()
     count, total = plain.operators
-    return replace(plain, operators=(replace(count, edges=(StreamEdge(out_of_orderness=10),)), total))
+    edge = StreamEdge(**{"out_of_orderness": 10, **given})
+    return replace(plain, operators=(replace(count, edges=(edge,)), total))
 
 
 class Timed:
@@ -47,6 +49,12 @@ def at(time: int, **timers: Any) -> Callable[[Ack], Ack]:
         return replace(ack, timers=EarliestTimers(**timers))
 
     return tell
+
+
+def of(**times: int) -> Callable[[Ack], Ack]:
+    """`count` has seen records of these partitions."""
+    told = tuple(HighestTime(edge=0, partition=partition, time=time) for partition, time in times.items())
+    return lambda ack: replace(ack, event_times=told) if ack.uid == "count" else ack
 
 
 def silent(ack: Ack) -> Ack:
@@ -144,3 +152,61 @@ def test_a_try_that_was_not_sealed_tells_nothing() -> None:
     assert simulation.head.manifest.event_times == {
         "count": (HighestTime(edge=0, time=100, active_at=tasks.plans[0].processing_time),)
     }
+
+
+def partitions(simulation: Simulation) -> dict[str, int]:
+    return {time.partition: time.time for time in simulation.head.manifest.event_times.get("count", ())}
+
+
+def test_a_partition_column_that_a_release_adds_changes_or_removes_holds_nobody_back() -> None:
+    simulation = Simulation()
+    moved = []
+    for column, tells in [
+        (None, [at(100)]),
+        ("p", [of(x=1004, y=1000), of(x=1010)]),
+        ("q", [of(a=1300), of(b=900), of(b=1400)]),
+        (None, [at(1500), at(1600)]),
+    ]:
+        driver = simulation.start(timed(partition=column))
+        moved.append([driver.epochs.head.manifest.watermarks.get("count")])
+        for tell in tells:
+            run(simulation, driver, tell)
+            moved[-1].append(simulation.head.manifest.watermarks["count"])
+    assert moved == [[None, 89], [89, 989, 989], [989, 1289, 1289, 1289], [1289, 1489, 1589]]
+    assert partitions(simulation) == {"": 1600}
+
+
+def test_partitions_of_the_same_column_are_known_in_later_releases() -> None:
+    simulation = Simulation()
+    run(simulation, simulation.start(timed(partition="p")), of(x=500, y=50))
+    operators = simulation.head.manifest.operators
+    assert {uid: one.partition_columns for uid, one in operators.items()} == {"count": ("p",), "total": ()}
+    driver = simulation.start(timed(partition="p", out_of_orderness=0))
+    assert partitions(simulation) == {"x": 500, "y": 50}
+    run(simulation, driver, of(x=600))
+    assert simulation.head.manifest.watermarks["count"] == 49
+
+
+def test_a_restored_epoch_goes_on_with_the_partition_column_of_today() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed())
+    run(simulation, driver, at(100))
+    target = simulation.head
+    run(simulation, simulation.start(timed(partition="p")), of(x=1000))
+    start = replace(simulation.restore(target), operators=timed(partition="p").operators)
+    driver = simulation.start(start)
+    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (89, {})
+    run(simulation, driver, of(x=200, y=300))
+    assert simulation.head.manifest.watermarks["count"] == 189
+
+
+def test_a_job_that_a_former_release_left_standing_goes_on() -> None:
+    """It said of no time by which column it was told."""
+    simulation = Simulation()
+    run(simulation, simulation.start(timed()), at(100))
+    simulation.world.now_ms += HOUR
+    driver = simulation.start(timed())  # whose edge has no column, and whose tasks tell partitions all the same
+    run(simulation, driver, of(x=1000, y=1000))
+    assert (simulation.head.manifest.watermarks["count"], len(partitions(simulation))) == (89, 3)
+    run(simulation, simulation.start(timed(partition="p")), of(x=1100))
+    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (989, {"x": 1100, "y": 1000})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
-from state_engine.epoch.watermarks import advance, at_end, earliest_timers, has_ended, is_due
+from state_engine.epoch.watermarks import advance, at_end, earliest_timers, has_ended, is_due, still_told
 from state_engine.log.records import Ack, EarliestTimers, HighestTime, Manifest, Span
 
 NEVER = -(1 << 63)
@@ -24,8 +24,8 @@ def ack(uid: str, *times: HighestTime, **given: Any) -> Ack:
     return Ack(uid=uid, subtask=0, attempt="a", records_in=0, records_out=0, event_times=times, **given)
 
 
-def at(time: int, edge: int = 0, partition: str = "") -> HighestTime:
-    return HighestTime(edge=edge, partition=partition, time=time)
+def at(time: int, edge: int = 0, partition: str = "", active_at: int = 0) -> HighestTime:
+    return HighestTime(edge=edge, partition=partition, time=time, active_at=active_at)
 
 
 def after(operators: Any, *epochs: Any, end: bool = False) -> list[dict[str, int]]:
@@ -166,6 +166,39 @@ def test_a_timer_is_due_once_the_slow_partition_is_idle() -> None:
     }
     manifest = head({"a": 4}, {"a": EarliestTimers(event_time=500)}, event_times=times)
     assert [is_due(job, manifest, now) for now in (1000, 1039, 1040)] == [False, False, True]
+
+
+X, Y, WHOLE = at(900, partition="x", active_at=7), at(5, partition="y", active_at=9), at(100, active_at=6)
+
+
+@pytest.mark.parametrize(("before", "now", "told"), [
+    (("p", ""), "p", (WHOLE, X, Y)),
+    (("p", ""), "q", ()),
+    (("p", ""), None, ()),
+    (("", "q"), "p", ()),
+    (("", "q"), None, (WHOLE, X, Y)),
+    ((), None, (WHOLE,)),
+    ((), "p", (X, Y)),
+])  # fmt: skip
+def test_partitions_of_another_column_are_forgotten(before: tuple[str, ...], now: str | None, told: Any) -> None:
+    """Those of one edge; the other one has the column that it had."""
+    other = at(70, edge=1)
+    plan = operator("a", source(0, partition=now), source(0, partition=before[1] or None if before else None))
+    assert still_told(plan, (WHOLE, X, Y, other), before) == (*told, other)
+
+
+def test_operators_say_their_partition_columns_if_there_is_one() -> None:
+    assert operator("a", source(0), source(0, partition="p")).partition_columns == ("", "p")
+    assert operator("a", source(0), source(0)).partition_columns == ()
+
+
+def test_records_without_partition_are_told_from_streams_without() -> None:
+    """Where an earlier release has not said by which column it told partitions."""
+    plan = operator("a", source(0, partition="p"))
+    without_value = at(100, active_at=7)
+    assert still_told(plan, (without_value, X, Y), ()) == (without_value, X, Y)
+    assert still_told(plan, (WHOLE, X, Y), ()) == (X, Y)
+    assert still_told(plan, (WHOLE,), ()) == ()
 
 
 def test_the_earliest_timers_of_all_subtasks() -> None:

@@ -196,6 +196,21 @@ def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> Non
     assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
 
 
+def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: Path) -> None:
+    files, root = Files(tmp_path / "in"), tmp_path / "root"
+    found = []
+    for time, column in ((100, None), (1000, "p"), (2000, "k"), (3000, None)):
+        files.add(("a", 1, time, f"x{time}"), ("b", 2, time - 50, f"y{time}"))
+        job, sink = StreamJob("columns", root=str(root), parallelism=2), MemorySink("columns")
+        strategy = bounded() if column is None else bounded().with_partition_column(column)
+        timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
+        timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+        run_all(job)
+        sealed = newest(root, "columns")
+        found.append((sealed.watermarks["seen"], sealed.operators["seen"].partition_columns))
+    assert found == [(99, ()), (949, ("p",)), (1949, ("k",)), (2999, ())]
+
+
 class Half(TimestampAssigner):
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return int(value.at) // 2
