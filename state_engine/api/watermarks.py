@@ -95,6 +95,9 @@ class WatermarkStrategy:
     def with_idleness(self, idle_timeout: Duration) -> "WatermarkStrategy":
         """A partition (without partitions, the stream) that brings nothing for so long holds nobody back.
 
+        So does a stream that never brought anything. The time counts from the start of the job's driver at the
+        earliest: what waited while a job was down is not late for that.
+
         Raises:
             JobDefinitionError: The duration is not above zero.
         """

@@ -84,6 +84,7 @@ class EpochDriver:
         self._rescales = Rescales(head.operators, head.declared)
         self._base = head.base
         self._head = head.stored
+        self._since = head.stored.manifest.processing_time  # its own claim's: this driver was not there before
         self._log = log
         self._sinks = sinks
         self._publisher = publisher
@@ -212,7 +213,9 @@ class EpochDriver:
 
     def is_due(self, now_ms: int) -> bool:
         """Says whether a timer waits for an epoch that no record may bring."""
-        return self._ended is None and not self._stopping and is_due(self.operators, self._head.manifest, now_ms)
+        if self._ended is not None or self._stopping:
+            return False
+        return is_due(self.operators, self._head.manifest, now_ms, self._since)
 
     def has_notices(self) -> bool:
         """Says whether checkpoints have ended that no sealed epoch has told of; from any thread."""
@@ -359,6 +362,7 @@ class EpochDriver:
             held.event_times,
             acks,
             plan.processing_time,
+            self._since,
             end_of_input=plan.end_of_input,
         )
         timers = {uid: earliest_timers(of_operator) for uid, of_operator in acks.items()}

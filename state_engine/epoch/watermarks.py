@@ -4,6 +4,9 @@ An edge that makes its own watermark stands one millisecond and its out-of-order
 its slowest partition, as Flink's `BoundedOutOfOrdernessWatermarks`. Any other edge stands where the operator in front
 of it stood when the epoch began, so that nothing which that operator emitted in the epoch is late. An operator stands
 at the least of its edges, leaving out idle ones, and never goes back.
+
+Idle is who has brought nothing for some time of the driver that is there now: a driver that was not there could not
+have heard of anybody, and finds behind it what waited meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +36,7 @@ def advance(
     known: Mapping[str, tuple[HighestTime, ...]],
     acks: Mapping[str, Iterable[Ack]],
     processing_time: int,
+    since: int,
     *,
     end_of_input: bool = False,
 ) -> EventTime:
@@ -44,8 +48,10 @@ def advance(
         known: Event times of the epochs before.
         acks: What the epoch brought; empty for one that brings nothing.
         processing_time: The epoch's.
+        since: The processing time at which the driver began.
         end_of_input: The sources bring no more records.
     """
+    clock = _Clock(processing_time, since)
     watermarks, event_times = dict(began), dict(known)
     idle: set[str] = set()
     for operator in operators:
@@ -53,7 +59,7 @@ def advance(
         if times:
             event_times[operator.uid] = times
         standing = [
-            _of_edge(edge, [t for t in times if t.edge == n], began, idle, processing_time, end_of_input=end_of_input)
+            _of_edge(edge, [t for t in times if t.edge == n], began, idle, clock, end_of_input=end_of_input)
             for n, edge in enumerate(operator.edges)
         ]
         awake = [watermark for watermark in standing if watermark is not None]
@@ -126,13 +132,14 @@ def earliest_timers(acks: Iterable[Ack]) -> EarliestTimers:
     return EarliestTimers(event_time=min(event, default=None), processing_time=min(processing, default=None))
 
 
-def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int) -> bool:
+def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int, since: int) -> bool:
     """Says whether an epoch without records would fire a timer: at once, or behind others like it.
 
     Args:
         operators: Upstream first.
         head: The newest manifest.
         now: Processing time, in ms.
+        since: The processing time at which the driver began.
     """
     timers = head.timers
     for of_operator in timers.values():
@@ -145,7 +152,7 @@ def is_due(operators: Sequence[OperatorPlan], head: Manifest, now: int) -> bool:
     for _ in operators:  # a watermark passes one operator an epoch
         if any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items()):
             return True
-        watermarks = advance(operators, watermarks, head.event_times, {}, now).watermarks
+        watermarks = advance(operators, watermarks, head.event_times, {}, now, since).watermarks
     return any(at <= watermarks.get(uid, NO_WATERMARK) for uid, at in waiting.items())
 
 
@@ -154,7 +161,7 @@ def _of_edge(
     times: Sequence[HighestTime],
     began: Mapping[str, int],
     idle: set[str],
-    processing_time: int,
+    clock: "_Clock",
     *,
     end_of_input: bool,
 ) -> int | None:
@@ -165,10 +172,20 @@ def _of_edge(
     if edge.out_of_orderness is None:
         return None if edge.upstream in idle else upstream
     if not times:
-        return NO_WATERMARK
-    within = edge.idle_after
-    awake = [t.time for t in times if within is None or processing_time - t.active_at < within]
+        return None if clock.is_idle(edge, clock.since) else NO_WATERMARK
+    awake = [t.time for t in times if not clock.is_idle(edge, t.active_at)]
     return min(awake) - edge.out_of_orderness - 1 if awake else None
+
+
+class _Clock(NamedTuple):
+    """Processing time: the epoch's, and that at which the driver began."""
+
+    now: int
+    since: int
+
+    def is_idle(self, edge: StreamEdge, active_at: int) -> bool:
+        """Says whether a partition of an edge is idle that brought its last record then."""
+        return edge.idle_after is not None and self.now - max(active_at, self.since) >= edge.idle_after
 
 
 def _merged(known: Iterable[HighestTime], acks: Iterable[Ack], processing_time: int) -> tuple[HighestTime, ...]:

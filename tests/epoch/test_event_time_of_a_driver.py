@@ -210,3 +210,34 @@ def test_a_job_that_a_former_release_left_standing_goes_on() -> None:
     assert (simulation.head.manifest.watermarks["count"], len(partitions(simulation))) == (89, 3)
     run(simulation, simulation.start(timed(partition="p")), of(x=1100))
     assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (989, {"x": 1100, "y": 1000})
+
+
+def test_idleness_counts_from_the_start_of_the_driver_and_again_the_same_for_each_try() -> None:
+    simulation = Simulation()
+    driver = simulation.start(timed(partition="p", idle_after=HOUR))
+    run(simulation, driver, of(x=500, y=50))
+    simulation.world.now_ms += 10 * HOUR
+    driver = simulation.start(timed(partition="p", idle_after=HOUR))
+    run(simulation, driver, of(x=600))
+    assert simulation.head.manifest.watermarks["count"] == 39, "y had no chance to bring anything"
+    assert not driver.epochs.is_due(simulation.world.now_ms)
+    simulation.world.now_ms += HOUR
+    driver.crash.faults.mixed.add(simulation.head.manifest.epoch + 1)
+    tasks = run(simulation, driver, of(x=700))
+    assert [plan.retry for plan in tasks.plans] == [0, 1]
+    assert simulation.head.manifest.watermarks["count"] == 689
+
+
+def test_an_input_that_is_empty_from_the_start_holds_nobody_back() -> None:
+    simulation = Simulation()
+    plain = timed(idle_after=HOUR)
+    count, total = plain.operators
+    both = (StreamEdge(out_of_orderness=10), StreamEdge(out_of_orderness=10, input=2, idle_after=HOUR))
+    driver = simulation.start(replace(plain, operators=(replace(count, edges=both), total)))
+    run(simulation, driver, at(100, event_time=80))
+    assert simulation.head.manifest.watermarks == {}
+    now = simulation.world.now_ms
+    assert [driver.epochs.is_due(now + later) for later in (0, 2 * HOUR)] == [False, True]
+    simulation.world.now_ms += 2 * HOUR
+    driver.epochs.run_idle(Timed(simulation, driver, silent))
+    assert simulation.head.manifest.watermarks["count"] == 89

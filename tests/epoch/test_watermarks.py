@@ -28,14 +28,15 @@ def at(time: int, edge: int = 0, partition: str = "", active_at: int = 0) -> Hig
     return HighestTime(edge=edge, partition=partition, time=time, active_at=active_at)
 
 
-def after(operators: Any, *epochs: Any, end: bool = False) -> list[dict[str, int]]:
+def after(
+    operators: Any, *epochs: Any, end: bool = False, since: int = 0, known: Any = None, watermarks: Any = None
+) -> list[dict[str, int]]:
     """Runs epochs of (processing time, acks); returns where the operators stand behind each."""
-    watermarks: dict[str, int] = {}
-    times: Any = {}
+    watermarks, times = watermarks or {}, known or {}
     seen = []
     for now, acks in epochs:
         began = at_end(operators, watermarks) if end else watermarks
-        watermarks, times = advance(operators, began, times, acks, now, end_of_input=end)
+        watermarks, times = advance(operators, began, times, acks, now, since, end_of_input=end)
         seen.append(watermarks)
     return seen
 
@@ -69,6 +70,26 @@ def test_an_idle_partition_holds_nobody_back() -> None:
 def test_if_all_are_idle_the_watermark_stands_still() -> None:
     job = [operator("a", source(0, idle_after=10))]
     assert after(job, (0, {"a": [ack("a", at(100))]}), (500, {})) == [{"a": 99}, {"a": 99}]
+
+
+def test_a_stream_that_never_brought_anything_is_idle_as_well() -> None:
+    job = [operator("c", source(0), source(0, input=2, idle_after=100))]
+    one = {"c": [ack("c", at(500))]}
+    both = {"c": [ack("c", at(600), at(550, edge=1))]}
+    assert after(job, (1000, one), (1099, {}), (1100, {}), (1101, both), since=1000) == [
+        {}, {}, {"c": 499}, {"c": 549},
+    ]  # fmt: skip
+    alone = [operator("a", source(0, idle_after=100)), operator("b", StreamEdge(upstream="a"), source(0))]
+    assert after(alone, (100, {"b": [ack("b", at(7, edge=1))]})) == [{"b": 6}]
+
+
+def test_the_time_in_which_no_driver_was_there_makes_nobody_idle() -> None:
+    job = [operator("a", source(0, idle_after=100))]
+    known = {"a": (at(900, partition="x", active_at=1000), at(5, partition="y", active_at=990))}
+    x = {"a": [ack("a", at(950, partition="x"))]}
+    epochs = [(5000, x), (5099, x), (5100, x)]
+    assert after(job, *epochs, known=known, watermarks={"a": 4}, since=5000) == [{"a": 4}, {"a": 4}, {"a": 949}]
+    assert after(job, *epochs, known=known, watermarks={"a": 4}, since=0) == [{"a": 949}] * 3
 
 
 def test_an_operator_stands_where_the_one_in_front_stood_an_epoch_before() -> None:
@@ -118,7 +139,7 @@ def test_the_last_watermark_passes_one_operator_an_epoch(depth: int) -> None:
         began = at_end(job, watermarks)
         ran_at_the_end.append([uid for uid, time in began.items() if time == END])
         assert has_ended(job, began) == (n == depth - 1)
-        watermarks = advance(job, began, {}, {}, 0, end_of_input=True).watermarks
+        watermarks = advance(job, began, {}, {}, 0, 0, end_of_input=True).watermarks
     assert ran_at_the_end == [[str(k) for k in range(n + 1)] for n in range(depth)]
 
 
@@ -141,19 +162,19 @@ def head(watermarks: dict[str, int], timers: dict[str, EarliestTimers], **given:
 
 def test_a_processing_time_timer_is_due_when_its_time_has_come() -> None:
     manifest = head({}, {"a": EarliestTimers(processing_time=50)})
-    assert [is_due([operator("a", source(0))], manifest, now) for now in (49, 50, 51)] == [False, True, True]
+    assert [is_due([operator("a", source(0))], manifest, now, 0) for now in (49, 50, 51)] == [False, True, True]
 
 
 @pytest.mark.parametrize(("timer", "due"), [(98, True), (99, True), (100, False)])
 def test_an_event_time_timer_is_due_at_the_watermark(timer: int, due: bool) -> None:
-    assert is_due([operator("a", source(0))], head({"a": 99}, {"a": EarliestTimers(event_time=timer)}), 0) is due
+    assert is_due([operator("a", source(0))], head({"a": 99}, {"a": EarliestTimers(event_time=timer)}), 0, 0) is due
 
 
 def test_a_timer_is_due_that_the_watermark_will_reach_behind_other_epochs() -> None:
     job = [operator("a", source(0)), operator("b", StreamEdge(upstream="a")), operator("c", StreamEdge(upstream="b"))]
     timers = {"c": EarliestTimers(event_time=70)}
-    assert is_due(job, head({"a": 99}, timers), 0)
-    assert not is_due(job, head({"a": 69}, timers), 0)
+    assert is_due(job, head({"a": 99}, timers), 0, 0)
+    assert not is_due(job, head({"a": 69}, timers), 0, 0)
 
 
 def test_a_timer_is_due_once_the_slow_partition_is_idle() -> None:
@@ -165,7 +186,14 @@ def test_a_timer_is_due_once_the_slow_partition_is_idle() -> None:
         )
     }
     manifest = head({"a": 4}, {"a": EarliestTimers(event_time=500)}, event_times=times)
-    assert [is_due(job, manifest, now) for now in (1000, 1039, 1040)] == [False, False, True]
+    assert [is_due(job, manifest, now, 0) for now in (1000, 1039, 1040)] == [False, False, True]
+    assert [is_due(job, manifest, now, 5000) for now in (5000, 5099)] == [False, False]
+
+
+def test_a_timer_is_due_once_an_empty_input_is_idle() -> None:
+    job = [operator("a", source(0), source(0, input=2, idle_after=100))]
+    manifest = head({}, {"a": EarliestTimers(event_time=500)}, event_times={"a": (at(900),)})
+    assert [is_due(job, manifest, now, 1000) for now in (1000, 1099, 1100)] == [False, False, True]
 
 
 X, Y, WHOLE = at(900, partition="x", active_at=7), at(5, partition="y", active_at=9), at(100, active_at=6)
