@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.descriptors import StateDescriptor
-from state_engine.api.functions import KeyedBatchProcessFunction
+from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.keys import Keys
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import TimeDomain
@@ -65,9 +65,7 @@ def _has(function: Any, method: str) -> bool:
     return getattr(type(function), method) is not getattr(KeyedBatchProcessFunction, method)
 
 
-def states_by_columns(
-    states: Callable[[StateDescriptor], Any], function: KeyedBatchProcessFunction
-) -> Callable[[StateDescriptor], Any]:
+def states_by_columns(states: Callable[[StateDescriptor], Any], function: Function) -> Callable[[StateDescriptor], Any]:
     """Returns what gives states for such a function; what an author's codec stores, that reads value by value."""
     together = takes_timers_together(function)
 
