@@ -13,7 +13,7 @@ from state_engine.api import Aggregate, StateTtlConfig, Time
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.backends.keys import KeyCodec
 from state_engine.errors import JobDefinitionError, UserFunctionError
-from state_engine.runtime import batch_function
+from state_engine.runtime import batch_contexts, batch_function
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.changelog import ChangelogAggregation
 from state_engine.runtime.declared.latest import Latest
@@ -211,13 +211,13 @@ def test_a_record_that_never_came_is_told_from_one_by_all_its_columns():
 
 def test_an_event_time_is_that_of_the_latest_record_of_the_key(monkeypatch):
     """Also where that record takes back what never came."""
-    seen, timed = [], batch_function.BatchContext.timed
+    seen, timed = [], batch_contexts.BatchContext.timed
 
     def told(ctx, rows, times):
         seen.append(list(zip(rows.column("k").to_pylist(), times.to_pylist(), strict=True)))
         return timed(ctx, rows, times)
 
-    monkeypatch.setattr(batch_function.BatchContext, "timed", told)
+    monkeypatch.setattr(batch_contexts.BatchContext, "timed", told)
     with harness({"n": Aggregate.count()}, "k string, v bigint, op string") as one:
         records = [("x", 1, "-D"), ("b", 1, "+I"), ("a", 12, "+U"), ("a", 10, "-U")]
         one.process_elements(records, [10, 20, 30, 40])
