@@ -10,6 +10,8 @@ PARTS = ("native", "canonical", "restore", "rescale", "checkpoint")
 """What `OPERATIONS` measures."""
 OPERATION_ENGINES = ("lakestate", "flink")
 """What does it; Flink has no part in `native`."""
+CHECKPOINTS = {"lakestate": "each epoch", "flink": "when asked"}
+"""How often what an engine did is durable: Flink's interval is so long that it takes none of its own accord."""
 
 
 class OperationCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         epoch_records: Records of each epoch of the stream.
         parallelism: Subtasks.
         from_parallelism: Of the job whose savepoint a `rescale` begins with.
+        checkpoints: How often what the engine did is durable; empty where nothing is: PySpark runs a batch.
         runs: Savepoints, checkpoints, restores or epochs that were measured.
         median_seconds: Of all runs.
         max_seconds: Of all runs.
@@ -97,6 +100,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     epoch_records: int | None = None
     parallelism: int
     from_parallelism: int | None = None
+    checkpoints: str = ""
     runs: int
     median_seconds: float | None = None
     max_seconds: float | None = None
@@ -147,6 +151,7 @@ def operation(
         "keys": case.keys,
         "value_bytes": case.value_bytes,
         "parallelism": case.parallelism,
+        "checkpoints": CHECKPOINTS.get(engine, ""),
         "runs": len(seconds),
         "median_seconds": round(typical, 4),
         "max_seconds": round(max(seconds), 4),

@@ -22,11 +22,16 @@ WIDTH = 260
 
 
 def table(rows: Sequence[Operation]) -> Table:
-    """Returns the rows; each has a ratio to PySpark and to Flink where they did the same in the same run."""
+    """Returns the rows; each has a ratio to PySpark and to Flink where they did the same in the same run.
+
+    A column of ratios names where the peer has its state; a peer that has no rows has none.
+    """
     shown = Table(box=box.MARKDOWN)
+    by_pyspark, by_flink = _by_backend("spark", rows), _by_backend("flink", rows)
+    ratios = [f"× pyspark on {backend}" for backend in by_pyspark] + [f"× flink on {backend}" for backend in by_flink]
     for name in (
-        *LEFT, "backend", "keys", "value", "epoch", "p", "runs", "median s", "max s", "rows/s", "CPU s per M",
-        "× alone", "× fewest keys", "× pyspark", "× flink", "read MiB", "share", "results",
+        *LEFT, "backend", "keys", "value", "epoch", "p", "checkpoints", "runs", "median s", "max s", "rows/s",
+        "CPU s per M", "× alone", "× fewest keys", *ratios, "read MiB", "share", "results",
     ):  # fmt: skip
         shown.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for row in rows:
@@ -38,6 +43,7 @@ def table(rows: Sequence[Operation]) -> Table:
             f"{row.value_bytes:,} B",
             _said(row.epoch_records, ",d"),
             _parallelism(row),
+            row.checkpoints,
             str(row.runs),
             _said(row.median_seconds, ".3f"),
             _said(row.max_seconds, ".3f"),
@@ -45,8 +51,8 @@ def table(rows: Sequence[Operation]) -> Table:
             _said(row.cpu_seconds_per_million, ".2f"),
             _said(row.paired_ratio, ".3f"),
             _said(_growth(row, rows), ".2f"),
-            _said(_to_pyspark(row, rows), ".2f"),
-            _said(_to_flink(row, rows), ".2f"),
+            *(_said(_to_pyspark(row, peers), ".2f") for peers in by_pyspark.values()),
+            *(_said(_to_flink(row, peers), ".2f") for peers in by_flink.values()),
             _said(None if row.bytes_read is None else row.bytes_read / (1 << 20), ",.1f"),
             _said(row.share_read, ".3f"),
             "equal" if row.results_equal else "WRONG",
@@ -80,17 +86,26 @@ def _parallelism(row: Operation) -> str:
     return f"{row.parallelism}" if row.from_parallelism is None else f"{row.from_parallelism} → {row.parallelism}"
 
 
-def _to_pyspark(row: Operation, rows: Sequence[Operation]) -> float | None:
+def _by_backend(engine: str, rows: Sequence[Operation]) -> dict[str, list[Operation]]:
+    """Returns the rows of a peer by where it has its state."""
+    found: dict[str, list[Operation]] = {}
+    for row in rows:
+        if row.engine == engine:
+            found.setdefault(row.backend, []).append(row)
+    return found
+
+
+def _to_pyspark(row: Operation, peers: Sequence[Operation]) -> float | None:
     """How many times as fast a row is as PySpark, if both were right."""
-    peers = [other for other in rows if other.engine == "spark" and other is not row]
-    return _times(row, [other for other in peers if (other.operation, other.keys) == (row.operation, row.keys)])
+    others = [other for other in peers if other is not row]
+    return _times(row, [other for other in others if (other.operation, other.keys) == (row.operation, row.keys)])
 
 
-def _to_flink(row: Operation, rows: Sequence[Operation]) -> float | None:
+def _to_flink(row: Operation, peers: Sequence[Operation]) -> float | None:
     """How many times as fast a row is as Flink at the same parallelism, if both were right."""
-    peers = [other for other in rows if other.label == FLINK_ROWS.get(row.label)]
+    beside = [other for other in peers if other.label == FLINK_ROWS.get(row.label)]
     same = (row.operation, row.keys, row.parallelism)
-    return _times(row, [other for other in peers if (other.operation, other.keys, other.parallelism) == same])
+    return _times(row, [other for other in beside if (other.operation, other.keys, other.parallelism) == same])
 
 
 def _times(row: Operation, peers: Sequence[Operation]) -> float | None:

@@ -8,7 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.engines.epochs import EpochEnds
-from benchmarks.engines.lakestate_batches import CountWithTtlOfBatches, MapAndListOfBatches, RunningCountOfBatches
+from benchmarks.engines.lakestate_batches import (
+    CountWithTtlOfBatches,
+    MapAndListOfBatches,
+    RunningCountOfBatches,
+    SessionsOfBatches,
+    WindowsOfBatches,
+)
 from benchmarks.engines.lakestate_functions import (
     NOTED,
     CountWithTtl,
@@ -17,8 +23,10 @@ from benchmarks.engines.lakestate_functions import (
     Sessions,
     ThreeNumbers,
     WideNumbers,
+    hour,
 )
 from benchmarks.engines.lakestate_windows import (
+    OF_WINDOWS,
     EmittedRows,
     in_sessions,
     of_sessions,
@@ -111,7 +119,7 @@ def run(case: Case) -> Outcome:
 
 
 def told_by_sink(case: Case) -> bool:
-    """Returns whether a sink sums what is emitted: the functions of windows are nobody's who could note it."""
+    """Returns whether a sink sums what is emitted: most functions of windows are nobody's who could note it."""
     return case.workload == WINDOWS or (case.workload == SESSIONS and case.engine in DECLARED)
 
 
@@ -130,12 +138,14 @@ def results(stream: DataStream, case: Case) -> DataStream:
     declared = case.engine in DECLARED
     # The event time goes along with each record: of windows it need not be a column.
     if case.workload == WINDOWS:
-        return windowed(stream.select("k", "v").key_by("k"), window_ms(case.keys), UID, declared=declared)
+        stream = stream.select("k", "v")
+        if case.engine not in VECTORISED:
+            return windowed(stream.key_by("k"), window_ms(case.keys), UID, declared=declared)
     if case.workload == SESSIONS and declared:
         return in_sessions(stream.select("k").key_by("k"), gap_ms(case.keys), UID)
     keyed = stream.key_by("k")
     if declared:
-        return keyed.aggregate({"n": Aggregate.count()}, uid=UID)
+        return keyed.aggregate({"n": Aggregate.count()}, ttl=hour() if case.workload == TTL else None, uid=UID)
     function, emits = program(case)
     return keyed.process(function, emits, uid=UID)
 
@@ -146,7 +156,10 @@ def program(case: Case) -> Program:
         return Program(ThreeNumbers() if case.memory_mb is None else WideNumbers(), "k bigint")
     batches = case.engine in VECTORISED
     if case.workload == SESSIONS:
-        return Program(Sessions(gap_ms(case.keys)), "k bigint, n bigint")
+        gap = gap_ms(case.keys)
+        return Program(SessionsOfBatches(gap) if batches else Sessions(gap), "k bigint, n bigint")
+    if case.workload == WINDOWS:
+        return Program(WindowsOfBatches(window_ms(case.keys)), OF_WINDOWS)
     return {
         RUNNING_COUNT: Program(
             RunningCountOfBatches() if batches else RunningCount(), f"k {DDL_TYPES[case.key_type]}, n bigint"
@@ -176,7 +189,7 @@ def final(root: str, case: Case, emitted: EmittedRows) -> Tables:
     if told_by_sink(case):
         read = partial(read_state, root, JOB, UID)
         if case.workload == WINDOWS:
-            return {OPEN: open_windows(read, declared=case.engine in DECLARED), EMITTED: emitted.sums}
+            return {OPEN: open_windows(read, CONTENDERS[case.engine].api), EMITTED: emitted.sums}
         return {SESSION: open_sessions(read, gap_ms(case.keys)), EMITTED: emitted.sums}
     workload = WORKLOADS[case.workload]
     states = {name: flat(read_state(root, JOB, UID, name)) for name in workload.states}

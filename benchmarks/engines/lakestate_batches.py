@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.data import Longs
-from benchmarks.engines.lakestate_functions import EVERY, ITEMS, Notes, count_with_ttl
+from benchmarks.engines.lakestate_functions import EVERY, ITEMS, Notes, count_with_ttl, open_session
 from state_engine.api import (
     KeyedBatchProcessFunction,
     ListStateDescriptor,
@@ -16,6 +16,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.api.keys import indices, order_of
 
 
 class RunningCountOfBatches(KeyedBatchProcessFunction):
@@ -58,7 +59,17 @@ class Lists(NamedTuple):
     emits: "np.ndarray[Any, np.dtype[np.bool_]]"
 
 
-class MapAndListOfBatches(Notes, KeyedBatchProcessFunction):
+class NotingOfBatches(Notes, KeyedBatchProcessFunction):
+    """The base of functions over whole batches that note what they emit."""
+
+    def note_many(self, keys: Longs, numbers: Longs) -> None:
+        """Adds emitted rows, for which these numbers stand; sums overflow as 64 bits do."""
+        self.rows += len(numbers)
+        self.sum += int(numbers.sum())
+        self.weighted += int((numbers * numbers * keys).sum())
+
+
+class MapAndListOfBatches(NotingOfBatches):
     """As `MapAndList`, for all records of an epoch at once."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -101,12 +112,6 @@ class MapAndListOfBatches(Notes, KeyedBatchProcessFunction):
         self.values.add_many(keys.take(lists.order[left]), pa.array(values[left]))
         return sums
 
-    def note_many(self, keys: Longs, numbers: Longs) -> None:
-        """Adds emitted rows, for which these numbers stand; sums overflow as 64 bits do."""
-        self.rows += len(numbers)
-        self.sum += int(numbers.sum())
-        self.weighted += int((numbers * numbers * keys).sum())
-
 
 def lists_of(codes: Longs, emits: Any) -> Lists:
     """Returns the lists that records of keys go into; those that emit end theirs."""
@@ -127,4 +132,88 @@ def sums_of_lists(lists: Any) -> Longs:
     return found
 
 
-__all__ = ["CountWithTtlOfBatches", "MapAndListOfBatches", "RunningCountOfBatches"]
+class SessionsOfBatches(NotingOfBatches):
+    """As `Sessions`, for all records of an epoch at once."""
+
+    def __init__(self, gap_ms: int) -> None:
+        self.gap = gap_ms
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.session = runtime_context.get_state(open_session())
+
+    def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> Any:
+        """Puts the open session of a key in front of its records, and cuts where there is a pause."""
+        each, t = keys.distinct, np.asarray(batch.column("t"))
+        found: Any = self.session.get_many(each)
+        held = np.flatnonzero(np.asarray(found.is_valid()))
+        count, last = map(np.asarray, found.drop_null().flatten())
+        codes = np.concatenate([held, keys.codes])
+        order = order_of(codes)  # those of a key stay in order of time
+        codes, times = codes[order], np.concatenate([last, t])[order]
+        begins = np.flatnonzero(np.append(True, (np.diff(codes) != 0) | (np.diff(times) > self.gap)))
+        ends = np.append(begins[1:], len(codes)) - 1
+        n = np.add.reduceat(np.concatenate([count, np.ones_like(t)])[order], begins)
+        codes, last_times = codes[ends], times[ends]
+        goes_on = np.append(np.diff(codes) != 0, True)  # the last one of each key, in the order of `each`
+        self.session.put_many(each, both(n[goes_on], last_times[goes_on]))
+        timers = ctx.timer_service()
+        timers.delete_event_time_timers(each.take(held), last + self.gap)
+        timers.register_event_time_timers(each, last_times[goes_on] + self.gap)
+        return self.closed(each.take(codes[~goes_on]), n[~goes_on])
+
+    def on_timers(self, keys: Any, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> Any:
+        """Closes sessions; a key has no timer but that of its own."""
+        found: Any = self.session.get_many(keys)
+        self.session.remove_many(keys)
+        return self.closed(keys, np.asarray(found.flatten()[0]))
+
+    def closed(self, keys: Any, n: Longs) -> Any:
+        """Returns the rows of sessions."""
+        [k] = keys.columns
+        self.note_many(np.asarray(k), n)
+        return pa.RecordBatch.from_arrays([k, pa.array(n)], names=["k", "n"])
+
+
+class WindowsOfBatches(KeyedBatchProcessFunction):
+    """Count and sum of each key and window, by the start of the window."""
+
+    def __init__(self, size_ms: int) -> None:
+        self.size = size_ms
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        sums = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self.windows = runtime_context.get_map_state(MapStateDescriptor("windows", Types.LONG(), sums))
+
+    def process_batch(self, keys: Any, batch: Any, ctx: KeyedBatchProcessFunction.Context) -> None:
+        t = np.asarray(keys.times)
+        records = pa.table({"code": keys.codes, "start": t - t % self.size, "v": batch.column("v")})
+        sums = records.group_by(["code", "start"], use_threads=False).aggregate([("v", "count"), ("v", "sum")])
+        code, start, *added = (sums[name].combine_chunks() for name in ("code", "start", "v_count", "v_sum"))
+        of_each = keys.distinct.take(code)
+        before: Any = self.windows.get_many(of_each, start)
+        pairs = zip(before.flatten(), added, strict=True)
+        self.windows.put_many(of_each, start, both(*(pc.add(pc.fill_null(old, 0), new) for old, new in pairs)))
+        new = np.flatnonzero(np.asarray(before.is_null()))
+        ends = pc.add(start.take(indices(new)), self.size - 1)
+        ctx.timer_service().register_event_time_timers(of_each.take(new), ends)
+
+    def on_timers(self, keys: Any, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> Any:
+        start = pc.subtract(timestamps, self.size - 1)
+        found: Any = self.windows.get_many(keys, start)
+        self.windows.remove_many(keys, start)
+        columns = [keys.columns[0], start, *found.flatten()]
+        return pa.RecordBatch.from_arrays(columns, names=["k", "window_start", "n", "total"])
+
+
+def both(first: Any, second: Any) -> Any:
+    """Returns pairs, as states of two numbers have them."""
+    return pa.StructArray.from_arrays([pa.array(first), pa.array(second)], names=["f0", "f1"])
+
+
+__all__ = [
+    "CountWithTtlOfBatches",
+    "MapAndListOfBatches",
+    "RunningCountOfBatches",
+    "SessionsOfBatches",
+    "WindowsOfBatches",
+]

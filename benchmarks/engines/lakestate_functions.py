@@ -44,11 +44,16 @@ class RunningCount(KeyedProcessFunction):
         return [(value.k, n)]
 
 
+def hour() -> StateTtlConfig:
+    """Returns a time to live of an hour from the last write."""
+    settings = StateTtlConfig.new_builder(Duration.of_hours(1))
+    return settings.update_ttl_on_create_and_write().never_return_expired().build()
+
+
 def count_with_ttl() -> ValueStateDescriptor:
     """Returns a count with a time to live of an hour."""
-    hour = StateTtlConfig.new_builder(Duration.of_hours(1)).update_ttl_on_create_and_write().never_return_expired()
     descriptor = ValueStateDescriptor("count", Types.LONG())
-    descriptor.enable_time_to_live(hour.build())
+    descriptor.enable_time_to_live(hour())
     return descriptor
 
 
@@ -102,6 +107,11 @@ class MapAndList(Noting):
         return [(value.k, item, n, total)]
 
 
+def open_session() -> ValueStateDescriptor:
+    """Returns the count of a session, and the time of its last record."""
+    return ValueStateDescriptor("session", Types.TUPLE([Types.LONG(), Types.LONG()]))
+
+
 class Sessions(Noting):
     """Counts the records of a key until none comes for a while, in event time."""
 
@@ -109,8 +119,7 @@ class Sessions(Noting):
         self.gap = gap_ms
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        session = Types.TUPLE([Types.LONG(), Types.LONG()])
-        self.session = runtime_context.get_state(ValueStateDescriptor("session", session))
+        self.session = runtime_context.get_state(open_session())
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> list[tuple[Any, ...]] | None:
         t, timers = value.t, ctx.timer_service()

@@ -21,6 +21,8 @@ from state_engine.spark import EpochId
 from state_engine.spark.keyed_stream import KeyedStream
 from state_engine.spark.stream import DataStream
 
+OF_WINDOWS = "k bigint, window_start bigint, n bigint, total bigint"
+"""Columns of the rows that functions give of windows."""
 Rows = tuple[Longs, Longs]
 """Keys, and the numbers that stand for rows."""
 
@@ -30,8 +32,7 @@ def windowed(records: KeyedStream, size_ms: int, uid: str, *, declared: bool) ->
     windows = records.window(TumblingEventTimeWindows.of(Time.milliseconds(size_ms)))
     if declared:
         return windows.aggregate({"n": Aggregate.count(), "total": Aggregate.sum("v")}, uid=uid)
-    columns = "k bigint, window_start bigint, n bigint, total bigint"
-    return windows.aggregate(CountAndSum(), RowOfWindow(), output_type=columns, uid=uid)
+    return windows.aggregate(CountAndSum(), RowOfWindow(), output_type=OF_WINDOWS, uid=uid)
 
 
 def in_sessions(records: KeyedStream, gap_ms: int, uid: str) -> DataStream:
@@ -71,15 +72,18 @@ class EmittedRows:
         return added(*self._epochs.values())
 
 
-def open_windows(read: Callable[[str], pa.Table], *, declared: bool) -> pa.Table:
+def open_windows(read: Callable[[str], pa.Table], form: str) -> pa.Table:
     """Returns key, start, count and sum of the windows that are in the state.
 
     Args:
         read: Returns the rows of a state by its name.
-        declared: Declared aggregates keep a state for each of them, functions their accumulators.
+        form: `declared` aggregates keep a state for each of them, `row` functions their accumulators; the `vectorised`
+            function has a map by the start.
     """
+    if form == "vectorised":
+        return read("windows").select(["k", "user_key", "value"]).flatten().rename_columns(["k", "start", "n", "total"])
     key, value = ["k", "namespace"], ["value"]
-    if declared:
+    if form == "declared":
         counts, totals = (read(name).select(key + value) for name in ("count", "sum_v"))
         kept = counts.join(totals, key, join_type="inner", right_suffix="_sum")
     else:

@@ -1,6 +1,6 @@
 """Functions over the records of an epoch as columns. Two streams come as one: what only the other has is null."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.data import Longs
-from benchmarks.nexmark.queries import GAP_MS, WINDOW_MS
+from benchmarks.nexmark.queries import GAP_MS, SLIDE_MS, WINDOW_MS
 from state_engine.api import (
     KeyedBatchProcessFunction,
-    KeyedProcessFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     RuntimeContext,
     Types,
     ValueState,
@@ -97,12 +97,14 @@ class Winners(KeyedBatchProcessFunction):
         for name in ("price",) if self._prices_alone else ("bidder", "price", "t"):
             self._states[name].put_many(of_best, batch.column(name).take(indices(best)))
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        _, *values = [state.value() for state in self._states.values()]
-        if None not in values:
-            yield tuple(values) if self._prices_alone else (ctx.get_current_key(), *values)
+    def on_timers(self, keys: Keys, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> pa.Table:
+        won, _ = there(self._states["price"].get_many(keys))
+        names = ("category", "price") if self._prices_alone else ("bidder", "price", "t")
+        rows = {} if self._prices_alone else {"auction": keys.columns[0].take(indices(won))}
+        rows |= {name: self._states[name].get_many(keys.take(won)) for name in names}
         for state in self._states.values():
-            state.clear()
+            state.remove_many(keys)
+        return ctx.timed(pa.table(rows), timestamps.take(indices(won)))
 
 
 class Totals(KeyedBatchProcessFunction):
@@ -120,32 +122,75 @@ class Totals(KeyedBatchProcessFunction):
         return pa.table([each.columns[0], total, n], names=["category", "total", "n"])
 
 
-class HighestBids(KeyedBatchProcessFunction):
-    """Query 7: of the bids of a window those with the highest price, once it is over."""
+class Counts(KeyedBatchProcessFunction):
+    """Query 5: how many records a key has in each window, once it is over; a map has them by the window's start."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._highest = number(runtime_context, "highest")
-        rows = ListStateDescriptor("rows", Types.TUPLE([Types.LONG()] * 4))
+        self._counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.LONG(), Types.LONG()))
+
+    def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> None:
+        """Counts the records of each slide, and adds that to all windows that it is in."""
+        t, back = np.asarray(keys.times), np.arange(0, WINDOW_MS, SLIDE_MS)
+        code, start, n = added(keys.codes, t - t % SLIDE_MS, np.ones_like(t))
+        starts_of_each = np.subtract.outer(start, back).ravel()
+        code, start, n = added(np.repeat(code, len(back)), starts_of_each, np.repeat(n, len(back)))
+        of_each, starts = keys.distinct.take(code), pa.array(start)
+        before = longs(self._counts.get_many(of_each, starts), 0)
+        self._counts.put_many(of_each, starts, pa.array(before + n))
+        new = np.flatnonzero(before == 0)
+        ctx.timer_service().register_event_time_timers(of_each.take(new), start[new] + WINDOW_MS - 1)
+
+    def on_timers(self, keys: Keys, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> pa.Table:
+        starts = pc.subtract(timestamps, WINDOW_MS - 1)
+        n = self._counts.get_many(keys, starts)
+        self._counts.remove_many(keys, starts)
+        return ctx.timed(pa.table([starts, keys.columns[0], n], names=["start", "auction", "n"]), timestamps)
+
+
+def added(codes: Longs, starts: Longs, n: Longs) -> list[Longs]:
+    """Returns each pair of a key and a start once, and what its numbers come to."""
+    numbers = pa.table([pa.array(column) for column in (codes, starts, n)], names=["code", "start", "n"])
+    sums = numbers.group_by(["code", "start"], use_threads=False).aggregate([("n", "sum")])
+    return [np.asarray(sums[name]) for name in ("code", "start", "n_sum")]
+
+
+class Largest(KeyedBatchProcessFunction):
+    """Queries 5 and 7: of the rows of a window those with the largest number, once it is over.
+
+    Args:
+        column: Of the number.
+        columns: Of the rows, the start of the window first, which is the key.
+    """
+
+    def __init__(self, column: str, columns: Sequence[str]) -> None:
+        self._column, self._columns = column, columns
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._most = number(runtime_context, "most")
+        rows = ListStateDescriptor("rows", Types.TUPLE([Types.LONG()] * (len(self._columns) - 1)))
         self._rows = runtime_context.get_list_state(rows)
 
     def process_batch(self, keys: Keys, batch: pa.RecordBatch, ctx: KeyedBatchProcessFunction.Context) -> None:
-        prices, windows = longs(batch.column("price")), keys.distinct
-        before = longs(self._highest.get_many(windows))
-        highest = before.copy()
-        np.maximum.at(highest, keys.codes, prices)
-        self._highest.put_many(windows, pa.array(highest))
-        self._rows.remove_many(windows.take(np.flatnonzero(highest > before)))
-        kept = np.flatnonzero(prices == highest[keys.codes])
-        rows = batch.take(indices(kept)).drop_columns(["start"]).to_pylist()
-        self._rows.add_many(keys.take(kept), [tuple(row.values()) for row in rows])
+        numbers, windows = longs(batch.column(self._column)), keys.distinct
+        before = longs(self._most.get_many(windows))
+        most = before.copy()
+        np.maximum.at(most, keys.codes, numbers)
+        self._most.put_many(windows, pa.array(most))
+        self._rows.remove_many(windows.take(np.flatnonzero(most > before)))
+        kept = np.flatnonzero(numbers == most[keys.codes])
+        fields = [batch.column(name).take(indices(kept)) for name in self._columns[1:]]
+        rows = pa.StructArray.from_arrays(fields, names=[f"f{place}" for place in range(len(fields))])
+        self._rows.add_many(keys.take(kept), rows)
         new = windows.take(np.flatnonzero(before == NONE))
         ctx.timer_service().register_event_time_timers(new, pc.add(new.columns[0], WINDOW_MS - 1))
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        for row in self._rows.get():
-            yield (ctx.get_current_key(), *row)
-        self._highest.clear()
-        self._rows.clear()
+    def on_timers(self, keys: Keys, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> pa.Table:
+        rows: Any = self._rows.get_many(keys)
+        starts = keys.columns[0].take(pc.list_parent_indices(rows))
+        for state in (self._most, self._rows):
+            state.remove_many(keys)
+        fields: Any = pc.list_flatten(rows)
+        return pa.table([starts, *fields.flatten()], names=list(self._columns))
 
 
 class NewSellers(KeyedBatchProcessFunction):
@@ -164,8 +209,8 @@ class NewSellers(KeyedBatchProcessFunction):
         ctx.timer_service().register_event_time_timers(first, pc.add(first.columns[1], WINDOW_MS - 1))
         return pa.table(each.take(np.flatnonzero((seen == 3) & (before != 3))).columns, names=["id", "start"])
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
-        self._seen.clear()
+    def on_timers(self, keys: Keys, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> None:
+        self._seen.remove_many(keys)
 
 
 class Sessions(KeyedBatchProcessFunction):
@@ -190,8 +235,8 @@ class Sessions(KeyedBatchProcessFunction):
         begins[1:] |= start[1:] - last[:-1] > GAP_MS
         first = np.flatnonzero(begins)
         sessions = start[first], last[np.append(first[1:], len(t) + len(held)) - 1], np.add.reduceat(n, first)
-        open_ones = np.diff(codes[first], append=NONE) != 0
-        self._keep(each.take(codes[first][open_ones]), [numbers[open_ones] for numbers in sessions], ctx)
+        open_ones = np.diff(codes[first], append=NONE) != 0  # one of each key, in their order
+        self._keep(each, [numbers[open_ones] for numbers in sessions], ctx)
         over = each.take(codes[first][~open_ones])
         start, last, n = (numbers[~open_ones] for numbers in sessions)
         return pa.table([over.columns[0], start, last + GAP_MS, n], names=["bidder", "start", "ends", "n"])
@@ -202,10 +247,11 @@ class Sessions(KeyedBatchProcessFunction):
             state.put_many(keys, pa.array(numbers))
         ctx.timer_service().register_event_time_timers(keys, pa.array(sessions[1] + GAP_MS))
 
-    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterator[Any]:
-        yield (ctx.get_current_key(), self._start.value(), timestamp, self._n.value())
+    def on_timers(self, keys: Keys, timestamps: Any, ctx: KeyedBatchProcessFunction.OnTimersContext) -> pa.Table:
+        columns = [keys.columns[0], self._start.get_many(keys), timestamps, self._n.get_many(keys)]
         for state in self._states:
-            state.clear()
+            state.remove_many(keys)
+        return pa.table(columns, names=["bidder", "start", "ends", "n"])
 
 
 class LastBids(KeyedBatchProcessFunction):
@@ -223,4 +269,4 @@ class LastBids(KeyedBatchProcessFunction):
         return rows
 
 
-__all__ = ["HighestBids", "LastBids", "NewSellers", "SellersAndItems", "Sessions", "Totals", "Winners"]
+__all__ = ["Counts", "Largest", "LastBids", "NewSellers", "SellersAndItems", "Sessions", "Totals", "Winners"]

@@ -37,11 +37,7 @@ QUERIES = {
     "q4": Query(
         "What do auctions end at, by category? Join, extreme, and sums of these.", (AUCTION, BID), 1, ("spark/sql",)
     ),
-    "q5": Query(
-        "Which auctions had the most bids in ten seconds? Sliding windows, and the largest of each.",
-        (BID,),
-        without=("lakestate/vectorised",),
-    ),
+    "q5": Query("Which auctions had the most bids in ten seconds? Sliding windows, and the largest of each.", (BID,)),
     "q7": Query("Which bids were the highest of ten seconds? An extreme of all records.", (BID,)),
     "q8": Query("Who came and sold within the same ten seconds? A join within windows.", (PERSON, AUCTION)),
     "q9": Query("Which bid won each auction? A join, and the first of its rows.", (AUCTION, BID), 1),

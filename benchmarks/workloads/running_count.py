@@ -6,7 +6,7 @@
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.model import EMITTED, ENGINES, REFERENCE, ROW_ENGINES, RUNNING_COUNT, TTL, VECTORISED, Tables
+from benchmarks.model import DECLARED, EMITTED, ENGINES, REFERENCE, ROW_ENGINES, RUNNING_COUNT, TTL, VECTORISED, Tables
 from benchmarks.workloads.workload import Workload, checks
 
 COUNT = "count"
@@ -38,8 +38,8 @@ RUNNING_COUNT_WORKLOAD = Workload(
 )
 TTL_WORKLOAD = RUNNING_COUNT_WORKLOAD._replace(
     name=TTL,
-    about="The running count in a value with a time to live of an hour, by functions, row by row and vectorised.",
-    engines=(*ROW_ENGINES, *VECTORISED, REFERENCE),
+    about="The running count with a time to live of an hour, by functions, row by row and vectorised, and declared.",
+    engines=(*ROW_ENGINES, *VECTORISED, *DECLARED, REFERENCE),
     key_types=("int",),
     fast=(),
 )

@@ -7,7 +7,7 @@ is.
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.model import DECLARED, EMITTED, REFERENCE, ROW_ENGINES, SESSIONS, Case, Tables
+from benchmarks.model import DECLARED, EMITTED, REFERENCE, ROW_ENGINES, SESSIONS, VECTORISED, Case, Tables
 from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
@@ -41,8 +41,8 @@ def settled(final: Tables, case: Case) -> Tables:
 
 SESSIONS_WORKLOAD = Workload(
     SESSIONS,
-    "Sessions of each key in event time, by functions with timers, row by row, and declared.",
-    engines=(*ROW_ENGINES, *DECLARED, "groupBy", REFERENCE),
+    "Sessions of each key in event time, by functions with timers, row by row and vectorised, and declared.",
+    engines=(*ROW_ENGINES, *VECTORISED, *DECLARED, "groupBy", REFERENCE),
     columns={"t": "bigint"},
     draw=lambda records: {},
     truth=truth,

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.data import SEED, Longs
-from benchmarks.model import EMITTED, ENGINES, PASS_THROUGH, PROCESS_MODE, VECTORISED, WINDOWS, Case, Tables
+from benchmarks.model import EMITTED, ENGINES, PASS_THROUGH, PROCESS_MODE, WINDOWS, Case, Tables
 from benchmarks.workloads import event_time
 from benchmarks.workloads.workload import Workload, longs
 
@@ -18,7 +18,7 @@ MARKS = 11
 """Starts of windows count modulo this, so that a row of another window is noticed; sizes are no multiples of it."""
 OPEN = "open"
 """The table of the windows that are not over: key, start in ms, count, sum."""
-NOT_HERE = {"transformWithState", *VECTORISED, PASS_THROUGH, PROCESS_MODE, f"{PROCESS_MODE}/rocksdb"}
+NOT_HERE = {"transformWithState", PASS_THROUGH, PROCESS_MODE, f"{PROCESS_MODE}/rocksdb"}
 """Contenders without windows of their own, and those that would take too long."""
 
 
@@ -57,7 +57,7 @@ def settled(final: Tables, case: Case) -> Tables:
 
 WINDOWS_WORKLOAD = Workload(
     WINDOWS,
-    "Count and sum of each key in tumbling windows of event time, by functions, declared and in SQL.",
+    "Count and sum of each key in tumbling windows, by functions, row by row and vectorised, declared and in SQL.",
     engines=tuple(name for name in ENGINES if name not in NOT_HERE),
     columns={"v": "bigint", "t": "bigint"},
     draw=draw,

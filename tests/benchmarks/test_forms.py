@@ -1,8 +1,9 @@
 """Other forms of the streams' functions: the same rows from batches as row by row, sessions as declared, and DuckDB."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,14 @@ import pytest
 
 from benchmarks.data import same_tables
 from benchmarks.engines import duckdb
-from benchmarks.engines.lakestate_batches import CountWithTtlOfBatches, MapAndListOfBatches, RunningCountOfBatches
-from benchmarks.engines.lakestate_functions import CountWithTtl, MapAndList, RunningCount
+from benchmarks.engines.lakestate_batches import (
+    CountWithTtlOfBatches,
+    MapAndListOfBatches,
+    RunningCountOfBatches,
+    SessionsOfBatches,
+    WindowsOfBatches,
+)
+from benchmarks.engines.lakestate_functions import CountWithTtl, MapAndList, RunningCount, Sessions
 from benchmarks.model import EMITTED
 from benchmarks.streams import Plan, cases, truth
 from benchmarks.workloads import WORKLOADS
@@ -57,6 +64,75 @@ def test_batches_emit_what_rows_do(by_row: Any, by_batch: Any, types: Sequence[s
 
     assert all(rows[epoch] for epoch in (0, 2))
     assert batches == rows
+
+
+def timed_epochs() -> list[list[tuple[int, int]]]:
+    """Returns epochs of records of few keys and their times, which grow by one to nine; one has only one record."""
+    random = np.random.default_rng(6)
+    times = iter((START_MS + np.cumsum(random.integers(1, 10, size=501))).tolist())
+    return [[(int(random.integers(0, 5)), next(times)) for _ in range(count)] for count in (200, 1, 300)]
+
+
+class Step(NamedTuple):
+    """What was emitted, in an order of its own, and what is in the states then, and how many timers there are."""
+
+    emitted: list[tuple[Any, ...]]
+    states: dict[str, Any]
+    timers: int
+
+
+def steps(function: Any, types: Sequence[str], backend: str, given: Sequence[Any]) -> list[Step]:
+    """Returns what becomes of each epoch, of the watermark behind it, and of one behind all of them."""
+    found = []
+    with KeyedOneInputStreamOperatorTestHarness(function, "k", *types, state_backend=backend) as harness:
+
+        def note() -> None:
+            emitted = sorted(harness.extract_output_values())
+            found.append(Step(emitted, harness.snapshot().states(), harness.num_event_time_timers()))
+            harness.clear_output()
+
+        for records in given:
+            harness.process_elements(records, [record[-1] for record in records])
+            note()
+            harness.process_watermark(records[-1][-1] - 1)
+            note()
+        harness.process_watermark(given[-1][-1][-1] + 1000)
+        note()
+    return found
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_sessions_of_batches_are_those_of_rows(backend: str) -> None:
+    types = ("k bigint, t bigint", "k bigint, n bigint")
+
+    rows, batches = (steps(of(30), types, backend, timed_epochs()) for of in (Sessions, SessionsOfBatches))
+
+    assert batches == rows
+    first, behind_first, *_, last = batches
+    assert len(first.emitted) > 20, "records close some"
+    assert behind_first.emitted, "the watermark closes some"
+    assert last.emitted
+    assert (last.states["session"], last.timers) == ({}, 0)
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_windows_of_batches_are_those_of_a_loop(backend: str) -> None:
+    size, types = 100, ("k bigint, v bigint, t bigint", "k bigint, window_start bigint, n bigint, total bigint")
+    given = [[(k, t % 7, t) for k, t in records] for records in timed_epochs()]
+    n, total = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for k, v, t in (record for records in given for record in records):
+        n[k, t - t % size] += 1
+        total[k, t - t % size] += v
+    right = sorted((k, start, count, total[k, start]) for (k, start), count in n.items())
+
+    found = steps(WindowsOfBatches(size), types, backend, given)
+
+    assert sorted(row for step in found for row in step.emitted) == right
+    for records, step in zip(given, found[1::2], strict=False):
+        left = [start for of_key in step.states["windows"].values() for start in of_key]
+        assert all(start + size - 1 > records[-1][-1] - 1 for start in left), "the watermark ended the others"
+        assert step.timers == len(left) > 0
+    assert (found[-1].states["windows"], found[-1].timers) == ({}, 0)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -146,7 +146,26 @@ def test_the_table_has_a_ratio_to_flink_at_the_same_parallelism() -> None:
 
     lines = [line for line in console.export_text().splitlines() if line.strip()]
     names, _, *cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    assert [row[names.index("× flink")] for row in cells] == ["3.00", "2.50", "", ""]
+    assert [row[names.index("× flink on heap")] for row in cells] == ["3.00", "2.50", "", ""]
+    assert not [name for name in names if name.startswith("× pyspark")], "it has no rows"
+    assert [row[names.index("checkpoints")] for row in cells] == ["each epoch"] * 2 + ["when asked"] * 2
+
+
+def test_a_ratio_names_where_flink_has_its_state() -> None:
+    rows = [
+        operation(msgspec.structs.replace(CASE, backend=backend), "restore", label, [seconds], rows=3, equal=True)
+        for label, backend, seconds in (
+            ("lakestate/start", "heap", 1.0),
+            (FLINK_ROWS["lakestate/start"], "heap", 2.0),
+            (FLINK_ROWS["lakestate/start"], "rocksdb", 6.0),
+        )
+    ]
+    console = Console(width=WIDTH, record=True, file=StringIO())
+    show(rows, console)
+
+    lines = [line for line in console.export_text().splitlines() if line.strip()]
+    names, _, ours, *_ = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    assert [ours[names.index(f"× flink on {backend}")] for backend in ("heap", "rocksdb")] == ["2.00", "6.00"]
 
 
 def test_savepoints_and_restores_are_asked_to_be_as_fast_as_flink() -> None:

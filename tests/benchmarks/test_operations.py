@@ -197,7 +197,7 @@ def test_the_first_round_does_not_count_and_all_are_checked() -> None:
 def test_a_row_has_the_case_and_the_median(tmp_path: Path) -> None:
     row = operation(case(tmp_path), "restore", "spark/delta", [1.0, 4.0, 2.0], rows=50, cpu_seconds=[3.0], equal=False)
 
-    assert (row.engine, row.form, row.backend, row.keys) == ("spark", "delta", "delta", 50)
+    assert (row.engine, row.form, row.backend, row.keys, row.checkpoints) == ("spark", "delta", "delta", 50, "")
     assert (row.median_seconds, row.max_seconds, row.rows_per_second) == (2.0, 4.0, 25.0)
     assert row.cpu_seconds_per_million == 60_000.0
     assert not row.results_equal
@@ -322,7 +322,8 @@ def test_the_table_shows_what_a_reader_compares(tmp_path: Path) -> None:
     names, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[:-1])
     cells = [dict(zip(names, row, strict=True)) for row in rows]
     assert [cell["× fewest keys"] for cell in cells] == ["", "1.50", "", "", ""]
-    assert [cell["× pyspark"] for cell in cells] == ["", "", "0.50", "", ""]
+    assert [cell["× pyspark on delta"] for cell in cells] == ["", "", "0.50", "", ""]
+    assert [cell["checkpoints"] for cell in cells] == ["each epoch"] * 3 + ["", "each epoch"]
     assert [cell["results"] for cell in cells] == ["equal"] * 4 + ["WRONG"]
     assert cells[-1]["share"] == "0.250"
     assert lines[-1].strip() == "50 keys, parallelism 2, key groups 0 to 31: 12 rows, 100 of 400 bytes"

@@ -216,7 +216,7 @@ def test_numbers_of_records_are_read(text: str, records: int) -> None:
         ["running_count", "--key-types", ""],
         ["running_count", "--slow-epochs", "4"],
         ["running_count", "--least-epochs", "4"],
-        ["sessions", "--engines", "vectorised"],
+        ["map_and_list", "--engines", "declared"],
         ["ttl", "--engines", "groupBy"],
         ["ttl", "--key-types", "string"],
     ],

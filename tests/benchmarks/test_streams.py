@@ -112,9 +112,9 @@ def test_forms_of_lakestate_run_on_both_backends() -> None:
     assert forms == {
         "running_count": [*row, *vectorised, *declared],
         "map_and_list": [*row, *vectorised],
-        "ttl": [*row, *vectorised],
-        "sessions": [*row, *declared],
-        "windows": [*row, *declared],
+        "ttl": [*row, *vectorised, *declared],
+        "sessions": [*row, *vectorised, *declared],
+        "windows": [*row, *vectorised, *declared],
     }
     for engine in ENGINES.values():
         assert engine.engine != "lakestate" or engine.form == engine.api + ("/rocksdb" * (engine.backend == "rocksdb"))

@@ -140,6 +140,15 @@ def test_every_contender_of_a_stream_has_a_threshold(workload: Workload) -> None
     }
 
 
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_what_a_task_does_behind_its_last_record_is_limited_in_every_form(workload: Workload) -> None:
+    limits = [one for one in load().limit if (one.workload, one.figure) == (workload.name, "freeze_ms")]
+
+    ours = [CONTENDERS[name] for name in workload.engines if CONTENDERS[name].engine == "lakestate"]
+    assert sorted(one.of for one in limits) == sorted(engine.label for engine in ours)
+    assert {one.at_most for one in limits} == {5.0}
+
+
 def test_every_pair_has_one_threshold() -> None:
     pairs = [(one.workload, tuple(one.key_types), one.keys, one.epoch_records, one.of, one.to) for one in load().ratio]
 

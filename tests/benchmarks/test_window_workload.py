@@ -153,7 +153,7 @@ def test_a_sink_sums_rows_of_both_forms_once_per_epoch() -> None:
     assert EmittedRows(of_windows).sums.equals(sums([]))
 
 
-def test_open_windows_are_read_from_the_states_of_both_forms() -> None:
+def test_open_windows_are_read_from_the_states_of_all_forms() -> None:
     from benchmarks.engines.lakestate_windows import open_windows
 
     windows = [(3, START_MS, 2, 500), (4, START_MS + 28, 1, 7)]
@@ -163,7 +163,8 @@ def test_open_windows_are_read_from_the_states_of_both_forms() -> None:
         "window-contents": pa.table({**keys, "value": accumulators}),
         "count": pa.table({**keys, "value": [2, 1]}),
         "sum_v": pa.table({name: values[::-1] for name, values in {**keys, "value": [500, 7]}.items()}),
+        "windows": pa.table({"k": [3, 4], "user_key": [start for _, start, _, _ in windows], "value": accumulators}),
     }
 
-    for declared in (False, True):
-        assert same_tables({OPEN: open_windows(states.__getitem__, declared=declared)}, {OPEN: opened(windows)})
+    for form in ("row", "vectorised", "declared"):
+        assert same_tables({OPEN: open_windows(states.__getitem__, form)}, {OPEN: opened(windows)})
