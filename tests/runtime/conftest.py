@@ -1,6 +1,10 @@
 """An operator and its records, without Spark."""
 
-from collections.abc import Callable
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +16,8 @@ from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import write_columns, writer
 from state_engine.serialization.types import columns_of, columns_to_arrow
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 INPUT = "k string, n bigint"
 
@@ -54,6 +60,17 @@ class Running:
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         found = self.operator.process(batch)
         return {output: rows.to_pylist() for output, rows in found.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def disk() -> Iterator[None]:
+    """Has harnesses put their databases into memory where the machine has a folder there: these sync their files."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture

@@ -56,6 +56,56 @@ def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
     assert known(MemorySink("moves").rows()) == wanted()
 
 
+def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spark: Any, tmp_path: Path) -> None:
+    """How many places each `k` has among the first of each `sub`; and how many of them have so many records."""
+    source, root = Input(tmp_path / "in"), tmp_path / "root"
+
+    def job(backend: str, parallelism: int) -> StreamJob:
+        made = StreamJob("places", root=str(root), parallelism=parallelism, state_backend=backend)
+        records = made.from_stream(source.stream(spark))
+        first = records.key_by("sub", order_by=["n"]).top_n(3, by="v", uid="first")
+        places = first.key_by("k").aggregate(
+            {"places": Aggregate.count(), "points": Aggregate.sum("v"), "rank": Aggregate.avg("rank")},
+            retract=True,
+            uid="places",
+        )
+        places.sink_to(MemorySink("places"), uid="out-places")
+        numbers = {"records": Aggregate.count(), "total": Aggregate.sum("v")}
+        of_keys = records.key_by("k").aggregate(numbers, changelog=True, uid="of-keys")
+        by_count = {"keys": Aggregate.count(), "total": Aggregate.sum("total")}
+        counted = of_keys.key_by("records").aggregate(by_count, retract=True, uid="by-count")
+        counted.sink_to(MemorySink("by-count"), uid="out-by-count")
+        return made
+
+    def grouped(rows: Iterable[Any], column: int) -> dict[Any, list[Any]]:
+        found: dict[Any, list[Any]] = defaultdict(list)
+        for row in rows:
+            found[row[column]].append(row)
+        return found
+
+    def check() -> None:
+        in_order = sorted(source.all, key=lambda row: row.n)
+        firsts = [sorted(rows, key=lambda row: -row.v)[:3] for rows in grouped(in_order, 2).values()]
+        placed = [(row.k, row.v, place) for rows in firsts for place, row in enumerate(rows, 1)]
+        assert known(MemorySink("places").rows()) == {
+            k: (len(rows), sum(v for _, v, _ in rows), sum(place for *_, place in rows) / len(rows))
+            for k, rows in grouped(placed, 0).items()
+        }
+        of_keys = [(len(rows), sum(row.v for row in rows)) for rows in grouped(in_order, 1).values()]
+        assert known(MemorySink("by-count").rows()) == {
+            count: (len(rows), sum(total for _, total in rows)) for count, rows in grouped(of_keys, 0).items()
+        }
+
+    source.add_many(3)
+    run_all(job("heap", 2))
+    check()
+    source.add_many(3)
+    run_all(job("rocksdb", 3), parallelism=3)
+    check()
+    run_all(job("heap", 1), parallelism=1, restore="epoch:1/4")
+    check()
+
+
 @pytest.mark.parametrize("strategy", ["ONE_PHASE", "TWO_PHASE"])
 def test_updates_say_what_they_replace_in_both_phases(spark: Any, tmp_path: Path, strategy: str) -> None:
     source, root = Input(tmp_path / "in").add_many(3), tmp_path / "root"

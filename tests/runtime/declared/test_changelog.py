@@ -1,11 +1,12 @@
 """Aggregates with a changelog before and behind them, against plain Python: warm and restored, on both backends."""
 
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from changelogs import aggregating, checked, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,8 +37,7 @@ ALL = {
 
 
 def harness(aggregates=None, columns=CHANGES, retract=True, ttl=None, **options):
-    function = ChangelogAggregation(["k"], aggregates or ALL, parse_columns_ddl(columns), ttl, retract=retract)
-    return Harness(function, "k", columns, function.output, **options)
+    return aggregating("k", aggregates or ALL, columns, retract=retract, ttl=ttl, **options)
 
 
 def harness_of(key, aggregates, columns):
@@ -50,20 +50,6 @@ def expected(records):
     v, m, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     mean = float(sum(v) / len(v)) if v else None
     return len(records), len(s), sum(v) if v else None, mean, sum(m) if m else None
-
-
-def applied(rows, known):
-    """Applies the rows of an epoch to what is known by key, and checks that each fits, and says something new."""
-    taken = {}
-    for key, *results, op in rows:
-        if op in ("-U", "-D"):
-            assert repr(known[key]) == repr(tuple(results))
-            taken[key] = known.pop(key)
-        else:
-            assert (op == "+U") == (key in taken), "an update follows what it replaces"
-            assert key not in known
-            known[key] = tuple(results)
-            assert key not in taken or repr(taken[key]) != repr(known[key])
 
 
 @st.composite
@@ -84,26 +70,6 @@ def changelogs(draw):
                 epoch.append((*record, draw(st.sampled_from(["+I", "+U"]))))
         epochs.append((epoch, list(there)))
     return epochs
-
-
-def checked(epochs, new, restored, wanted_of):
-    one, known = new(), {}
-    one.open()
-    for records, there in epochs:
-        one.process_elements(records)
-        applied(map(tuple, one.extract_output_values()), known)
-        one.clear_output()
-        of_key = defaultdict(list)
-        for record in there:
-            of_key[record[0]].append(record)
-        assert {k: repr(r) for k, r in known.items()} == {k: repr(wanted_of(r)) for k, r in of_key.items()}
-        if restored:
-            snapshot = one.snapshot()
-            one.close()
-            one = new()
-            one.initialize_state(snapshot)
-            one.open()
-    one.close()
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
@@ -170,13 +136,6 @@ def test_records_that_only_come(backend, restored):
         checked(so_far, new, restored, wanted_of)
 
     check()
-
-
-def rows_of(one, *records):
-    one.process_elements(records)
-    rows = [tuple(row) for row in one.extract_output_values()]
-    one.clear_output()
-    return rows
 
 
 def test_a_key_without_records_is_given_back_and_begins_again():

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from newest_records import COLUMNS, EPOCHS, replaced
 
 from state_engine.api import StateTtlConfig, Time
 from state_engine.api.output_tag import columns_type
@@ -15,38 +15,9 @@ from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.latest import Latest
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 
-COLUMNS = "k string, v bigint, d double, s string"
-RECORD = st.tuples(
-    st.sampled_from(["a", "b", None]),
-    st.none() | st.integers(0, 2),
-    st.none() | st.sampled_from([1.5, math.nan]),
-    st.none() | st.sampled_from("xy"),
-)
-EPOCHS = st.lists(st.lists(RECORD, max_size=8), max_size=5)
-
 
 def harness(by=None, columns=COLUMNS, key="k", ttl=None, **options):
     return Harness(Latest(parse_columns_ddl(columns), by, ttl), key, columns, columns, **options)
-
-
-def rank(value):
-    """Null is least, NaN is largest."""
-    if value is None:
-        return (0, 0)
-    return (2, 0) if value != value else (1, value)
-
-
-def expected(epochs, by):
-    """The rows of each epoch, in plain Python; `repr` takes NaN for what it is."""
-    newest, rows = {}, []
-    for records in epochs:
-        before = dict(newest)
-        for record in records:
-            there = newest.get(record[0])
-            if there is None or by is None or rank(record[by]) >= rank(there[by]):
-                newest[record[0]] = record
-        rows.append({k: record for k, record in newest.items() if repr(before.get(k)) != repr(record)})
-    return rows
 
 
 @pytest.mark.parametrize("by", [None, "v", "d", "s"])
@@ -56,15 +27,14 @@ def test_equals_plain_python(by, backend, restored):
     @settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
     @given(EPOCHS)
     def check(epochs):
-        position = None if by is None else COLUMNS.split(", ").index(next(c for c in COLUMNS.split(", ") if c[0] == by))
         one = harness(by, state_backend=backend)
         one.open()
-        for records, wanted in zip(epochs, expected(epochs, position), strict=True):
+        for records, wanted in zip(epochs, replaced(epochs, by), strict=True):
             one.process_elements(records)
             rows = one.extract_output_values()
             one.clear_output()
             assert len(rows) == len(wanted)
-            assert {row[0]: repr(tuple(row)) for row in rows} == {k: repr(row) for k, row in wanted.items()}
+            assert {row[0]: repr(tuple(row)) for row in rows} == {k: repr(new) for k, (_, new) in wanted.items()}
             if restored:
                 snapshot = one.snapshot()
                 one.close()

@@ -1,13 +1,12 @@
 """Declared aggregates of sessions against their row form: any cut, late records, warm and restored."""
 
 import random
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from windowed_forms import EPOCH, LATE, by_columns, by_rows, rows_of
+from windowed_forms import EPOCH, LATE, by_columns, by_rows, found, rows_of
 
 from state_engine.api import Aggregate, Duration, KeyedProcessFunction, OutputTag, WatermarkStrategy
 from state_engine.api.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TimeWindow
@@ -27,13 +26,6 @@ FIRST_MS = -62_135_596_800_000  # of the year 1
 
 def sessions(gap=10, aggregates=None, key="k", **options):
     return windowed_harness(EventTimeSessionWindows(gap), key, SMALL, **options).aggregate(aggregates or N)
-
-
-def found(harness):
-    """Key, start and end in ms, and results."""
-    rows = [tuple(row) for row in harness.extract_output_values()]
-    return [(row[0], *((bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) for bound in row[1:3]),
-             *row[3:]) for row in rows]  # fmt: skip
 
 
 def stored(harness):

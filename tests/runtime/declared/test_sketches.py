@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recounts import quantile
 
 from state_engine.api import Aggregate, StateTtlConfig, Time
 from state_engine.api.keys import Keys
@@ -41,11 +42,6 @@ EPOCHS = st.lists(st.lists(RECORD, max_size=12), min_size=1, max_size=4)
 def harness(aggregates, columns=INPUT, **options):
     function = Aggregation(["k"], aggregates, parse_columns_ddl(columns), options.pop("ttl", None))
     return Harness(function, "k", columns, function.output, **options)
-
-
-def quantile(numbers, q):
-    """SQL's PERCENTILE_DISC."""
-    return sorted(numbers)[max(math.ceil(q * len(numbers)) - 1, 0)] if numbers else None
 
 
 def expected(records):

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recounts import rank
 
 from state_engine.api import StateTtlConfig, Time
 from state_engine.api.type_hints import parse_columns_ddl
@@ -29,13 +30,6 @@ def harness(n, by, columns=COLUMNS, key="k", descending=True, ttl=None, **option
     return Harness(function, key, columns, function.output, **options)
 
 
-def rank(value):
-    """Null is least, NaN is largest."""
-    if value is None:
-        return (0, 0)
-    return (2, 0) if value != value else (1, value)
-
-
 def first(records, n, by, descending):
     """The first records of one key; of equal values the earlier one comes first."""
     return sorted(records, key=lambda record: rank(record[by]), reverse=descending)[:n]
@@ -43,8 +37,8 @@ def first(records, n, by, descending):
 
 def applied(rows, known):
     """Applies the rows of an epoch to what is known by (key, rank), and checks that each fits."""
-    for *record, rank, op in rows:
-        place = (record[0], rank)
+    for *record, at, op in rows:
+        place = (record[0], at)
         if op == "+I":
             assert place not in known
         elif op in ("-U", "-D"):

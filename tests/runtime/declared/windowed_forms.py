@@ -79,3 +79,10 @@ EPOCH = st.lists(st.tuples(RECORD, st.integers(-15, 40)), max_size=8)
 
 def rows_of(harness):
     return [repr(tuple(row)) for row in harness.extract_output_values()]
+
+
+def found(harness):
+    """Key, start and end in ms, and results."""
+    rows = [tuple(row) for row in harness.extract_output_values()]
+    return [(row[0], *((bound - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) for bound in row[1:3]),
+             *row[3:]) for row in rows]  # fmt: skip

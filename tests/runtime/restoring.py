@@ -1,0 +1,27 @@
+"""Harnesses that go on from what another one sealed."""
+
+from dataclasses import replace
+
+
+def renewed(harness, made):
+    """Returns a harness that was restored from the snapshot of another one, which is closed.
+
+    Args:
+        harness: The other one.
+        made: Makes a harness.
+    """
+    snapshot = harness.snapshot()
+    harness.close()
+    other = made()
+    other.initialize_state(snapshot)
+    other.open()
+    return other
+
+
+def released(harness, function):
+    """Gives a harness another function, as a later release does: its instances take up what those of before left."""
+    harness.close()
+    instances = harness._instances
+    instances._spec = replace(instances._spec, function=function)
+    harness.open()
+    return harness

@@ -1,0 +1,42 @@
+"""A row function and a function over batches take over each other's state, as if one of them had run throughout."""
+
+import pytest
+from batch_forms import COMMANDED, READ, RECORDS, TTL, ByBatch, ByRow, CommandsByBatch, CommandsByRow, content, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TURNS = st.lists(st.booleans(), min_size=2, max_size=5).filter(lambda turns: len(set(turns)) == 2)
+"""Which form has each epoch; each of the two has some."""
+LIVES = [("heap", "restored"), ("rocksdb", "restored"), ("rocksdb", "on disk")]
+TTLS = {"forever": None, "ttl": TTL, "ttl by reads": READ}
+
+
+def check_turns(turns, forms, ttl, *of_run):
+    """Checks that the forms in turn give, and leave, what the first of them does alone."""
+    rows, left = run([forms[turn](TTLS[ttl]) for turn in turns], *of_run)
+    rows_alone, left_alone = run([forms[0](TTLS[ttl])], *of_run)
+    assert rows == rows_alone
+    assert content(left) == content(left_alone)
+
+
+@pytest.mark.parametrize(("backend", "between"), LIVES)
+@pytest.mark.parametrize("ttl", TTLS)
+def test_what_one_adds_the_other_adds_to(backend, between, ttl):
+    @settings(max_examples=max(5, settings.default.max_examples // 16))
+    @given(st.lists(RECORDS, min_size=2, max_size=5), TURNS)
+    def check(epochs, turns):
+        check_turns(turns, (ByRow, ByBatch), ttl, epochs, backend, between)
+
+    check()
+
+
+@pytest.mark.parametrize(("backend", "between"), LIVES)
+@pytest.mark.parametrize("ttl", TTLS)
+def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
+    @settings(max_examples=max(5, settings.default.max_examples // 16))
+    @given(COMMANDED.filter(lambda commanded: len(commanded) > 1), TURNS)
+    def check(commanded, turns):
+        epochs = [[(key, command) for key in keys] for command, keys in commanded]
+        check_turns(turns, (CommandsByRow, CommandsByBatch), ttl, epochs, backend, between)
+
+    check()
