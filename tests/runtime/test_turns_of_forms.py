@@ -1,7 +1,19 @@
 """A row function and a function over batches take over each other's state, as if one of them had run throughout."""
 
 import pytest
-from batch_forms import COMMANDED, READ, RECORDS, TTL, ByBatch, ByRow, CommandsByBatch, CommandsByRow, content, run
+from batch_forms import (
+    COMMANDED,
+    COMMANDS,
+    READ,
+    RECORDS,
+    TTL,
+    ByBatch,
+    ByRow,
+    CommandsByBatch,
+    CommandsByRow,
+    content,
+    run,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,3 +52,15 @@ def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
         check_turns(turns, (CommandsByRow, CommandsByBatch), ttl, epochs, backend, between)
 
     check()
+
+
+@pytest.mark.parametrize(("backend", "between"), LIVES)
+@pytest.mark.parametrize("ttl", TTLS)
+@pytest.mark.parametrize("put", [command for command in COMMANDS if command.endswith(("put", "add"))])
+def test_what_one_reads_lives_on_for_the_other(backend, between, ttl, put):
+    """Each epoch is 10 ms behind the last one, and what is there lives for 15: it is read in time of one key alone."""
+    remove = f"{put.split()[0]} remove"
+    commanded = [(put, "aab"), ("read", "a"), ("read", "ab"), (put, "ab"), (remove, "a"), ("read", "ab")]
+    epochs = [[(key, COMMANDS.index(command)) for key in keys] for command, keys in commanded]
+    for turns in ([0, 1], [1, 0], [0, 1, 1], [1, 0, 0]):
+        check_turns(turns, (CommandsByRow, CommandsByBatch), ttl, epochs, backend, between)

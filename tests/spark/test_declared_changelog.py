@@ -62,7 +62,7 @@ def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spar
 
     def job(backend: str, parallelism: int) -> StreamJob:
         made = StreamJob("places", root=str(root), parallelism=parallelism, state_backend=backend)
-        records = made.from_stream(source.stream(spark))
+        records, others = (made.from_stream(source.stream(spark), name) for name in ("records", "others"))
         first = records.key_by("sub", order_by=["n"]).top_n(3, by="v", uid="first")
         places = first.key_by("k").aggregate(
             {"places": Aggregate.count(), "points": Aggregate.sum("v"), "rank": Aggregate.avg("rank")},
@@ -71,7 +71,7 @@ def test_what_is_among_the_first_or_aggregated_is_aggregated_by_another_key(spar
         )
         places.sink_to(MemorySink("places"), uid="out-places")
         numbers = {"records": Aggregate.count(), "total": Aggregate.sum("v")}
-        of_keys = records.key_by("k").aggregate(numbers, changelog=True, uid="of-keys")
+        of_keys = others.key_by("k").aggregate(numbers, changelog=True, uid="of-keys")
         by_count = {"keys": Aggregate.count(), "total": Aggregate.sum("total")}
         counted = of_keys.key_by("records").aggregate(by_count, retract=True, uid="by-count")
         counted.sink_to(MemorySink("by-count"), uid="out-by-count")
