@@ -83,11 +83,12 @@ class DistinctCount(Sketched):
     result = LONG
 
     def by_key(self, codes: Numbers, values: Any) -> Iterator[tuple[int, Any]]:
-        pairs = pa.table([indices(codes), values], names=["code", "value"]).filter(pc.is_valid(values))
+        there = np.flatnonzero(np.asarray(pc.is_valid(values)))
+        codes, values = codes[there], values.drop_null()
         # In the order of their first records: the estimate depends on it, and so not on where batches are cut.
-        pairs = pairs.group_by(["code", "value"], use_threads=False).aggregate([]).combine_chunks()
-        order, runs = _runs(pairs.column("code").to_numpy())
-        hashed = _hashed(pairs.column("value").combine_chunks().take(indices(order)))
+        first = np.sort(Keys([indices(codes), values], lambda _: []).first)
+        order, runs = _runs(codes[first])
+        hashed = _hashed(values.take(indices(first[order])))
         return ((code, hashed[start:end]) for code, start, end in runs)
 
     def updated(self, stored: bytes | None, values: list[int] | list[float] | list[str]) -> bytes:
