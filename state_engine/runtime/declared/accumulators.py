@@ -221,10 +221,13 @@ def behind(keys: Keys, stored: Any, values: Any) -> tuple[Any, Any]:
 
 
 def grouped(codes: Any, column: Any, function: str, options: Any = None) -> Any:
-    """Returns what a column's values of each number come to, by number; each must be there, the first time in order."""
+    """Returns what a column's values of each number come to, by number; each must be there."""
     table = pa.table([indices(codes), column], names=["code", "value"])
     asked: Any = [("value", function, options)]
-    return table.group_by("code", use_threads=False).aggregate(asked).column(f"value_{function}").combine_chunks()
+    found = table.group_by("code", use_threads=False).aggregate(asked)
+    column, numbers = found.column(f"value_{function}").combine_chunks(), found.column("code").to_numpy()
+    # Arrow gives them as they come, so in order; but it does not promise that.
+    return column if (np.diff(numbers) > 0).all() else column.take(indices(np.argsort(numbers)))
 
 
 def _counts(keys: Keys, values: Any) -> Any:
