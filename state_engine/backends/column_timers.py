@@ -66,8 +66,12 @@ class ColumnTimerTable(PlacedTable, TimerColumns):
             keys.times = times
         if not in_turn:
             return keys
-        columns = [column.take(indices(positions)) for column in own.columns]
-        return keys.take(in_order(timers.times, [*columns, self.namespaces.texts_of(spaces).cast(pa.string())]))
+
+        def columns_at(tied: Numbers) -> list[Any]:
+            names = self.namespaces.texts_of(spaces[tied]).cast(pa.string())
+            return [*own.take(positions[tied]).columns, names]
+
+        return keys.take(in_order(timers.times, columns_at))
 
     def _register(self, timers: Timers) -> None:
         if len(timers.times):
@@ -132,14 +136,11 @@ class ColumnTimerTable(PlacedTable, TimerColumns):
 
     def _apply(self, timers: Timers, ops: Any) -> None:
         """Does what rows say without a `clear` among them; of a timer the last one counts."""
-        order = order_of(timers.places, timers.times)
-        ordered = timers.take(order)
-        same = (np.diff(ordered.times) == 0) & (np.diff(ordered.places) == 0)
-        last = order[np.append(~same, True)[: len(order)]]
+        order, new = timers.ordered()
+        last = order[np.append(new[1:], True)[: len(order)]]
         timers, came = timers.take(last), ops[last] == Op.PUT
         self._register(timers.take(np.flatnonzero(came)))
         self._timers.remove(timers.take(np.flatnonzero(~came)))
-        self._timers.end(sealed=True)
 
     def drop_keys(self, gone: Any) -> None:
         self._timers.keep(~gone[keys_of(self._timers.places)])

@@ -1,7 +1,7 @@
 """What tables of timers have in common that lie as columns, of numbered keys."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.keys import Numbers, indices
+from state_engine.api.keys import Numbers
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.namespaced_tables import NamespacedTable
@@ -74,21 +74,21 @@ def timer_rows(times: Numbers, came: int, numbers: Numbers, namespaces: Any) -> 
     return LogRows([], ops, there, pa.array(times), numbers=numbers, namespaces=namespaces)
 
 
-def in_order(times: Numbers, columns: "list[pa.Array[Any]]") -> Numbers:
+def in_order(times: Numbers, columns_at: Callable[[Numbers], list[Any]]) -> Numbers:
     """Returns the order of timers that ascend by time: those of one time in that of their keys, and namespaces.
 
     It does not tell whether a cache was warm, as that of the keys' numbers would.
 
     Args:
         times: Of the timers.
-        columns: Of the keys, and of the namespaces if there are any.
+        columns_at: Gives, of timers at some positions, the columns of their keys, and namespaces if there are any.
     """
     order, tied = np.arange(len(times)), np.zeros(len(times), bool)
     tied[1:] = times[1:] == times[:-1]
     tied[:-1] |= tied[1:]
     at = np.flatnonzero(tied)
     if len(at):
-        some = [pa.array(times[at]), *(column.take(indices(at)) for column in columns)]
+        some = [pa.array(times[at]), *columns_at(at)]
         table = pa.table(some, names=[str(n) for n in range(len(some))])
         order[at] = at[np.asarray(pc.sort_indices(table, [(name, "ascending") for name in table.column_names]))]
     return order

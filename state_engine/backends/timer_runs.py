@@ -27,11 +27,18 @@ class Timers(NamedTuple):
         """Returns those at these positions."""
         return Timers(self.times[positions], self.places[positions])
 
+    def ordered(self) -> tuple[Numbers, Flags]:
+        """Returns their order by time, of one time by place, and which of them in it differ from the one in front."""
+        order = order_of(self.places, self.times)
+        times, places = self.take(order)
+        new = np.ones(len(order), bool)
+        new[1:] = (np.diff(times) != 0) | (np.diff(places) != 0)
+        return order, new
+
     def sorted(self) -> "Timers":
-        """Returns each of them once, in the order of time, those of one time in that of the places."""
-        ordered = self.take(order_of(self.places, self.times))
-        new = np.append(True, (np.diff(ordered.times) != 0) | (np.diff(ordered.places) != 0))[: len(ordered.times)]
-        return ordered if new.all() else ordered.take(np.flatnonzero(new))
+        """Returns each of them once, in that order."""
+        order, new = self.ordered()
+        return self.take(order[new])
 
 
 NO_TIMERS = Timers(np.empty(0, np.int64), np.empty(0, np.int64))

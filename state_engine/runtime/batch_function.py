@@ -142,7 +142,7 @@ class BatchCall:
         times: Any = keys.times
         if isinstance(keys, EntryKeys):  # those of one time stand in the order of their spelling
             own = Keys(self._codec.write([split_entry(entry)[0] for entry in keys.each]), self._codec.read)
-            own = own.take(in_order(np.asarray(times), list(own.columns)))
+            own = own.take(in_order(np.asarray(times), lambda tied: list(own.take(tied).columns)))
         else:
             own = keys.own.take(keys.of_own) if isinstance(keys, NamespacedKeys) else keys
         own.times = times if domain is TimeDomain.EVENT_TIME else None
