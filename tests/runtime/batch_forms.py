@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from restoring import released, renewed
 
 from state_engine.api import (
-    AggregateFunction,
     AggregatingStateDescriptor,
     ColumnAggregateFunction,
     ColumnReduceFunction,
@@ -24,6 +23,7 @@ from state_engine.api import (
 )
 from state_engine.api.keys import Keys
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+from state_engine.testing.state_folding_suite import Mean
 
 INPUT, OUTPUT = "k string, v bigint", "k string, n bigint, v bigint, known boolean"
 COLUMNS = ["k", "n", "v", "known"]
@@ -37,30 +37,16 @@ class Sum(ColumnReduceFunction):
         return keys.sums(values)
 
 
-class Mean(AggregateFunction):
-    def create_accumulator(self):
-        return 0, 0
-
-    def add(self, value, accumulator):
-        return accumulator[0] + 1, accumulator[1] + value
-
-    def get_result(self, accumulator):
-        return accumulator[1] / accumulator[0]
-
-    def merge(self, acc_a, acc_b):
-        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
-
-
 class ColumnMean(Mean, ColumnAggregateFunction):
-    """The same, by columns."""
+    """`Mean`, also by columns."""
 
     def add_columns(self, keys, values, accumulators):
         before = [pc.fill_null(field, 0) for field in accumulators.flatten()]
-        added = [pc.add(b, pa.array(n)) for b, n in zip(before, (keys.counts(), keys.sums(values)), strict=True)]
+        added = [pc.add(b, pa.array(n)) for b, n in zip(before, (keys.sums(values), keys.counts()), strict=True)]
         return pa.StructArray.from_arrays(added, names=["f0", "f1"])
 
     def get_result_columns(self, accumulators):
-        number, total = (field.cast(pa.float64()) for field in accumulators.flatten())
+        total, number = (field.cast(pa.float64()) for field in accumulators.flatten())
         return pc.divide(total, number)
 
 
