@@ -221,6 +221,14 @@ class MapState(State, Generic[K, V]):
         found: pa.Array[Any] = self._many().contains_many(keys, user_keys)
         return found
 
+    def items_many(self, keys: Keys) -> "pa.Array[Any]":
+        """Returns of each record all entries of the map of its key, as of `items`; no entries where there is none.
+
+        They are lists of structs of `key` and `value`: Arrow's own maps would allow no null as a key.
+        """
+        found: pa.Array[Any] = self._many().items_many(keys)
+        return found
+
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
         """Sets one entry per record, in their order."""
         self._many().put_many(keys, user_keys, values)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.keys import Keys, indices
+from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.types import TypeInformation
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.states import DefaultedValueState, HeapValueState
@@ -294,6 +294,21 @@ class MapColumns(StateColumns):
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
         """Returns of each record whether the map of its key has its user key."""
         return self._asked(keys, user_keys, self.state.contains, partial(pa.array, type=pa.bool_()))
+
+    def items_many(self, keys: Keys) -> Any:
+        """Returns of each record all entries of the map of its key, as lists of structs of `key` and `value`."""
+        self._prefetch(keys.entries)
+        items = self.state.items
+        found = [list(items()) for _ in self._of_each(keys, keys.latest_times)]
+        user_keys = self._user_keys.write([user_key for of_key in found for user_key, _ in of_key])
+        values = self.column.write([value for of_key in found for _, value in of_key])
+        return self._listed(keys, np.array([len(of_key) for of_key in found], np.int64), user_keys, values)
+
+    def _listed(self, keys: Keys, lengths: Numbers, user_keys: Any, values: Any) -> Any:
+        """Returns of each record the entries of its key, given those of the distinct keys one behind the other."""
+        entries = pa.StructArray.from_arrays([user_keys, values], names=["key", "value"])
+        offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        return self._spread(pa.ListArray.from_arrays(offsets, entries), keys)
 
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
         """Sets one entry per record, in their order."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, indices
+from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.state import MapState
 from state_engine.backends.columns import MapColumns
 from state_engine.backends.keys import KeyContext
@@ -84,6 +84,10 @@ class NamespacedMapColumns(MapColumns):
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
         return pa.array(self.state.table.has(self._entries(keys, user_keys)))
 
+    def items_many(self, keys: Keys) -> Any:
+        of_keys, user_keys, values = self._items(keys)
+        return self._listed(keys, np.bincount(of_keys, minlength=len(keys.distinct)), user_keys, values)
+
     def put_many(self, keys: Keys, user_keys: Any, values: Any) -> None:
         array = self._kept(self.column.fitted(values, len(keys)), keys.times)
         self._put(self._entries(keys, user_keys), array)
@@ -94,6 +98,11 @@ class NamespacedMapColumns(MapColumns):
             table.clear(parts_of(keys, table.numbers))
         else:
             self._put(self._entries(keys, user_keys), None)
+
+    def _items(self, keys: Keys) -> tuple[Numbers, Any, Any]:
+        """Returns all entries, as `NamespacedMapTable.items`."""
+        table = self.state.table
+        return table.items(parts_of(keys, table.numbers))
 
     def _put(self, asked: list[Asked], values: Any) -> None:
         self.state.table.put(asked, values)

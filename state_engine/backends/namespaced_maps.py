@@ -191,6 +191,25 @@ class NamespacedMapTable(RunsTable):
         found = [self._there(part.namespace, part.numbers)[part.of_record] for part in asked]
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, bool), *found])[_back(asked)]
 
+    def items(self, parts: Sequence[Part]) -> tuple[Numbers, Any, Any]:
+        """Returns all entries of distinct keys, key by key, those of a key in the order in which they were put.
+
+        Returns:
+            Of each entry the position of its key, its user key, and its value.
+        """
+        self._join()
+        none = self._entries(np.empty(0, np.int64), pa.array([], self.type))
+        each = [none, *(self._held(part.namespace, part.numbers, none) for part in parts)]
+        positions = [
+            part.positions[positions_of(keys_of(own.numbers), part.numbers)]
+            for part, own in zip(parts, each[1:], strict=True)
+        ]
+        of_keys = np.concatenate([none.numbers, *positions])
+        order = order_of(np.concatenate([own.places for own in each]), of_keys)
+        numbers = np.concatenate([own.numbers for own in each])[order]
+        values = pa.concat_arrays([own.values for own in each]).take(indices(order))
+        return of_keys[order], self.entries.user_keys_of(numbers), values
+
     def put(self, asked: Sequence[Asked], values: Any) -> None:
         """Sets entries, each to the value of its last record; without values removes them."""
         self._join()  # what was put key by key was put before
@@ -248,6 +267,23 @@ class NamespacedMapTable(RunsTable):
             found[positions] = ~part.gone[at]
         return found
 
+    def _held(self, namespace: str | None, keys: Numbers, none: Entries) -> Entries:
+        """Returns all entries of some keys, given in ascending order.
+
+        Args:
+            namespace: Theirs.
+            keys: Their numbers.
+            none: Entries, of which there are none.
+        """
+        stored, written = self.base.get(namespace), self.overlay.get(namespace)
+        if written is None:
+            return none if stored is None else stored.entries(keys)
+        found = none if stored is None else stored.entries(keys[~written.cleared.has(keys)])
+        own = written.entries
+        own = own.where(positions_of(keys_of(own.numbers), keys) >= 0)
+        held = found.where(positions_of(found.numbers, own.numbers) < 0).under(own)
+        return held.where(~held.gone)
+
     def _written_in(self, namespace: str | None) -> _Written:
         found = self.overlay.get(namespace)
         if found is None:
@@ -265,21 +301,9 @@ class NamespacedMapTable(RunsTable):
 
     def content(self, entry: Any) -> dict[Any, Any]:
         """Returns the map of an entry, in the order in which it was put."""
-        self._join()
         key, namespace = split_entry(entry)
-        numbers = self.numbers.of([key])
-        stored, written = self.base.get(namespace), self.overlay.get(namespace)
-        found = self._entries(numbers[:0], pa.array([], self.type))
-        if stored is not None and not (written is not None and written.cleared.has(numbers)[0]):
-            found = stored.entries(numbers)
-        placed = found
-        if written is not None:
-            own = written.entries.where(keys_of(written.entries.numbers) == numbers[0])
-            placed = found.where(positions_of(found.numbers, own.numbers) < 0).under(own)
-        there = np.flatnonzero(~placed.gone)
-        order = there[np.argsort(placed.places[there], kind="stable")]
-        values = self._read(placed.values.take(indices(order)))
-        return dict(zip(self._read_key(self.entries.user_keys_of(placed.numbers[order])), values, strict=True))
+        _, user_keys, values = self.items([Part(namespace, np.zeros(1, np.int64), self.numbers.of([key]))])
+        return dict(zip(self._read_key(user_keys), self._read(values), strict=True))
 
     def delta(self, entry: Any) -> MapDelta:
         """Returns where to say what becomes of the map of an entry."""

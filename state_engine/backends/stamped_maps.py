@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.keys import Keys, Numbers
+from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.types import TypeInformation
 from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.list_runs import Flags
@@ -86,6 +86,16 @@ class StampedMapColumns(NamespacedMapColumns):
     def contains_many(self, keys: Keys, user_keys: Any) -> Any:
         asked = self._entries(keys, user_keys)
         return self.state.table.spread(asked, [pa.array(visible) for _, visible in self._read(keys, asked)])
+
+    def _items(self, keys: Keys) -> tuple[Numbers, Any, Any]:
+        of_keys, user_keys, _ = super()._items(keys)
+        pairs, times = keys.distinct.take(of_keys), keys.latest_times
+        pairs.times = None if times is None else times.take(indices(of_keys))
+        table = self.state.table
+        asked = table.asked(pairs, user_keys)
+        values, visible = zip(*self._read(pairs, asked), strict=True)
+        at = np.flatnonzero(np.asarray(table.spread(asked, [pa.array(of_part) for of_part in visible])))
+        return of_keys[at], user_keys.take(indices(at)), table.spread(asked, values).take(indices(at))
 
     def remove_many(self, keys: Keys, user_keys: Any = None) -> None:
         super().remove_many(keys, user_keys)

@@ -130,9 +130,12 @@ def test_maps(backend, rows):
     got, held = asked(
         descriptor, "aaab", ("get_many", user_keys), ("put_many", user_keys, pa.array(["w", "x", "y", "z"])),
         ("get_many", user_keys), ("contains_many", user_keys), ("remove_many", user_keys.slice(1, 1).take([0] * 4)),
-        ("contains_many", user_keys), backend=backend,
+        ("contains_many", user_keys), ("items_many",), backend=backend,
     )  # fmt: skip
+    *got, items = got
     assert got == [[None] * 4, ["y", "x", "y", "z"], [True] * 4, [True, False, True, True]]
+    first, *_, last = user_keys.to_pylist()
+    assert items == [[{"key": first, "value": "y"}]] * 3 + [[{"key": last, "value": "z"}]]
     assert {key: list(values.values()) for key, values in held.items()} == {"a": ["y"], "b": ["z"]}
 
 
@@ -322,13 +325,15 @@ def test_without_keys_columns_have_their_types():
     function = Empty(MapStateDescriptor("m", Types.LONG(), Types.LONG()))
     with Harness(function, "k", "k string", "k string") as harness:
         harness.process_elements([("a",)])
-    assert function.types == [pa.int64(), pa.bool_()]
+    entries = pa.list_(pa.struct([("key", pa.int64()), ("value", pa.int64())]))
+    assert function.types == [pa.int64(), pa.bool_(), entries]
 
 
 class Empty(Asks):
     def process_batch(self, keys, batch, ctx):
         none = keys.take(np.array([], int))
-        Empty.types = [self.state.get_many(none, []).type, self.state.contains_many(none, []).type]
+        found = [self.state.get_many(none, []), self.state.contains_many(none, []), self.state.items_many(none)]
+        Empty.types = [one.type for one in found]
 
 
 @pytest.mark.parametrize("by_columns", [True, False])

@@ -61,6 +61,7 @@ def test_columns_and_log_are_those_of_entries(seed: int) -> None:
             first, second = (state.columns for state in states)
             assert first.get_many(keys, user_keys).equals(second.get_many(keys, user_keys))
             assert first.contains_many(keys, user_keys).equals(second.contains_many(keys, user_keys))
+            assert first.items_many(keys).equals(second.items_many(keys))
         if epoch == 3:
             for one in both:
                 one.backend.freeze(0)
@@ -196,7 +197,24 @@ def test_no_records_ask_for_nothing() -> None:
     state.put_many(none, [], [])
     state.remove_many(none)
     assert state.get_many(none, []).to_pylist() == state.contains_many(none, []).to_pylist() == []
+    assert state.items_many(none).to_pylist() == []
     assert harness.seal() == {}
+
+
+def test_entries_stand_in_the_order_in_which_they_were_put() -> None:
+    harness = StateHarness(ByNamespace, "k bigint")
+    state, keys = harness.backend.state(LONGS).columns, longs([2, 1, 2, 2])
+    assert state.items_many(keys).to_pylist() == [[]] * 4
+    state.put_many(keys, [9, 7, 3, None], [1, None, 2, 3])
+    harness.seal()
+    state.put_many(keys.take(np.array([0, 1])), [9, 5], [4, 5])
+    state.remove_many(keys.take(np.array([2])), [3])
+    of_two = [{"key": None, "value": 3}, {"key": 9, "value": 4}]
+    of_one = [{"key": 7, "value": None}, {"key": 5, "value": 5}]
+    assert state.items_many(keys).to_pylist() == [of_two, of_one, of_two, of_two]
+    state.remove_many(longs([2]))
+    harness.seal()
+    assert state.items_many(keys).to_pylist() == [[], of_one, [], []]
 
 
 @pytest.mark.parametrize(("user_key", "ttl", "table"), [
