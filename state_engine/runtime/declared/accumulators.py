@@ -68,6 +68,18 @@ class Accumulator(ABC):
         """
         return self.add(keys, states, partials[0])
 
+    def read(self, each: Keys, states: list[Any]) -> list[Any]:
+        """Returns the parts of keys, each of them once, as `given` takes them."""
+        return [state.get_many(each) for state in states]
+
+    def given(self, parts: list[Any]) -> Any:
+        """Returns the result of each distinct key."""
+        return parts[0]
+
+
+class Combinable(Accumulator):
+    """An aggregation of which several groups of records can be made one."""
+
     @abstractmethod
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
         """Returns the parts of each distinct key, made of the parts of several groups of records.
@@ -80,12 +92,8 @@ class Accumulator(ABC):
             OverflowError: A sum outgrew its type.
         """
 
-    def given(self, parts: list[Any]) -> Any:
-        """Returns the result of each distinct key."""
-        return parts[0]
 
-
-class Folded(Accumulator):
+class Folded(Combinable):
     """An aggregation that keeps a value for each part, into which a batch's values are folded."""
 
     def descriptor(self, name: str, part: str) -> StateDescriptor:
@@ -115,7 +123,7 @@ class Folded(Accumulator):
         return self.folded(keys, stored, partials[0])
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """As of `Accumulator`; by default what a group has is a value like others."""
+        """As of `Combinable`; by default what a group has is a value like others."""
         return self.folded(keys, [pa.nulls(len(keys.distinct), part.type) for part in parts], parts[0])
 
 
@@ -184,7 +192,7 @@ class Edge(Folded):
         return [column.take(pa.array(found, mask=found < 0))]
 
 
-class Collected(Accumulator):
+class Collected(Combinable):
     """All values, in the order in which they came: a list state, to which each batch only adds."""
 
     def __init__(self, column: TypeInformation) -> None:
@@ -201,7 +209,7 @@ class Collected(Accumulator):
             state.add_many(keys.take(there) if values.null_count else keys, values.drop_null())
 
     def combined(self, keys: Keys, parts: list[Any]) -> list[Any]:
-        """As of `Accumulator`: the lists one behind the other."""
+        """As of `Combinable`: the lists one behind the other."""
         lists = parts[0].take(indices(order_of(keys.codes)))
         lengths = keys.sums(pc.list_value_length(parts[0]))
         offsets: Any = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())

@@ -73,10 +73,12 @@ class ChangelogAggregation(Declared):
         beside = dict.fromkeys(key, "a key column")
         counted = {**aggregates, _RECORDS: Aggregate.count()} if aggregates else aggregates
         self._aggregates = NamedAggregates(counted, columns, beside, retract=retract)
-        if ttl is not None and any(one.kind == "collect" for one in aggregates.values()):
+        one_by_one = {"collect", "min", "max"} if retract else {"collect"}
+        expiring = sorted({one.kind for one in aggregates.values()} & one_by_one) if ttl is not None else []
+        if expiring:
             raise JobDefinitionError(
-                "aggregate() got collect, a changelog and a time to live: values expire one by one, which no row would "
-                "say.",
+                f"aggregate() got {' and '.join(expiring)}, a changelog and a time to live: values expire one by one, "
+                "which no row would say.",
                 action="Leave out one of the three.",
             )
         self._of = described(aggregates)

@@ -8,12 +8,17 @@ from typing import Any, NamedTuple, cast
 import pyarrow as pa
 
 from state_engine.api.aggregates import Aggregate
-from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor, ValueStateDescriptor
+from state_engine.api.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.accumulators import Accumulator, Collected, Count, Edge, Extreme
+from state_engine.runtime.declared.accumulators import Accumulator, Collected, Combinable, Count, Edge, Extreme
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.declared.local import Partial, is_partial, named
 from state_engine.runtime.declared.numeric import Deviation, Mean, Sum
@@ -145,7 +150,7 @@ class NamedAggregates:
         for one, made in self._accumulators.items():
             states = self._states[one]
             with self._naming(one):
-                parts = made.combined(holders, [state.get_many(groups) for state in states])
+                parts = cast(Combinable, made).combined(holders, made.read(groups, states))
             for state, part in zip(states, parts, strict=True):
                 state.remove_many(others)
                 state.put_many(holders.distinct, part)
@@ -185,7 +190,7 @@ class NamedAggregates:
         found = {}
         for one, states in self._states.items():
             known = parts.get(one)
-            found[one] = [state.get_many(each) for state in states] if known is None else known
+            found[one] = self._accumulators[one].read(each, states) if known is None else known
         return {name: made.given(found[self._kept[name]]) for name, made in self._made.items()}
 
     def _check_states(self) -> None:
@@ -212,6 +217,8 @@ class NamedAggregates:
 def _state(runtime_context: RuntimeContext, descriptor: StateDescriptor) -> Any:
     if isinstance(descriptor, ListStateDescriptor):
         return runtime_context.get_list_state(descriptor)
+    if isinstance(descriptor, MapStateDescriptor):
+        return runtime_context.get_map_state(descriptor)
     return runtime_context.get_state(cast(ValueStateDescriptor, descriptor))
 
 
@@ -273,7 +280,8 @@ def _retracting(name: str, aggregate: Aggregate, column: TypeInformation) -> Acc
     if found is None:
         raise JobDefinitionError(
             f"{name} is the {aggregate.kind} of {aggregate.column!r}, which is {column}: it takes nothing back.",
-            action="Of a changelog take counts, and sums and means of integers and decimals; cast doubles to decimals.",
+            action="Of a changelog take counts, sums and means of integers and decimals, and min and max of what is no "
+            "float and no double; cast these to decimals.",
         )
     return found
 

@@ -1,5 +1,6 @@
 """Aggregates with a changelog before and behind them, against plain Python: warm and restored, on both backends."""
 
+import datetime
 import statistics
 from collections import Counter
 from decimal import Decimal
@@ -32,7 +33,8 @@ RECORD = st.tuples(
 )
 ALL = {
     "n": Aggregate.count(), "there": Aggregate.count("s"), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v"),
-    "money": Aggregate.sum("m"),
+    "money": Aggregate.sum("m"), "least": Aggregate.min("v"), "most": Aggregate.max("v"), "dear": Aggregate.max("m"),
+    "text": Aggregate.min("s"),
 }  # fmt: skip
 
 
@@ -49,7 +51,8 @@ def expected(records):
     """The results of a key that has these records."""
     v, m, s = ([value for value in column if value is not None] for column in list(zip(*records, strict=True))[1:])
     mean = float(sum(v) / len(v)) if v else None
-    return len(records), len(s), sum(v) if v else None, mean, sum(m) if m else None
+    extremes = min(v, default=None), max(v, default=None), max(m, default=None), min(s, default=None)
+    return len(records), len(s), sum(v) if v else None, mean, sum(m) if m else None, *extremes
 
 
 @st.composite
@@ -189,6 +192,53 @@ def test_nothing_is_kept_of_a_record_that_never_came():
         assert one.num_keyed_state_entries() == 1
 
 
+NOON = datetime.datetime(2026, 1, 1, 12)
+EXTREMES = {"least": Aggregate.min("v"), "most": Aggregate.max("v")}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_the_least_is_looked_for_when_it_goes(backend):
+    """Of several alike that go one by one, when the last one does."""
+    with harness(EXTREMES, "k string, v bigint, op string", state_backend=backend) as one:
+        came = [("a", v, "+I") for v in (5, 2, 2, 9, 7)]
+        assert rows_of(one, *came, ("b", 1, "+I")) == [("a", 2, 9, "+I"), ("b", 1, 1, "+I")]
+        assert rows_of(one, ("a", 2, "-D")) == []
+        assert rows_of(one, ("a", 2, "-D"), ("a", 9, "-D")) == [("a", 2, 9, "-U"), ("a", 5, 7, "+U")]
+        assert rows_of(one, ("a", 5, "-U"), ("a", 6, "+U")) == [("a", 5, 7, "-U"), ("a", 6, 7, "+U")]
+        assert rows_of(one, ("a", None, "+I"), ("a", 6, "-D"), ("a", 7, "-D")) == [
+            ("a", 6, 7, "-U"), ("a", None, None, "+U"),
+        ]  # fmt: skip
+        assert rows_of(one, ("a", None, "-D")) == [("a", None, None, "-D")]
+        assert one.snapshot().states()["min_v.counts"] == {"b": {1: 1}}
+
+
+def test_a_value_that_never_came_waits_for_one_that_does():
+    """Where its key has others: as in Flink, there are fewer than none of it."""
+    with harness(EXTREMES, "k string, v bigint, op string") as one:
+        assert rows_of(one, ("a", 5, "+I"), ("a", 6, "+I")) == [("a", 5, 6, "+I")]
+        assert rows_of(one, ("a", 2, "-D")) == []
+        assert rows_of(one, ("a", 2, "+I")) == []
+        assert rows_of(one, ("a", 2, "+I")) == [("a", 5, 6, "-U"), ("a", 2, 6, "+U")]
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize(("ddl", "values"), [
+    ("boolean", [False, True]), ("tinyint", [-128, 127]), ("string", ["", "é"]), ("binary", [b"", b"\xff"]),
+    ("date", [NOON.date(), NOON.date().replace(year=9999)]), ("decimal(38,2)", [Decimal("-1.00"), Decimal("1e35")]),
+    ("timestamp", [NOON.replace(tzinfo=datetime.UTC, year=1900), NOON.replace(tzinfo=datetime.UTC)]),
+    ("timestamp_ntz", [NOON.replace(microsecond=1), NOON.replace(microsecond=2)]),
+], ids=str)  # fmt: skip
+def test_of_all_types_that_are_told_apart(ddl, values, backend):
+    least, most = values
+    with harness(EXTREMES, f"k string, v {ddl}, op string", state_backend=backend) as one:
+        assert rows_of(one, ("a", most, "+I"), ("a", least, "+I")) == [("a", least, most, "+I")]
+        assert rows_of(one, ("a", least, "-D")) == [("a", least, most, "-U"), ("a", most, most, "+U")]
+        assert rows_of(one, ("a", least, "+I"), ("a", most, "-D")) == [
+            ("a", most, most, "-U"),
+            ("a", least, least, "+U"),
+        ]
+
+
 def test_a_sum_of_no_value_is_null():
     with harness({"total": Aggregate.sum("v")}, "k string, v bigint, op string") as one:
         assert rows_of(one, ("a", None, "+I"), ("a", 3, "+I")) == [("a", 3, "+I")]
@@ -239,7 +289,7 @@ def test_a_changelog_of_a_changelog_of_the_newest_records():
 
 
 @pytest.mark.parametrize("aggregate", [
-    Aggregate.min("v"), Aggregate.max("v"), Aggregate.first("v"), Aggregate.last("v"), Aggregate.collect("v"),
+    Aggregate.min("d"), Aggregate.max("d"), Aggregate.first("v"), Aggregate.last("v"), Aggregate.collect("v"),
     Aggregate.stddev("v"), Aggregate.approx_count_distinct("v"), Aggregate.approx_quantile("v", 0.5),
     Aggregate.sum("d"), Aggregate.avg("d"),
 ], ids=str)  # fmt: skip
@@ -266,10 +316,22 @@ def test_refuses_names_that_its_rows_have():
         Latest(columns, changelog=True)
 
 
-def test_refuses_lists_whose_values_expire_one_by_one():
+@pytest.mark.parametrize(("aggregate", "retract"), [
+    (Aggregate.collect("v"), False), (Aggregate.min("v"), True), (Aggregate.max("v"), True),
+], ids=str)  # fmt: skip
+def test_refuses_what_is_kept_of_values_that_expire_one_by_one(aggregate, retract):
     ttl = StateTtlConfig.new_builder(Time.seconds(1)).build()
-    with pytest.raises(JobDefinitionError, match="expire one by one"):
-        ChangelogAggregation(["k"], {"all": Aggregate.collect("v")}, parse_columns_ddl(RECORDS), ttl)
+    with pytest.raises(JobDefinitionError, match=f"got {aggregate.kind}, .*expire one by one"):
+        ChangelogAggregation(["k"], {"all": aggregate}, parse_columns_ddl(CHANGES), ttl, retract=retract)
+
+
+def test_the_least_of_what_only_comes_may_expire():
+    """It is one value, with one last access."""
+    ttl = StateTtlConfig.new_builder(Time.milliseconds(100)).build()
+    with harness({"least": Aggregate.min("v")}, RECORDS, retract=False, ttl=ttl) as one:
+        rows_of(one, ("a", 1, None, None))
+        one.set_processing_time(1_000)
+        assert rows_of(one, ("a", 2, None, None)) == [("a", 2, "+I")]
 
 
 @pytest.mark.parametrize("aggregates", [{"n": "count"}, {1: Aggregate.count()}, {}])

@@ -18,9 +18,11 @@ SCORES = parse_columns_ddl("game string, player string, points bigint")
 RANKED = parse_columns_ddl("game string, player string, points bigint, rank bigint, op string")
 PLACES = {
     "places": Aggregate.count(), "known": Aggregate.count("points"), "points": Aggregate.sum("points"),
-    "mean_rank": Aggregate.avg("rank"),
+    "mean_rank": Aggregate.avg("rank"), "best": Aggregate.min("rank"), "most": Aggregate.max("points"),
 }  # fmt: skip
-COUNTED = parse_columns_ddl("player string, places bigint, known bigint, points bigint, mean_rank double, op string")
+COUNTED = parse_columns_ddl(
+    "player string, places bigint, known bigint, points bigint, mean_rank double, best bigint, most bigint, op string"
+)
 SCORE = st.tuples(
     st.sampled_from(["go", "chess", None]), st.sampled_from(["ann", "bob", None]), st.none() | st.integers(0, 5)
 )
@@ -83,8 +85,9 @@ def first(scores, n):
 def placed(records):
     """What `PLACES` come to of such records."""
     points = [one for _, one, _ in records if one is not None]
-    mean = sum(place for *_, place in records) / len(records)
-    return len(records), len(points), sum(points) if points else None, mean
+    places = [place for *_, place in records]
+    mean, most = sum(places) / len(places), max(points, default=None)
+    return len(records), len(points), sum(points) if points else None, mean, min(places), most
 
 
 def so_far(epochs, there):
