@@ -28,13 +28,16 @@ def known(rows: Iterable[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
 
 
 def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
-    """The newest record of each key, and how many of them, and what sum of them, each `sub` has now."""
+    """The newest record of each key; how many of them each `sub` has now, and what sum, mean, least and latest."""
     source, root = Input(tmp_path / "in"), tmp_path / "root"
 
     def job(backend: str, parallelism: int) -> StreamJob:
         made = StreamJob("moves", root=str(root), parallelism=parallelism, state_backend=backend)
         newest = made.from_stream(source.stream(spark)).key_by("k").latest(by="n", changelog=True, uid="newest")
-        numbers = {"keys": Aggregate.count(), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v")}
+        numbers = {
+            "keys": Aggregate.count(), "total": Aggregate.sum("v"), "mean": Aggregate.avg("v"),
+            "least": Aggregate.min("v"), "latest": Aggregate.max("n"),
+        }  # fmt: skip
         newest.key_by("sub").aggregate(numbers, retract=True, uid="by-sub").sink_to(MemorySink("moves"), uid="out")
         return made
 
@@ -43,8 +46,12 @@ def test_what_moves_is_counted_where_it_is(spark: Any, tmp_path: Path) -> None:
         of_sub: dict[str, list[Record]] = defaultdict(list)
         for row in newest.values():
             of_sub[row.sub].append(row)
-        sums = {sub: (len(rows), sum(row.v for row in rows)) for sub, rows in of_sub.items()}
-        return {sub: (count, total, total / count) for sub, (count, total) in sums.items()}
+        found: dict[Any, tuple[Any, ...]] = {}
+        for sub, rows in of_sub.items():
+            values = [row.v for row in rows]
+            total = sum(values)
+            found[sub] = len(rows), total, total / len(rows), min(values), max(row.n for row in rows)
+        return found
 
     source.add_many(3)
     run_all(job("heap", 2))
