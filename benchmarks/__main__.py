@@ -15,8 +15,8 @@ from benchmarks import (
     everything,
     operation_report,
     operations,
-    small_epochs,
     state_backends,
+    state_sizes,
     streams,
     thresholds,
     worker_memory,
@@ -28,6 +28,7 @@ from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation
 from benchmarks.report import show, show_unmeasured, show_verdicts, write_json
 from benchmarks.rounds import Report
+from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
 from benchmarks.streams import Plan
 from benchmarks.tick_model import Tick
@@ -172,19 +173,26 @@ def run_state_backends(
         finish(state_backends.measure(folder, tell, sizes, chosen, rounds, stores), json, check)
 
 
-@app.command("small_epochs")
-def run_small_epochs(
-    json: Json = None,
-    check: Check = False,
-    keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes some minutes.")] = "10k,100k,1m",
-    engines: Annotated[str, typer.Option(help="Which backends.")] = ",".join(small_epochs.ENGINES),
-    rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, in turn; the median is shown.")] = 1,
-    work: Work = None,
-) -> None:
-    """Epochs of 1,000 records over states of many sizes."""
-    chosen = names(engines, small_epochs.ENGINES)
-    with folder_at(work) as folder:
-        finish(small_epochs.measure(folder, tell, [count(n) for n in keys.split(",")], chosen, rounds), json, check)
+def sizes_command(epochs: Epochs) -> Callable[..., None]:
+    """Returns the command of a workload over states of many sizes."""
+
+    def run(
+        json: Json = None,
+        check: Check = False,
+        keys: Annotated[str, typer.Option(help="Numbers of keys; 10m takes some minutes.")] = "10k,100k,1m",
+        engines: Annotated[str, typer.Option(help="Which forms and backends.")] = ",".join(epochs.engines),
+        rounds: Annotated[int, typer.Option(min=1, help="Runs of each case, in turn; the median is shown.")] = 1,
+        work: Work = None,
+    ) -> None:
+        chosen, sizes = names(engines, epochs.engines), [count(n) for n in keys.split(",")]
+        with folder_at(work) as folder:
+            finish(state_sizes.measure(epochs, folder, tell, sizes, chosen, rounds), json, check)
+
+    return run
+
+
+for of_sizes in (state_sizes.SMALL, state_sizes.LARGE):
+    app.command(of_sizes.workload, help=of_sizes.about)(sizes_command(of_sizes))
 
 
 @app.command("operations")

@@ -20,15 +20,16 @@ from benchmarks import (
     operations,
     plots,
     report,
-    small_epochs,
     state_backends,
+    state_sizes,
     streams,
     worker_memory,
 )
-from benchmarks.model import NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Verdict
+from benchmarks.model import NEXMARK, STATE_BACKENDS, WORKER_MEMORY, Verdict
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.operation_model import OPERATIONS, PARTS
 from benchmarks.plots import Row
+from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
 from benchmarks.tick_model import DAGSTER_TICKS
@@ -73,18 +74,16 @@ def parts(*, small: bool) -> dict[str, Part]:
     """
     keys = [2_000, 4_000] if small else [10_000, 100_000, 1_000_000, 10_000_000]
     sizes, checkpoints = (operations.SMALL, 20) if small else (operations.FULL, 10_000)
-    queries = nexmark.Plan(engines=nexmark.at_hand())
+    queries, large = nexmark.Plan(engines=nexmark.at_hand()), state_sizes.LARGE
     if small:
+        large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
     return {name: _stream(name, small=small) for name in WORKLOADS} | {
         NEXMARK: Part(
             "Queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB.",
             lambda folder, tell: nexmark.measure(queries, folder, tell),
         ),
-        SMALL_EPOCHS: Part(
-            "Epochs of 1,000 records over states of many sizes.",
-            lambda folder, tell: small_epochs.measure(folder, tell, keys, small_epochs.ENGINES),
-        ),
+        **{epochs.workload: _sizes(epochs, keys) for epochs in (state_sizes.SMALL, large)},
         STATE_BACKENDS: Part(
             "Epochs that touch as many keys of a few and of many, without Spark around them.",
             lambda folder, tell: state_backends.measure(folder, tell, [2_000, 40_000] if small else keys),
@@ -104,6 +103,10 @@ def parts(*, small: bool) -> dict[str, Part]:
             dagster_ticks.show,
         ),
     }
+
+
+def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
+    return Part(epochs.about, lambda folder, tell: state_sizes.measure(epochs, folder, tell, keys, epochs.engines))
 
 
 def _stream(name: str, *, small: bool) -> Part:

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.model import NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
+from benchmarks.model import LARGE_EPOCHS, NEXMARK, SMALL_EPOCHS, STATE_BACKENDS, WORKER_MEMORY, Result
 from benchmarks.operation_model import Operation
 from benchmarks.tick_model import Tick
 
@@ -49,7 +49,7 @@ def draw(rows: Sequence[Row], path: Path) -> bool:
     right = [row for row in rows if row.results_equal]
     results = [row for row in right if isinstance(row, Result)]
     grows = len({row.keys for row in results}) > 1
-    if grows and results[0].workload in (SMALL_EPOCHS, STATE_BACKENDS):
+    if grows and results[0].workload in (SMALL_EPOCHS, LARGE_EPOCHS, STATE_BACKENDS):
         _draw_lines(*_lines(results), path)
     elif panels := _panels(right):
         _draw_panels(panels, _unit(right[0]), path)

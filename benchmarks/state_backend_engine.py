@@ -138,8 +138,12 @@ def settings(store: str, work: Path) -> StateBackend:
 
 def touched(case: Case, epoch: int) -> "np.ndarray[Any, Any]":
     """Returns the keys of an epoch, each once: as many as it has records, spread over all keys, each epoch others."""
-    first = epoch * case.epoch_records
-    return (np.arange(first, first + case.epoch_records) * 2_654_435_761) % case.keys
+    return spread(case.keys, case.epoch_records, epoch)
+
+
+def spread(keys: int, count: int, epoch: int) -> "np.ndarray[Any, Any]":
+    """Returns so many of the keys from 0, each once, spread over all of them, and others in each epoch."""
+    return (np.arange(epoch * count, (epoch + 1) * count) * 2_654_435_761) % keys
 
 
 def truth(case: Case) -> Tables:
