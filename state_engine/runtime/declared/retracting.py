@@ -16,6 +16,7 @@ from state_engine.api.descriptors import MapStateDescriptor, StateDescriptor, Va
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.types import KEY_ATOMS, DecimalType, TypeInformation
 from state_engine.runtime.declared.accumulators import LONG, Accumulator, Count, grouped, longs
+from state_engine.runtime.declared.comparison import same
 from state_engine.runtime.declared.numeric import DOUBLE, Mean, Sum, halves
 from state_engine.serialization.types import to_arrow
 
@@ -97,9 +98,8 @@ class RetractingExtreme(Retracting):
         each = keys.distinct
         codes, values, now = _recounted(keys, counts, *partials)
         stored = extreme.get_many(each)
-        same = pc.fill_null(pc.equal(values, stored.take(indices(codes))), False)
         lost = np.zeros(len(each), bool)
-        lost[codes[np.asarray(same) & (now <= 0)]] = True
+        lost[codes[same(values, stored.take(indices(codes))) & (now <= 0)]] = True
         left_of, left = _left(each, counts, np.flatnonzero(lost))
         there = np.flatnonzero(now > 0)
         found = grouped(
@@ -107,7 +107,8 @@ class RetractingExtreme(Retracting):
             pa.concat_arrays([pc.if_else(pa.array(lost), None, stored), values.take(indices(there)), left]),
             self._kind,
         )
-        extreme.put_many(each, found)
+        changed = np.flatnonzero(~same(stored, found))  # most keys keep theirs: nothing is logged of these
+        extreme.put_many(each.take(changed), found.take(indices(changed)))
         return [found]
 
     def read(self, each: Keys, states: list[Any]) -> list[Any]:

@@ -5,23 +5,28 @@ import statistics
 from collections import Counter
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from changelogs import aggregating, checked, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_engine.api import Aggregate, StateTtlConfig, Time
+from state_engine.api import Aggregate, StateTtlConfig, Time, Types
+from state_engine.api.keys import Keys
 from state_engine.api.type_hints import parse_columns_ddl
+from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import KeyCodec
 from state_engine.errors import JobDefinitionError, UserFunctionError
 from state_engine.runtime import batch_contexts, batch_function
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.changelog import ChangelogAggregation
 from state_engine.runtime.declared.latest import Latest
+from state_engine.runtime.declared.retracting import RetractingExtreme
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+from state_engine.testing.state_harness import StateHarness
 
 RECORDS = "k string, v bigint, m decimal(5,2), s string"
 CHANGES = f"{RECORDS}, op string"
@@ -210,6 +215,22 @@ def test_the_least_is_looked_for_when_it_goes(backend):
         ]  # fmt: skip
         assert rows_of(one, ("a", None, "-D")) == [("a", None, None, "-D")]
         assert one.snapshot().states()["min_v.counts"] == {"b": {1: 1}}
+
+
+def test_a_least_value_that_stays_is_not_logged_again():
+    state = StateHarness(HeapKeyedStateBackend, "k bigint")
+    least = RetractingExtreme(Types.LONG(), "min")
+    states = [state.backend.state(least.descriptor(f"least.{part}", part)) for part in least.parts]
+
+    def epoch(keys, values, signs):
+        own = Keys([pa.array(keys)], lambda columns: columns[0].to_pylist())
+        [found] = least.merge(own, states, least.signed(np.array(signs), pa.array(values)))
+        rows = state.seal()
+        return found.to_pylist(), {row["k"] for row in rows.get("least.min", [])}
+
+    assert epoch([1, 1, 2], [5, 7, 3], [1, 1, 1]) == ([5, 3], {1, 2})
+    assert epoch([1, 2], [7, 3], [-1, 1]) == ([5, 3], set())
+    assert epoch([1, 2], [4, 3], [1, -1]) == ([4, 3], {1})
 
 
 def test_a_value_that_never_came_waits_for_one_that_does():
