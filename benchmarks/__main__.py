@@ -265,19 +265,26 @@ def run_all(
     ),
     small: Annotated[bool, typer.Option("--small", help="Sizes that show whether it works, in minutes.")] = False,
     parts: Annotated[str, typer.Option(help="Which workloads; all by default.")] = "",
+    go_on: Annotated[bool, typer.Option("--continue", help="Keep the workloads that the folder has.")] = False,
     check: Check = False,
     work: Work = None,
 ) -> None:
     """Every workload beside every peer that is here, with tables, JSON and pictures; takes hours.
 
-    With --check it fails, too, where a threshold was not measured, as without Flink; not with --small.
+    With --check it fails, too, where a threshold was not measured, as without Flink; not with --small. A run that was
+    stopped goes on with --continue; so does one of other --parts. Each section says when it was measured, and by what.
     """
     known = everything.parts(small=small)
-    chosen = {name: known[name] for name in names(parts or ",".join(known), tuple(known))}
+    asked = names(parts or ",".join(known), tuple(known))
+    chosen = {
+        name: part
+        for name, part in known.items()
+        if name in asked or (go_on and everything.kept_of(name, part, out) is not None)
+    }
     if not FLINK_PYTHON.exists():
         tell("Flink is not here, so no threshold that asks for it is measured: `make flink` gets it")
     with folder_at(work) as folder:
-        measured = everything.measure(chosen, folder, out, tell)
+        measured = everything.measure(chosen, folder, out, tell, go_on=go_on)
     console = Console(width=WIDTH)
     verdicts = thresholds.judge(thresholds.load(), measured.rows) if check else []
     if check:

@@ -1,16 +1,19 @@
 """`all`: every workload in turn, into one folder: a report in Markdown, its rows as JSON, and pictures.
 
-The files are written anew behind each workload, so that a run that is stopped leaves what it had.
+What a workload came to is a file of its own, and the report is written anew behind each: a run that is stopped leaves
+what it had, and the next one may go on from there.
 """
 
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import pyspark
 from rich.console import Console
 
@@ -25,14 +28,14 @@ from benchmarks import (
     streams,
     worker_memory,
 )
-from benchmarks.model import NEXMARK, STATE_BACKENDS, WORKER_MEMORY, Verdict
+from benchmarks.model import NEXMARK, RUNNING_COUNT, STATE_BACKENDS, WORKER_MEMORY, Result, Verdict
 from benchmarks.nexmark import measure as nexmark
-from benchmarks.operation_model import OPERATIONS, PARTS
+from benchmarks.operation_model import OPERATIONS, PARTS, Operation
 from benchmarks.plots import Row
 from benchmarks.state_sizes import Epochs
 from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
-from benchmarks.tick_model import DAGSTER_TICKS
+from benchmarks.tick_model import DAGSTER_TICKS, Tick
 from benchmarks.workloads import WORKLOADS
 
 Tell = Callable[[str], None]
@@ -59,11 +62,31 @@ class Part(NamedTuple):
         about: What it does, in a line.
         measure: Runs it in a folder.
         show: Prints its rows as a Markdown table.
+        row: What its rows are.
+        small: In sizes that only show whether it works.
     """
 
     about: str
     measure: Callable[[Path, Tell], Measured]
     show: Callable[[Any, Console], None] = report.show
+    row: type[Row] = Result
+    small: bool = False
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a workload came to, as its file keeps it.
+
+    Attributes:
+        measured: When, on what, by which code.
+        small: In sizes that only show whether it works.
+        failures: What failed.
+        rows: JSON objects, as in the report.
+    """
+
+    measured: str
+    small: bool
+    failures: list[str]
+    rows: list[msgspec.Raw]
 
 
 def parts(*, small: bool) -> dict[str, Part]:
@@ -78,7 +101,7 @@ def parts(*, small: bool) -> dict[str, Part]:
     if small:
         large = large._replace(records=20_000, touched=1_000, least=10)
         queries = queries._replace(epoch_events=10_000, epochs=5)
-    return {name: _stream(name, small=small) for name in WORKLOADS} | {
+    found = {name: _stream(name, small=small) for name in WORKLOADS} | {
         NEXMARK: Part(
             "Queries of Nexmark that need state, in each form, beside SQL of Spark and Flink, and a batch by DuckDB.",
             lambda folder, tell: nexmark.measure(queries, folder, tell),
@@ -96,13 +119,16 @@ def parts(*, small: bool) -> dict[str, Part]:
             "Savepoints beside a stream; canonical ones, restores, rescales, checkpoints, next to PySpark and Flink.",
             lambda folder, tell: operations.measure(folder, tell, sizes, PARTS, "heap"),
             operation_report.show,
+            Operation,
         ),
         DAGSTER_TICKS: Part(
             "Ticks of Dagster's reporter over a long history, and the load of its code location.",
             lambda folder, tell: dagster_ticks.measure(folder, tell, checkpoints, 6, 2_000, 300, 2 if small else 5),
             dagster_ticks.show,
+            Tick,
         ),
     }
+    return {name: part._replace(small=small) for name, part in found.items()}
 
 
 def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
@@ -112,6 +138,8 @@ def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
 def _stream(name: str, *, small: bool) -> Part:
     workload = WORKLOADS[name]
     plan = Plan(workload=name, engines=streams.at_hand(workload), key_types=workload.key_types)
+    if name != RUNNING_COUNT:  # it shows what the size of an epoch does, and the others would take twice as long
+        plan = plan._replace(epochs=(1_000_000,))
     if small:
         plan = plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
     return Part(workload.about, lambda folder, tell: streams.measure(plan, folder, tell))
@@ -124,27 +152,52 @@ class Everything(NamedTuple):
     failures: list[str]
 
 
-def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell) -> Everything:
-    """Runs workloads, and writes `report.md`, `report.json` and `<workload>.svg`.
+def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell, *, go_on: bool = False) -> Everything:
+    """Runs workloads, and writes `report.md`, `report.json`, `<workload>.json` and `<workload>.svg`.
 
     Args:
         chosen: The workloads, by name.
         folder: For data and state.
         out: For the report; it is made.
         tell: Is told what goes on.
+        go_on: Does not run again what `out` has without a failure.
     """
     out.mkdir(parents=True, exist_ok=True)
-    everything, text = Everything([], []), [f"# Benchmarks\n\n{machine()}\n"]
+    everything, text = Everything([], []), ["# Benchmarks\n"]
     for number, (name, part) in enumerate(chosen.items(), 1):
-        tell(f"{name}, {number} of {len(chosen)} workloads")
-        measured = part.measure(folder / name, tell)
-        drawn = plots.draw(measured.results, out / f"{name}.svg")
-        everything.rows.extend(measured.results)
-        everything.failures.extend(f"{name}: {failure}" for failure in measured.failures)
-        text.append(_section(name, part, measured, drawn=drawn))
+        kept = kept_of(name, part, out) if go_on else None
+        if kept is None:
+            tell(f"{name}, {number} of {len(chosen)} workloads")
+            kept = _keep(part, part.measure(folder / name, tell), out / f"{name}.json")
+        else:
+            tell(f"{name}, {number} of {len(chosen)} workloads: kept ({kept.measured})")
+        rows = [msgspec.json.decode(row, type=part.row) for row in kept.rows]
+        drawn = plots.draw(rows, out / f"{name}.svg")
+        everything.rows.extend(rows)
+        everything.failures.extend(f"{name}: {failure}" for failure in kept.failures)
+        text.append(_section(name, part, kept, rows, drawn=drawn))
         (out / "report.md").write_text("\n".join(text))
         report.write_json(everything.rows, out / "report.json")
     return everything
+
+
+def kept_of(name: str, part: Part, out: Path) -> Kept | None:
+    """Returns what a workload of these sizes came to before; None where it was not run, or something failed."""
+    path = out / f"{name}.json"
+    if not path.exists():
+        return None
+    kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+    return None if kept.failures or kept.small != part.small else kept
+
+
+def _keep(part: Part, measured: Measured, path: Path) -> Kept:
+    """Writes what a workload came to; the file is there as a whole or not at all."""
+    rows = [msgspec.Raw(msgspec.json.encode(row)) for row in measured.results]
+    kept = Kept(machine(), part.small, list(measured.failures), rows)
+    written = path.with_suffix(".part")
+    written.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+    written.replace(path)
+    return kept
 
 
 def add_verdicts(verdicts: Sequence[Verdict], out: Path) -> None:
@@ -164,18 +217,28 @@ def reached(verdicts: Sequence[Verdict], *, small: bool) -> bool:
 
 
 def machine() -> str:
-    """Returns what ran, and on what."""
+    """Returns when and on what this runs, and by which code."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     day = datetime.now(UTC).date().isoformat()
-    software = f"Python {platform.python_version()}, Spark {pyspark.__version__}"
-    return f"{day}, {os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GiB, {software}."
+    software = f"Python {platform.python_version()}, Spark {pyspark.__version__}{_code()}"
+    return f"{day}, {os.cpu_count()} cores ({platform.machine()}), {memory:.0f} GiB, {software}"
 
 
-def _section(name: str, part: Part, measured: Measured, *, drawn: bool) -> str:
+def _code() -> str:
+    """Returns which commit this is; nothing where the code did not come by git."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f", commit {found.stdout.strip()}"
+
+
+def _section(name: str, part: Part, kept: Kept, rows: Sequence[Row], *, drawn: bool) -> str:
     picture = f"\n![{name}]({name}.svg)\n" if drawn else ""
-    failures = "".join(f"\n* failed: {failure}" for failure in measured.failures)
-    table = _printed(lambda console: part.show(measured.results, console)).strip("\n")
-    return f"## {name}\n\n{part.about}\n\n{table}\n{picture}{failures}"
+    failures = "".join(f"\n* failed: {failure}" for failure in kept.failures)
+    table = _printed(lambda console: part.show(rows, console)).strip("\n")
+    return f"## {name}\n\n{part.about} {kept.measured}.\n\n{table}\n{picture}{failures}"
 
 
 def _printed(show: Callable[[Console], None]) -> str:
@@ -184,4 +247,4 @@ def _printed(show: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
-__all__ = ["Everything", "Part", "add_verdicts", "measure", "parts", "reached"]
+__all__ = ["Everything", "Part", "add_verdicts", "kept_of", "measure", "parts", "reached"]

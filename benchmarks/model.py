@@ -227,6 +227,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         freeze_ms: What a task does between its last record and its ack besides writing what changed and what it
             emitted, in ms: of each epoch the slowest subtask, of the steady part the median. None where nobody tells.
         changes_ms: Likewise, how long it gathers, encodes and writes what changed.
+        look_ns: What a look into memory took just before the run or just after it, in ns, the longer one: where it is
+            much more than beside other rows, somebody else had the processor's cache, and the row is too slow.
     """
 
     workload: str
@@ -246,6 +248,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: str = ""
     freeze_ms: float | None = None
     changes_ms: float | None = None
+    look_ns: float | None = None
 
     @property
     def label(self) -> str:

@@ -38,8 +38,10 @@ def _short(peer: str) -> str:
 
 RATIOS = [*(f"× {_short(peer)}" for peer in PEERS), "× heap"]
 HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "checkpoints", "records/s", "CPU s per M"]
-HEAD += ["freeze ms", "changes ms", "peak MiB", "of RocksDB", "results", *RATIOS]
+HEAD += ["freeze ms", "changes ms", "look ns", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
+UNEVEN = 1.5
+"""So many times as long as beside another row, a look into memory has made a row too slow."""
 
 
 def table(results: Sequence[Result]) -> Table:
@@ -71,6 +73,7 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
         f"{row.cpu_seconds_per_million:.2f}",
         "" if row.freeze_ms is None else f"{row.freeze_ms:.1f}",
         "" if row.changes_ms is None else f"{row.changes_ms:.1f}",
+        "" if row.look_ns is None else f"{row.look_ns:,.0f}",
         f"{row.peak_rss_mb:,.0f}",
         "" if row.memory_mb is None else f"≤ {row.memory_mb:,}",
         "equal" if row.results_equal else "WRONG",
@@ -80,8 +83,16 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
 
 
 def show(results: Sequence[Result], console: Console) -> None:
-    """Prints the table as Markdown; narrow consoles cut it."""
+    """Prints the table as Markdown, and whether the machine was uneven; narrow consoles cut it."""
     console.print(table(results), highlight=False)
+    looks = [row.look_ns for row in results if row.look_ns is not None]
+    if looks and max(looks) > UNEVEN * min(looks):
+        console.print(
+            f"The machine was uneven: a look into memory took {min(looks):,.0f} ns beside one row and "
+            f"{max(looks):,.0f} beside another (look ns). Compare rows that are alike there, or run it again.",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def show_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from benchmarks.child import ENDS, FINAL, TASKS
 from benchmarks.data import same_tables
 from benchmarks.model import CONTENDERS, Case, Result, Tables
+from benchmarks.noise import look_ns
 from benchmarks.processes import Sample, SessionSampler, cpu_between, end_session, peak_rss_mb
 from benchmarks.steady import steady_part
 
@@ -28,13 +29,14 @@ class EngineFailedError(Exception):
 
 
 class Run(NamedTuple):
-    """What was seen of one case: the ends of its epochs, its processes, what it arrived at, its tasks' other work."""
+    """What was seen of one case: ends of epochs, processes, what it arrived at, its tasks' other work, the machine."""
 
     case: Case
     ends: list[float]
     samples: Sequence[Sample]
     final: Tables
     task_ms: Mapping[str, Sequence[float]] = MappingProxyType({})
+    look_ns: float | None = None
 
 
 def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
@@ -44,12 +46,14 @@ def run_case(case: Case, timeout: float = TIMEOUT_SECONDS) -> Run:
         EngineFailedError: The process ended with an error, or did not end in time.
     """
     work = Path(case.work)
+    before = look_ns()
     samples = run_child("benchmarks.child", msgspec.json.encode(case), work, case.engine, timeout)
+    slowest = max(before, look_ns())
     ends = msgspec.json.decode((work / ENDS).read_bytes(), type=list[float])
     task_ms = msgspec.json.decode((work / TASKS).read_bytes(), type=dict[str, list[float]])
     final = {path.stem: pq.read_table(path) for path in sorted((work / FINAL).iterdir())}
     shutil.rmtree(work)  # gigabytes by and by; what failed stays for a look
-    return Run(case, ends, samples, final, task_ms)
+    return Run(case, ends, samples, final, task_ms, slowest)
 
 
 def run_child(module: str, case: bytes, work: Path, name: str, timeout: float = TIMEOUT_SECONDS) -> list[Sample]:
@@ -120,6 +124,7 @@ def result_of(run: Run, truth: Tables, peak: Callable[[Sequence[Sample], float],
         checkpoints=engine.checkpoints,
         freeze_ms=_steady_median(run.task_ms.get("freeze_ms"), steady.epochs),
         changes_ms=_steady_median(run.task_ms.get("changes_ms"), steady.epochs),
+        look_ns=run.look_ns,
     )
 
 
@@ -136,5 +141,6 @@ def middle(results: Sequence[Result]) -> Result:
         peak_rss_mb=max(r.peak_rss_mb for r in results),
         freeze_ms=max((r.freeze_ms for r in results if r.freeze_ms is not None), default=None),
         changes_ms=max((r.changes_ms for r in results if r.changes_ms is not None), default=None),
+        look_ns=max((r.look_ns for r in results if r.look_ns is not None), default=None),
         results_equal=all(r.results_equal for r in results),
     )

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import everything, operation_report, state_backends, thresholds
+from benchmarks import dagster_ticks, everything, operation_report, state_backends, thresholds
 from benchmarks.__main__ import app
 from benchmarks.everything import Part, add_verdicts, measure, parts
 from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict
@@ -17,6 +17,7 @@ from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
 from benchmarks.streams import Plan
 from benchmarks.thresholds import Ratio, Thresholds
+from benchmarks.tick_model import Tick
 from benchmarks.workloads import WORKLOADS
 
 Rows = Callable[..., Result]
@@ -81,6 +82,67 @@ def test_a_run_that_is_stopped_leaves_what_it_had(row: Rows, tmp_path: Path) -> 
     assert len(json.loads((tmp_path / "report.json").read_text())) == 1
 
 
+def test_a_run_goes_on_where_one_was_stopped(row: Rows, tmp_path: Path) -> None:
+    tick = Tick(
+        form="idle", checkpoints=10, states=6, runs=1, median_seconds=0.1, max_seconds=0.2, events=0, results_equal=True
+    )
+    ticks = Part("", lambda folder, tell: Report([tick], []), dagster_ticks.show, Tick)
+    first = {"ttl": giving(row()), "dagster_ticks": ticks, "windows": giving(row(), failures=("spark: no",))}
+    before = measure(first, tmp_path, tmp_path / "out", lambda _: None)
+    said: list[str] = []
+
+    never = giving(failures=("ran again",))
+    rest = {"ttl": never, "dagster_ticks": ticks._replace(measure=never.measure), "windows": giving(row(keys=7))}
+    after = measure(rest, tmp_path, tmp_path / "out", said.append, go_on=True)
+
+    assert (after.rows[:2], after.failures) == (before.rows[:2], [])
+    assert getattr(after.rows[2], "keys", None) == 7
+    assert [line.partition(" (")[0] for line in said] == [
+        "ttl, 1 of 3 workloads: kept",
+        "dagster_ticks, 2 of 3 workloads: kept",
+        "windows, 3 of 3 workloads",
+    ]
+    assert len(json.loads((tmp_path / "out" / "report.json").read_text())) == 3
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert [line for line in report.splitlines() if line.startswith("## ")] == [
+        "## ttl",
+        "## dagster_ticks",
+        "## windows",
+    ]
+
+
+def test_what_small_sizes_came_to_is_not_kept_for_full_ones(row: Rows, tmp_path: Path) -> None:
+    small, full = (giving(row(keys=keys))._replace(small=keys == 5) for keys in (5, 7))
+    measure({"ttl": small}, tmp_path, tmp_path, lambda _: None)
+    measured = measure({"ttl": full}, tmp_path, tmp_path, lambda _: None, go_on=True)
+    assert [one.keys for one in measured.rows if isinstance(one, Result)] == [7]
+    assert {part.small for part in parts(small=True).values()} == {True}
+    assert {part.small for part in parts(small=False).values()} == {False}
+
+
+def test_what_another_run_had_stands_in_the_report_too(
+    row: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"ttl": giving(row(workload="ttl")), "windows": giving(row(workload="windows"))}
+    monkeypatch.setattr(everything, "parts", lambda *, small: known)
+    for arguments in (["--parts", "windows"], ["--parts", "ttl", "--continue"]):
+        assert CliRunner().invoke(app, ["all", "--out", str(tmp_path), *arguments]).exit_code == 0
+    report = (tmp_path / "report.md").read_text()
+    assert [line for line in report.splitlines() if line.startswith("## ")] == ["## ttl", "## windows"]
+
+
+def test_without_being_told_to_go_on_all_is_measured_anew(row: Rows, tmp_path: Path) -> None:
+    for keys in (5, 7):
+        measured = measure({"ttl": giving(row(keys=keys))}, tmp_path, tmp_path / "out", lambda _: None)
+    assert [one.keys for one in measured.rows if isinstance(one, Result)] == [7]
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_each_workload_has_rows_that_are_read_back(small: bool) -> None:
+    others = {name: part.row for name, part in parts(small=small).items() if part.row is not Result}
+    assert others == {"operations": Operation, "dagster_ticks": Tick}
+
+
 def test_savepoints_are_drawn_by_their_seconds(tmp_path: Path) -> None:
     shared = {"operation": "restore", "backend": "heap", "keys": 1000, "value_bytes": 8, "parallelism": 2, "runs": 3}
     rows = [
@@ -88,7 +150,7 @@ def test_savepoints_are_drawn_by_their_seconds(tmp_path: Path) -> None:
         Operation(engine="lakestate", form="bytes", bytes_read=5, results_equal=True, **shared),
         Operation(engine="lakestate", form="back", from_parallelism=4, median_seconds=2, results_equal=True, **shared),
     ]
-    part = Part("", lambda folder, tell: Report(rows, []), operation_report.show)
+    part = Part("", lambda folder, tell: Report(rows, []), operation_report.show, Operation)
     measure({"operations": part}, tmp_path, tmp_path, lambda _: None)
     shown = texts(tmp_path / "operations.svg")
     assert {

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from benchmarks.model import Result
@@ -28,6 +29,7 @@ FIELDS = [
     "checkpoints",
     "freeze_ms",
     "changes_ms",
+    "look_ns",
 ]
 
 
@@ -75,6 +77,16 @@ def test_backends_are_compared_with_the_heap_at_the_same_number_of_keys(row: Row
     _, _, *shown = printed([*rows, row(form="value/rocksdb", backend="rocksdb", workload="state_backends")])
 
     assert [one[-1] for one in shown] == ["1.00", "0.25", "1.00", "0.12", ""]
+
+
+@pytest.mark.parametrize(("slowest", "uneven"), [(149.0, False), (310.0, True)])
+def test_a_machine_that_was_uneven_is_told(row: Rows, slowest: float, uneven: bool) -> None:
+    header, _, first, second, *rest = printed([row(look_ns=100.0), row(form="declared", look_ns=slowest)])
+    place = header.index("look ns")
+    assert [first[place], second[place]] == ["100", f"{slowest:.0f}"]
+    said = " ".join(cell for line in rest for cell in line)
+    assert ("took 100 ns beside one row and 310 beside another" in said) == uneven
+    assert bool(rest) == uneven
 
 
 def test_a_row_with_wrong_results_has_no_ratio(row: Rows) -> None:

@@ -11,6 +11,7 @@ from benchmarks.data import read_inputs
 from benchmarks.engines.flink import NO_KEY, Job, epoch_ends, java_command, parts_of, pyflink_command
 from benchmarks.engines.flink_environment import FLINK_PYTHON
 from benchmarks.model import ENGINES, Case, Result
+from benchmarks.noise import look_ns
 from benchmarks.processes import MIB, Sample
 from benchmarks.runner import EngineFailedError, Run, middle, result_of, run_case
 from benchmarks.streams import Plan, cases, judged, truth
@@ -59,6 +60,13 @@ def test_what_lies_between_the_last_record_and_the_ack_is_that_of_the_steady_par
     assert (row.freeze_ms, row.changes_ms) == (2.5, 5.5)
     row = result_of(run._replace(task_ms={"freeze_ms": []}), TRUTH)
     assert (row.freeze_ms, row.changes_ms) == (None, None)
+
+
+def test_a_row_tells_what_memory_was_like(tmp_path: Path, row: Callable[..., Result]) -> None:
+    run = Run(case(tmp_path), [10.0, 12.0, 14.0, 16.0, 18.0], [Sample(0.0, 0.0, 1, {})], TRUTH, look_ns=90.0)
+    assert result_of(run, TRUTH).look_ns == 90.0
+    assert middle([row(look_ns=90.0), row(look_ns=80.0), row()]).look_ns == 90.0
+    assert look_ns() > 0
 
 
 def test_no_worker_seen_is_not_a_small_worker() -> None:
