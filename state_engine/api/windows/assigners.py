@@ -114,10 +114,28 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
         """Size, slide and offset, in ms."""
         return self._size, self._slide, self._offset
 
-    def _windows_at(self, time: int) -> list[TimeWindow]:
-        size, slide = self._size, self._slide
-        last = TimeWindow.get_window_start_with_offset(time, self._offset, slide)
-        return [TimeWindow(start, start + size) for start in range(last, time - size, -slide)]
+    @abstractmethod
+    def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
+        """Returns the starts of the windows of a record, in ms, the latest first.
+
+        Args:
+            timestamp: Its event time in ms; None on a stream without event time.
+            context: Processing time.
+        """
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        return [TimeWindow(start, start + self._size) for start in self.starts_of(timestamp, context)]
+
+    @property
+    def goes_by_time_alone(self) -> bool:
+        """Whether records with the same `starts_of` are in the same windows: a subclass may look at the record."""
+        return type(self).assign_windows is TimeWindowAssigner.assign_windows
+
+    def _starts_at(self, time: int) -> range:
+        slide = self._slide
+        return range(time - (time - self._offset) % slide, time - self._size, -slide)
 
     def get_window_serializer(self) -> WindowSerializer[TimeWindow]:
         return TimeWindowSerializer()
@@ -129,10 +147,8 @@ class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
 class EventTimeAssigner(TimeWindowAssigner):
     """Base of those that go by event time."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(event_time(timestamp))
+    def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
+        return self._starts_at(event_time(timestamp) if timestamp is None else timestamp)
 
     def get_default_trigger(self, env: Any) -> Trigger[Any, TimeWindow]:
         return EventTimeTrigger()
@@ -144,10 +160,8 @@ class EventTimeAssigner(TimeWindowAssigner):
 class ProcessingTimeAssigner(TimeWindowAssigner):
     """Base of those that go by processing time: all records of an epoch are in the same windows."""
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(context.get_current_processing_time())
+    def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
+        return self._starts_at(context.get_current_processing_time())
 
     def get_default_trigger(self, env: Any) -> Trigger[Any, TimeWindow]:
         return ProcessingTimeTrigger()

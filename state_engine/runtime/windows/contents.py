@@ -25,17 +25,18 @@ Call = Callable[[list[Any]], Iterable[Any]]
 
 
 class WindowContents(ABC):
-    """The elements of the key and window that are current."""
+    """The elements of the key and window that are current.
+
+    Attributes:
+        adding: Its `add` takes an element: the state itself where it can, since that is called for each record.
+    """
 
     _state: Any
+    adding: Any
 
     @abstractmethod
     def open(self, context: Any) -> None:
         """Asks an operator's context for the state."""
-
-    def add(self, value: Any, timestamp: int | None) -> None:
-        """Adds an element."""
-        self._state.add(value)
 
     @abstractmethod
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
@@ -62,6 +63,7 @@ class ListContents(WindowContents):
 
     def open(self, context: Any) -> None:
         self._state = context.get_list_state(ListStateDescriptor(CONTENTS, self._columns))
+        self.adding = self._state
 
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
         elements = list(self._state.get())
@@ -81,6 +83,7 @@ class ReducedContents(WindowContents):
 
     def open(self, context: Any) -> None:
         self._state = context.get_reducing_state(ReducingStateDescriptor(CONTENTS, self._function, self._columns))
+        self.adding = self._state
 
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
         value = self._state.get()
@@ -101,10 +104,11 @@ class AggregatedContents(WindowContents):
     def open(self, context: Any) -> None:
         descriptor = AggregatingStateDescriptor(CONTENTS, self._function, self._type)
         self._state = MergeableAggregatingState(context, descriptor)
+        self.adding = self._state.adding
 
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
-        accumulator = self._state.accumulator()
-        return () if accumulator is None else call([self._function.get_result(accumulator)])
+        value = self._state.get()
+        return () if value is None else call([value])
 
 
 class EvictableContents(WindowContents):
@@ -123,11 +127,13 @@ class EvictableContents(WindowContents):
         self._evictor, self._fold = evictor, fold
 
     def open(self, context: Any) -> None:
-        self._context = WindowEvictorContext(context.time)
+        self._time, self._context = context.time, WindowEvictorContext(context.time)
         self._state = context.get_list_state(ListStateDescriptor(CONTENTS, self._type))
+        self.adding = self
 
-    def add(self, value: Any, timestamp: int | None) -> None:
-        self._state.add((timestamp, value))
+    def add(self, value: Any) -> None:
+        """Adds an element, with the event time of the record at hand."""
+        self._state.add((self._time.timestamp, value))
 
     def fire(self, window: Window, call: Call) -> Iterable[Any]:
         elements = [TimestampedValue(value, timestamp) for timestamp, value in self._state.get()]

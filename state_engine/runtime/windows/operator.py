@@ -24,6 +24,7 @@ from state_engine.api.windows.windows import MAX_TIMESTAMP
 from state_engine.backends.keys import Namespaced
 from state_engine.runtime.adapters import Adapter, OtherStates
 from state_engine.runtime.emitted import TimedRows
+from state_engine.runtime.windows.assigned import windows_of
 from state_engine.runtime.windows.contents import CONTENTS
 from state_engine.runtime.windows.contexts import (
     AssignerContext,
@@ -35,6 +36,7 @@ from state_engine.runtime.windows.merging import MergingWindowSet
 from state_engine.runtime.windows.operation import Pane, WindowOperation
 from state_engine.serialization.convert import row_maker
 
+_CONTINUE = TriggerResult.CONTINUE
 MERGING_SET = "merging-window-set"
 """Name of the state."""
 
@@ -67,11 +69,13 @@ class WindowAdapter(Adapter):
         self._serializer = do.assigner.get_window_serializer()
         self._serialize = self._serializer.serialize
         do.contents.open(context)
+        self._adding, self._on_element = do.contents.adding, do.trigger.on_element
         if self._merging:
             windows = Types.MAP(Types.STRING(), Types.STRING())
             self._sets = context.get_state(ValueStateDescriptor(MERGING_SET, windows))
         others: Any = OtherStates(context, CONTENTS, MERGING_SET)
         self._assigner_context = AssignerContext(self._time, others)
+        self._assigned = windows_of(do.assigner, self._assigner_context, self._end_of)
         self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
         self._process_context = WindowProcessContext(self._keys, self._time, others, merging=self._merging)
         self._record = None if do.records is None else row_maker(do.records)
@@ -89,28 +93,57 @@ class WindowAdapter(Adapter):
 
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         """The path of every record: what it does per window is measured before anything is added."""
-        do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
-        late_below = self._time.late_below
         if self._record is not None:
             value = self._record(*value.as_tuple()[:-1])
+        if self._merging:
+            return self._merge_element(value)
+        keys, time = self._keys, self._time
+        key, timestamp = keys.entry, time.timestamp
+        late_below = time.late_below if self._event_time else None
+        add, on_element, context = self._adding.add, self._on_element, self._trigger_context
+        fires_after = time.watermark if self._trigger_ends and self._event_time else MAX_TIMESTAMP
         rows: TimedRows | None = None
-        sets = self._windows_of(key) if self._merging else None
         taken = False
-        for assigned in do.assigner.assign_windows(value, timestamp, self._assigner_context):
-            window = assigned if sets is None else sets.add_window(assigned, partial(self._merged, key))
-            end = self._end_of(window)
-            if self._event_time and end <= late_below:
-                if sets is not None:
-                    sets.retire_window(window)
+        for window, end, namespace in self._assigned(value, timestamp):
+            if late_below is not None and end <= late_below:
                 continue
             taken = True
-            entry = Namespaced(key, self._serialize(window))
-            holder = entry if sets is None else self._entry_of(key, sets.state_window(window))
+            keys.entry = entry = Namespaced(key, namespace)
+            add(value)
+            if fires_after < end < MAX_TIMESTAMP:  # what an EventTimeTrigger does
+                self._timers.register_event_time_timer(end)
+                continue
+            result = on_element(value, timestamp, window, context)
+            if result is not _CONTINUE:
+                rows = rows or TimedRows()
+                self._act(result, Pane(key, window, entry, entry, None), rows)
+                keys.entry = entry
+                self._register_end(end)
+            elif not self._trigger_ends:
+                self._register_end(end)
+        keys.entry = key
+        return rows if taken else self._left_out(value)
+
+    def _merge_element(self, value: Any) -> Iterable[Any] | None:
+        """As `process_element`, where windows are merged."""
+        do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
+        rows: TimedRows | None = None
+        sets = self._windows_of(key)
+        taken = False
+        for assigned in do.assigner.assign_windows(value, timestamp, self._assigner_context):
+            window = sets.add_window(assigned, partial(self._merged, key))
+            end = self._end_of(window)
+            if self._event_time and end <= self._time.late_below:
+                sets.retire_window(window)
+                continue
+            taken = True
+            entry = self._entry_of(key, window)
+            holder = self._entry_of(key, sets.state_window(window))
             keys.entry = holder
-            do.contents.add(value, timestamp)
+            self._adding.add(value)
             keys.entry = entry
-            result = do.trigger.on_element(value, timestamp, window, self._trigger_context)
-            if result is not TriggerResult.CONTINUE:
+            result = self._on_element(value, timestamp, window, self._trigger_context)
+            if result is not _CONTINUE:
                 rows = rows or TimedRows()
                 self._act(result, Pane(key, window, entry, holder, sets), rows)
                 keys.entry = entry
@@ -118,11 +151,13 @@ class WindowAdapter(Adapter):
             elif not self._trigger_ends:
                 self._register_end(end)
         keys.entry = key
-        if sets is not None:
-            sets.persist()
-        if not taken and do.late_data is not None and self._is_element_late(timestamp):
-            return ((do.late_data, value),)
-        return rows
+        sets.persist()
+        return rows if taken else self._left_out(value)
+
+    def _left_out(self, value: Any) -> Iterable[Any] | None:
+        """What becomes of a record that is in no window, or too late for all of its own."""
+        late_data = self._do.late_data
+        return ((late_data, value),) if late_data is not None and self._is_element_late() else None
 
     def _windows_of(self, key: Any) -> MergingWindowSet:
         self._keys.entry = key
@@ -137,7 +172,8 @@ class WindowAdapter(Adapter):
         end: int = window.max_timestamp() + self._lateness
         return end if end < MAX_TIMESTAMP else MAX_TIMESTAMP
 
-    def _is_element_late(self, timestamp: int | None) -> bool:
+    def _is_element_late(self) -> bool:
+        timestamp = self._time.timestamp
         if not self._event_time or timestamp is None:
             return False
         return bool(timestamp + self._do.allowed_lateness <= self._time.late_below)
@@ -223,7 +259,8 @@ class WindowAdapter(Adapter):
         keys.entry = pane.holder
         self._do.contents.clear()
         keys.entry = pane.entry
-        self._do.trigger.clear(pane.window, self._trigger_context)
+        if not self._trigger_ends:  # else it had the one timer that has just fired
+            self._do.trigger.clear(pane.window, self._trigger_context)
         keys.entry = pane.key
         if isinstance(self._do.function, ProcessWindowFunction):
             self._do.function.clear(self._process_context.at(pane.window, pane.entry))

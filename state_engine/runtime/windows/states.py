@@ -14,7 +14,7 @@ from state_engine.api.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from state_engine.api.functions import AggregateFunction, KeyedStateStore, RuntimeContext
+from state_engine.api.functions import KeyedStateStore, RuntimeContext
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from state_engine.backends.keys import KeyContext
 from state_engine.errors import JobDefinitionError
@@ -91,61 +91,31 @@ class MergeableStates(KnownStates):
 class MergeableAggregatingState(AggregatingState[Any, Any]):
     """An aggregating state whose accumulators can be taken out and put back as they are.
 
-    The state below keeps the same accumulators by the same name and type; only its function is another one.
+    Attributes:
+        adding: The state below, for who adds to it with each record.
     """
 
     def __init__(self, context: RuntimeContext, descriptor: AggregatingStateDescriptor) -> None:
-        self.function = descriptor.get_agg_function()
-        raw = AggregatingStateDescriptor(descriptor.name, _Raw(self.function), descriptor.type_info)
-        raw.ttl_config, raw.changes = descriptor.ttl_config, descriptor.changes
-        self._raw = context.get_aggregating_state(raw)
+        self._function = descriptor.get_agg_function()
+        self.adding: Any = context.get_aggregating_state(descriptor)
 
     def get(self) -> Any:
-        accumulator = self._raw.get()
-        return None if accumulator is None else self.function.get_result(accumulator)
+        return self.adding.get()
 
     def add(self, value: Any) -> None:
-        self._raw.add(value)
+        self.adding.add(value)
 
     def clear(self) -> None:
-        self._raw.clear()
+        self.adding.clear()
 
     def accumulator(self) -> Any:
-        """Returns the accumulator; None without one."""
-        return self._raw.get()
+        """Returns the state's own accumulator; None without one."""
+        return self.adding.read()
 
     def merge(self, accumulator: Any) -> None:
         """Merges another accumulator into that of the current entry."""
-        there = self._raw.get()
-        self._raw.add(_Whole(accumulator if there is None else self.function.merge(there, accumulator)))
-
-
-class _Whole:
-    """An accumulator on its way into a state."""
-
-    __slots__ = ("accumulator",)
-
-    def __init__(self, accumulator: Any) -> None:
-        self.accumulator = accumulator
-
-
-class _Raw(AggregateFunction):
-    """Another function, but for results that are the accumulators."""
-
-    def __init__(self, function: AggregateFunction) -> None:
-        self._function = function
-
-    def create_accumulator(self) -> Any:
-        return self._function.create_accumulator()
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return value.accumulator if type(value) is _Whole else self._function.add(value, accumulator)
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return self._function.merge(acc_a, acc_b)
+        there = self.adding.read()
+        self.adding.put(accumulator if there is None else self._function.merge(there, accumulator))
 
 
 def merge_entries(state: Any, keys: KeyContext, target: Any, sources: Sequence[Any]) -> None:

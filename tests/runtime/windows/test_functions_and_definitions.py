@@ -280,6 +280,25 @@ class TestAnAssignerOfTheAuthors:
             assert {n: s for n, s in other.snapshot().states().items() if s} == {"seen": {"a": True}}
 
 
+def test_an_aggregate_of_nothing_gives_no_row(windowed: Any, total: Any) -> None:
+    """Flink calls no function with null: an accumulator whose result is None is a window without elements."""
+
+    class Even(type(total)):  # type: ignore[misc]
+        def get_result(self, accumulator: list[int]) -> Any:
+            return accumulator[1] if accumulator[1] % 2 == 0 else None
+
+    columns = "k string, seen string"
+    with windowed(TUMBLING).aggregate(Even(), Seen(), output_type=columns) as run:
+        run.process_elements([("a", 1), ("a", 2), ("b", 1), ("b", 3)], [0, 1, 2, 3])
+        run.process_watermark(9)
+        assert run.extract_output_values() == [("b", "4")]
+
+
+class Seen(WindowFunction[Any, Any, Any, Any]):
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
+        return [(key, " ".join(map(str, inputs)))]
+
+
 def test_the_state_of_a_window_may_expire(windowed: Any) -> None:
     class Remembers(ProcessWindowFunction[Any, Any, Any, Any]):
         def process(self, key: Any, context: Any, elements: Any) -> Any:

@@ -13,6 +13,7 @@ from state_engine.api import OutputTag, ProcessWindowFunction, Time, TimeDomain,
 from state_engine.api.windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
@@ -51,6 +52,36 @@ def test_a_window_that_would_end_behind_the_end_of_time_stops_the_job_by_name(sh
         run.process_element(("a", 2), END - 1_000)
         run.process_watermark(END)
         assert [(key, numbers) for key, _, numbers in run.extract_output_values()] == [("a", "2")]
+
+
+def test_windows_of_very_many_times(shown: Any, empty: Any) -> None:
+    times = [number * 7_919 % 25_000 for number in range(5_000)]
+    with shown(SLIDING) as run:
+        run.process_elements([("a", time) for time in times], times)
+        run.process_watermark(END)
+        given = run.extract_output_values()
+        assert empty(run)
+    expected: dict[str, list[str]] = {}
+    for time in sorted(times):  # records of an epoch come in that order
+        for start in (time - time % 5, time - time % 5 - 5):
+            expected.setdefault(f"{start}-{start + 10}", []).append(str(time))
+    assert len(expected) > 2 * 1_000, "more than are kept"
+    assert {window: numbers for _, window, numbers in given} == {w: " ".join(n) for w, n in expected.items()}
+
+
+class ByNumber(TumblingEventTimeWindows):
+    """Odd numbers have windows that are ten times as long."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
+        own = super().assign_windows(element, timestamp, context)
+        return own if element.n % 2 == 0 else [TimeWindow(0, 100)]
+
+
+def test_an_assigner_of_time_may_be_made_to_look_at_the_record(shown: Any) -> None:
+    with shown(ByNumber(10)) as run:
+        run.process_elements([("a", 2), ("a", 1), ("a", 4), ("a", 3)], [1, 2, 3, 4])
+        run.process_watermark(END)
+        assert run.extract_output_values() == [("a", "0-10", "2 4"), ("a", "0-100", "1 3")]
 
 
 def test_sliding_windows_overlap(shown: Any, empty: Any) -> None:
