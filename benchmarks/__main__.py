@@ -26,7 +26,7 @@ from benchmarks.model import NEXMARK_ENGINES, Result
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.operation_model import OPERATION_ENGINES, PARTS, Operation
-from benchmarks.report import show, show_unmeasured, show_verdicts, write_json
+from benchmarks.report import WIDTH, show, show_unmeasured, show_verdicts, write_json
 from benchmarks.rounds import Report
 from benchmarks.state_sizes import Epochs
 from benchmarks.steady import LEAST_EPOCHS, MIN_EPOCHS
@@ -36,8 +36,6 @@ from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.workload import Workload
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
-WIDTH = 320
-"""Columns of the terminal that the table takes, wherever the output goes: a Markdown line must not be cut."""
 
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the rows to this file.")]
 Check = Annotated[bool, typer.Option("--check", help="Fail when a threshold is not reached.")]
@@ -233,7 +231,7 @@ def run_operations(
     sizes = sizes._replace(**{name: value for name, value in given.items() if value is not None})
     with folder_at(work) as folder:
         report = operations.measure(folder, tell, sizes, chosen, store, names(engines, OPERATION_ENGINES))
-        console = Console(width=operation_report.WIDTH)
+        console = Console(width=WIDTH)
         operation_report.show(report.results, console)
         judged(console, report.results, report.failures, json, check)
 

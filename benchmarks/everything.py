@@ -39,8 +39,6 @@ from benchmarks.tick_model import DAGSTER_TICKS, Tick
 from benchmarks.workloads import WORKLOADS
 
 Tell = Callable[[str], None]
-WIDTH = 320
-"""Columns that a table takes: a Markdown line must not be cut."""
 
 
 class Measured(Protocol):
@@ -136,13 +134,23 @@ def _sizes(epochs: Epochs, keys: Sequence[int]) -> Part:
 
 
 def _stream(name: str, *, small: bool) -> Part:
+    plan = plan_of(name, small=small)
+    return Part(WORKLOADS[name].about, lambda folder, tell: streams.measure(plan, folder, tell))
+
+
+def plan_of(name: str, *, small: bool) -> Plan:
+    """Returns what is run of a stream.
+
+    Args:
+        name: In `WORKLOADS`.
+        small: In sizes that only show whether it works.
+    """
     workload = WORKLOADS[name]
     plan = Plan(workload=name, engines=streams.at_hand(workload), key_types=workload.key_types)
-    if name != RUNNING_COUNT:  # it shows what the size of an epoch does, and the others would take twice as long
-        plan = plan._replace(epochs=(1_000_000,))
     if small:
-        plan = plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
-    return Part(workload.about, lambda folder, tell: streams.measure(plan, folder, tell))
+        return plan._replace(records=100_000, keys=5_000, epochs=(20_000,), least_epochs=5)
+    # The running count shows what the size of an epoch does; the others would take twice as long.
+    return plan if name == RUNNING_COUNT else plan._replace(epochs=(1_000_000,))
 
 
 class Everything(NamedTuple):
@@ -242,9 +250,9 @@ def _section(name: str, part: Part, kept: Kept, rows: Sequence[Row], *, drawn: b
 
 
 def _printed(show: Callable[[Console], None]) -> str:
-    console = Console(width=WIDTH, file=StringIO(), record=True)
+    console = Console(width=report.WIDTH, file=StringIO(), record=True)
     show(console)
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
-__all__ = ["Everything", "Part", "add_verdicts", "kept_of", "measure", "parts", "reached"]
+__all__ = ["Everything", "Part", "add_verdicts", "kept_of", "measure", "parts", "plan_of", "reached"]

@@ -17,8 +17,6 @@ FLINK_ROWS = {
     "lakestate/full": "flink/java compressed",
 }
 """The rows of Flink that ours are beside. Compressed: what is not takes Flink many times as long to restore."""
-WIDTH = 260
-"""Columns of the terminal that the table takes, wherever the output goes."""
 
 
 def table(rows: Sequence[Operation]) -> Table:

@@ -40,6 +40,8 @@ RATIOS = [*(f"× {_short(peer)}" for peer in PEERS), "× heap"]
 HEAD = ["workload", "engine", "backend", "keys", "records", "epoch", "p", "checkpoints", "records/s", "CPU s per M"]
 HEAD += ["freeze ms", "changes ms", "look ns", "peak MiB", "of RocksDB", "results", *RATIOS]
 TEXTS = HEAD[:4]
+WIDTH = 1_000
+"""Columns of the terminal that a table takes, wherever the output goes: a Markdown line must not be cut."""
 UNEVEN = 1.5
 """So many times as long as beside another row, a look into memory has made a row too slow."""
 
@@ -83,7 +85,7 @@ def _cells(row: Result, results: Sequence[Result]) -> list[str]:
 
 
 def show(results: Sequence[Result], console: Console) -> None:
-    """Prints the table as Markdown, and whether the machine was uneven; narrow consoles cut it."""
+    """Prints the table as Markdown, and whether the machine was uneven; consoles below `WIDTH` cut it."""
     console.print(table(results), highlight=False)
     looks = [row.look_ns for row in results if row.look_ns is not None]
     if looks and max(looks) > UNEVEN * min(looks):

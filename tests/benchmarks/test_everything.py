@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from benchmarks import dagster_ticks, everything, operation_report, state_backends, thresholds
 from benchmarks.__main__ import app
-from benchmarks.everything import Part, add_verdicts, measure, parts
-from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict
+from benchmarks.everything import Part, add_verdicts, measure, parts, plan_of
+from benchmarks.model import CONTENDERS, ENGINES, Case, Engine, Result, Verdict, with_backend
 from benchmarks.operation_model import Operation
 from benchmarks.rounds import Report
-from benchmarks.streams import Plan
 from benchmarks.thresholds import Ratio, Thresholds
 from benchmarks.tick_model import Tick
 from benchmarks.workloads import WORKLOADS
@@ -52,6 +51,14 @@ def test_each_workload_has_its_table_and_its_picture(row: Rows, tmp_path: Path) 
     shown = texts(tmp_path / "out" / "running_count.svg")
     assert {"lakestate/row (heap)", "spark/groupBy (rocksdb)", "625,000", "records/s"} <= set(shown)
     assert "ms per epoch of 1,000 records" in texts(tmp_path / "out" / "small_epochs.svg")
+
+
+def test_no_cell_is_cut_where_all_contenders_have_a_row(row: Rows, tmp_path: Path) -> None:
+    rows = [row(workload="running_count", **shown(engine), look_ns=90.0, freeze_ms=0.1) for engine in ENGINES.values()]
+    measure({"running_count": giving(*rows)}, tmp_path, tmp_path, lambda _: None)
+    report = (tmp_path / "report.md").read_text()
+    assert "…" not in report
+    assert all(with_backend(f"spark/{form}").removeprefix("spark/") in report for form in ("groupBy", "groupBy/heap"))
 
 
 def test_a_line_has_epochs_of_one_size(row: Rows, tmp_path: Path) -> None:
@@ -219,7 +226,7 @@ def test_a_run_at_full_size_measures_all_thresholds_of_streams_and_backends(row:
     ]
     rows = [row(**shown(engine), **told(case)) for case, engine in planned]
     for workload in WORKLOADS.values():
-        for epoch in Plan().epochs:
+        for epoch in plan_of(workload.name, small=False).epochs:
             for key_type in workload.key_types:
                 engines = [ENGINES[name] for name in workload.engines if key_type in ENGINES[name].key_types]
                 case = {"workload": workload.name, "key_type": key_type, "epoch_records": epoch, "freeze_ms": 1.0}

@@ -18,8 +18,9 @@ from benchmarks.__main__ import app
 from benchmarks.operation_flink import ROWS, is_right, rows_of, sums_of, write_raw
 from benchmarks.operation_inputs import changes, load, replaced
 from benchmarks.operation_model import OperationCase, operation
-from benchmarks.operation_report import FLINK_ROWS, WIDTH, show
+from benchmarks.operation_report import FLINK_ROWS, show
 from benchmarks.operations import SMALL
+from benchmarks.report import WIDTH
 from benchmarks.thresholds import load as load_thresholds
 
 Noted = Mapping[str, int]

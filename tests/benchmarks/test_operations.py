@@ -18,9 +18,10 @@ from benchmarks.operation_bench import Way, in_turn
 from benchmarks.operation_feed import AHEAD, LOAD_RECORDS, POOL, EpochWatch, Feed, Phase, write_load
 from benchmarks.operation_inputs import write_changes, write_values
 from benchmarks.operation_model import OperationCase, RangeRead, operation
-from benchmarks.operation_report import WIDTH, show
+from benchmarks.operation_report import show
 from benchmarks.operation_stream import EPOCHS_PER_SAVEPOINT, Measured, measure, rows_of
 from benchmarks.operations import FULL, SMALL, cases
+from benchmarks.report import WIDTH
 from benchmarks.thresholds import load
 from state_engine.spark import EpochSummary
 
