@@ -85,8 +85,8 @@ class TimerTable(HeapTable):
             time = timestamp if type(timestamp) is int else index(timestamp)
             entry, changes = keys.entry, self._changes
             came = changes.came
-            there = came.get(time, MISSING)
-            if there is not MISSING or time in self._old or time in changes.went or entry is NO_KEY:
+            if time in came or time in self._old or time in changes.went or entry is NO_KEY:
+                there = came.get(time)
                 if type(there) is not Tie or entry not in there:
                     self.register(entry, time)
                 return
