@@ -148,7 +148,7 @@ class EventTimeAssigner(TimeWindowAssigner):
     """Base of those that go by event time."""
 
     def starts_of(self, timestamp: int | None, context: WindowAssigner.WindowAssignerContext) -> range:
-        return self._starts_at(event_time(timestamp) if timestamp is None else timestamp)
+        return self._starts_at(event_time(timestamp))
 
     def get_default_trigger(self, env: Any) -> Trigger[Any, TimeWindow]:
         return EventTimeTrigger()

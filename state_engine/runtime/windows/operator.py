@@ -36,7 +36,6 @@ from state_engine.runtime.windows.merging import MergingWindowSet
 from state_engine.runtime.windows.operation import Pane, WindowOperation
 from state_engine.serialization.convert import row_maker
 
-_CONTINUE = TriggerResult.CONTINUE
 MERGING_SET = "merging-window-set"
 """Name of the state."""
 
@@ -69,7 +68,7 @@ class WindowAdapter(Adapter):
         self._serializer = do.assigner.get_window_serializer()
         self._serialize = self._serializer.serialize
         do.contents.open(context)
-        self._adding, self._on_element = do.contents.adding, do.trigger.on_element
+        self._adding = do.contents.adding
         if self._merging:
             windows = Types.MAP(Types.STRING(), Types.STRING())
             self._sets = context.get_state(ValueStateDescriptor(MERGING_SET, windows))
@@ -100,7 +99,7 @@ class WindowAdapter(Adapter):
         keys, time = self._keys, self._time
         key, timestamp = keys.entry, time.timestamp
         late_below = time.late_below if self._event_time else None
-        add, on_element, context = self._adding.add, self._on_element, self._trigger_context
+        add = self._adding.add
         fires_after = time.watermark if self._trigger_ends and self._event_time else MAX_TIMESTAMP
         rows: TimedRows | None = None
         taken = False
@@ -113,14 +112,7 @@ class WindowAdapter(Adapter):
             if fires_after < end < MAX_TIMESTAMP:  # what an EventTimeTrigger does
                 self._timers.register_event_time_timer(end)
                 continue
-            result = on_element(value, timestamp, window, context)
-            if result is not _CONTINUE:
-                rows = rows or TimedRows()
-                self._act(result, Pane(key, window, entry, entry, None), rows)
-                keys.entry = entry
-                self._register_end(end)
-            elif not self._trigger_ends:
-                self._register_end(end)
+            rows = self._ask_trigger(value, Pane(key, window, entry, entry, None), end, rows)
         keys.entry = key
         return rows if taken else self._left_out(value)
 
@@ -142,17 +134,22 @@ class WindowAdapter(Adapter):
             keys.entry = holder
             self._adding.add(value)
             keys.entry = entry
-            result = self._on_element(value, timestamp, window, self._trigger_context)
-            if result is not _CONTINUE:
-                rows = rows or TimedRows()
-                self._act(result, Pane(key, window, entry, holder, sets), rows)
-                keys.entry = entry
-                self._register_end(end)
-            elif not self._trigger_ends:
-                self._register_end(end)
+            rows = self._ask_trigger(value, Pane(key, window, entry, holder, sets), end, rows)
         keys.entry = key
         sets.persist()
         return rows if taken else self._left_out(value)
+
+    def _ask_trigger(self, value: Any, pane: Pane, end: int, rows: TimedRows | None) -> TimedRows | None:
+        """Does what the trigger decides of an element, and sees to the window's end; returns the rows so far."""
+        result = self._do.trigger.on_element(value, self._time.timestamp, pane.window, self._trigger_context)
+        fires = result is not TriggerResult.CONTINUE
+        if fires:
+            rows = rows or TimedRows()
+            self._act(result, pane, rows)
+            self._keys.entry = pane.entry
+        if fires or not self._trigger_ends:
+            self._register_end(end)
+        return rows
 
     def _left_out(self, value: Any) -> Iterable[Any] | None:
         """What becomes of a record that is in no window, or too late for all of its own."""
