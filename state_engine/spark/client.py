@@ -27,6 +27,7 @@ from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.preferred_locations import preferred_locations
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
+from state_engine.spark.running_jobs import RUNNING
 from state_engine.spark.savepoint_writer import SparkWriter
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
@@ -87,6 +88,7 @@ class JobClient(JobRequests):
         elif self._options.trigger_interval_ms:
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         self._query = writer.start()
+        RUNNING.begin(head.stored.manifest.incarnation, head.root, job.name)
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
         self._heartbeat = Heartbeat(
             f"heartbeat-{job.name}",
@@ -363,7 +365,11 @@ class JobClient(JobRequests):
         return jobs_of_group(self._job.session.sparkContext, str(self._query.runId))
 
     def _end_checkpoints(self) -> None:
-        """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended."""
+        """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended.
+
+        Behind the last epoch: workers need no longer hold anything of the job.
+        """
+        RUNNING.end(self._started.head.stored.manifest.incarnation)
         self._driver.end_rescales()
         self._started.publisher.wait()
         with self._lock:

@@ -107,7 +107,7 @@ def manager() -> None:
 
 def _work(channel: socket.socket, reuse: bool) -> int:
     try:
-        return serve_tasks(channel, lambda sock: worker(sock, True), reuse=reuse)
+        return serve_tasks(channel, lambda sock: worker(sock, True), WORKER.let_ended_go, reuse=reuse)
     finally:
         WORKER.close()
 

@@ -62,7 +62,7 @@ class StreamJob:
             bytes, and else in a change file; at most 1 MiB. All subtasks of an epoch share 128 KiB evenly, or the
             threshold if that is more. 0: always in a file.
         cache_bytes: How much state one Python worker may keep between epochs: its rows times an estimate of 220 bytes,
-            whatever their true size. State in RocksDB does not count.
+            whatever their true size. State in RocksDB does not count, and that of jobs that have ended goes anyway.
         state_backend: Where workers keep keyed state: `heap`, `rocksdb`, or an instance of `HashMapStateBackend` or
             `EmbeddedRocksDBStateBackend`. It may be another one with each start.
         operator_chaining: Whether operators between which nothing needs an exchange run in one task. State does not

@@ -25,6 +25,7 @@ from state_engine.spark.chain import Chain
 from state_engine.spark.event_times import EventTimesSeen
 from state_engine.spark.kill_at import KillAt
 from state_engine.spark.link import Attempt, Link, Outputs, Packed
+from state_engine.spark.running_jobs import RUNNING_PROPERTY, decode_running
 from state_engine.spark.staging import Stopwatch
 from state_engine.spark.wire import (
     CONTROL,
@@ -55,6 +56,7 @@ class TaskFunction:
         context: Any = TaskContext.get()
         plan = _plans.decode(context.getLocalProperty(PLAN_PROPERTY))
         crash = crash_hook(context.getLocalProperty(CRASH_PROPERTY), plan.epoch)
+        WORKER.learn(decode_running(context.getLocalProperty(RUNNING_PROPERTY)))
         return Subtask(self._chain, plan, crash).run(batches)
 
 

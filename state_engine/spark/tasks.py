@@ -12,6 +12,7 @@ from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, StopRequestedError
 from state_engine.log.records import Barrier
 from state_engine.spark.plan import EpochPlanner
+from state_engine.spark.running_jobs import RUNNING, RUNNING_PROPERTY
 from state_engine.spark.task import CRASH_PROPERTY
 from state_engine.spark.wire import PLAN_PROPERTY, decode_barrier
 
@@ -48,6 +49,7 @@ class SparkTasks:
         session.conf.set("spark.sql.adaptive.enabled", "false")  # it would split the epoch into one job per shuffle
         context.setLocalProperty(PLAN_PROPERTY, msgspec.json.encode(plan).decode())
         context.setLocalProperty(CRASH_PROPERTY, self._crash or "")
+        context.setLocalProperty(RUNNING_PROPERTY, RUNNING.encode(plan))
         try:
             rows = self._planner.acks(self._batch, plan).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:

@@ -30,6 +30,7 @@ from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
 from state_engine.spark.garbage import GARBAGE
+from state_engine.spark.running_jobs import JobPlace
 from state_engine.spark.task_spec import TaskSpec, unpack
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -72,6 +73,7 @@ class WorkerCache:
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[object, ...], Cached] = OrderedDict()
         self._specs: dict[str, TaskSpec] = {}
+        self._running: frozenset[JobPlace] | None = None
 
     def spec(self, payload: bytes, digest: str) -> TaskSpec:
         """Returns the task spec of a payload, unpacked once per worker."""
@@ -119,6 +121,19 @@ class WorkerCache:
         self._entries[key] = cached
         self._evict(cache_bytes, [cached, *beside])
         return cached
+
+    def learn(self, running: Iterable[JobPlace] | None) -> None:
+        """Takes which jobs run as a task begins; None if that is not known."""
+        self._running = None if running is None else frozenset(running)
+
+    def let_ended_go(self) -> None:
+        """Drops the instances of jobs that have ended: a further start of such a job has a generation of its own.
+
+        Behind a task, while nobody waits for it: to free a million keys takes some tenths of a second.
+        """
+        if self._running is not None:
+            for key in [key for key in self._entries if key[:2] not in self._running]:
+                self.drop(self._entries.pop(key))
 
     def _drop_outlived(self, plan: EpochPlan, own: OperatorPlan) -> None:
         """Drops what nobody asks for any more: instances of starts before this one, and of another parallelism.

@@ -269,12 +269,15 @@ def _own_tracebacks() -> Path | None:
     return None if folder is None else Path(folder, f"workers-{os.getpid()}")
 
 
-def serve_tasks(channel: socket.socket, run: Callable[[socket.socket], int], *, reuse: bool) -> int:
+def serve_tasks(
+    channel: socket.socket, run: Callable[[socket.socket], int], behind: Callable[[], None], *, reuse: bool
+) -> int:
     """Runs the tasks of a worker, until there are no more; returns its exit code.
 
     Args:
         channel: Connections come there, each with a task in it.
         run: Runs one; returns other than 0 if the worker is to end.
+        behind: Tidies up behind one, while nobody waits for it.
         reuse: Whether there is more than one.
     """
     while True:
@@ -291,6 +294,7 @@ def serve_tasks(channel: socket.socket, run: Callable[[socket.socket], int], *, 
                 _await_end(sock)
                 return code
         channel.sendall(_DONE)
+        behind()
         GARBAGE.collect()
 
 

@@ -51,7 +51,7 @@ def main() -> None:
         number = int(sys.argv[4])
         resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
     print("listening", flush=True)
-    Telling(listener, 0, lambda channel: serve_tasks(channel, run, reuse=reuse), grows=grows).serve()
+    Telling(listener, 0, lambda channel: serve_tasks(channel, run, lambda: None, reuse=reuse), grows=grows).serve()
 
 
 if __name__ == "__main__":

@@ -379,3 +379,18 @@ def test_a_part_of_a_range_needs_no_load_where_the_whole_was_served(job: Job) ->
         together |= Worker(job).states(head, subtask, 3)
     assert together["k3"] == 33
     assert together.keys() == {"k0", "k1", "k2", "k3", "k4"}
+
+
+@pytest.mark.parametrize(("running", "stays"), [(True, True), (False, False), (None, True)])
+def test_what_is_held_of_a_job_goes_when_it_runs_no_more(job: Job, running: bool | None, stays: bool) -> None:
+    """Where a task was not told which jobs run, nothing goes."""
+    worker = Worker(job)
+    cached = worker.acquire(job.head)
+    cached.release()
+    others = [("elsewhere", job.job), (job.root, "another")]
+    worker.cache.learn(None if running is None else [*others, *([(job.root, job.job)] if running else [])])
+    worker.cache.let_ended_go()
+    again = worker.acquire(job.head)
+    assert (again is cached) == stays
+    again.release()
+    assert worker.states(job.head) == expected(job)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Count, Input, assert_counts, count_job, newest, run_all, state_of
+from support import Count, Input, assert_counts, count_job, newest, run_all, state_of, wait_for, with_epochs
 
 from state_engine.spark import MemorySink
 
@@ -23,6 +23,30 @@ class WhoAmI(Count):
         super().open(runtime_context)
         subtask = runtime_context.get_index_of_this_subtask()
         Path(self.folder, f"{os.getpid()}-{subtask}-{id(self)}").touch()
+
+
+class Noted(Count):
+    """Leaves a file per instance that a worker opened, and one per instance that it closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
+        self._note("opened")
+
+    def close(self) -> None:
+        self._note("closed")
+
+    def _note(self, what: str) -> None:
+        folder = Path(self.folder, what)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{os.getpid()}-{id(self)}").touch()
+
+
+def noted(folder: Path, what: str) -> set[str]:
+    """Returns the instances of workers; the driver has some of its own."""
+    return {file.name for file in folder.glob(f"{what}/*") if not file.name.startswith(f"{os.getpid()}-")}
 
 
 def test_results_are_exact_whoever_runs_a_subtask(spark, tmp_path: Path) -> None:
@@ -92,3 +116,23 @@ def test_a_job_begins_anew_where_its_root_was_removed(spark, tmp_path: Path) -> 
     run_all(count_job(source.stream(spark), root, "anew", parallelism=2))
     assert_counts(root, "anew", source.all)
     assert newest(root, "anew").generation == 1
+
+
+def test_workers_let_go_of_a_job_that_has_ended_and_of_no_other(spark, tmp_path: Path) -> None:
+    source, ended, going_on = Input(tmp_path / "in").add_many(3, rows=30), tmp_path / "ended", tmp_path / "going on"
+    client = count_job(source.stream(spark), tmp_path / "root", "going-on", function=Noted(going_on)).start()
+    with_epochs(client, 3, of_input=True)
+    run_all(count_job(source.stream(spark), tmp_path / "root", "ended", function=Noted(ended)))
+    opened = noted(ended, "opened")
+    assert opened
+
+    def closed() -> bool:
+        root = tmp_path / f"root-{len(list(tmp_path.iterdir()))}"
+        run_all(count_job(source.stream(spark), root, "another"))  # its tasks tell the workers
+        return noted(ended, "closed") >= opened
+
+    wait_for(closed, "instances of a job that has ended to be closed")
+    assert noted(going_on, "opened")
+    assert not noted(going_on, "closed")
+    client.stop()
+    assert_counts(tmp_path / "root", "going-on", source.all)

@@ -1,0 +1,46 @@
+"""Which jobs this driver runs, as their tasks tell it to the workers.
+
+A worker keeps the state of a job between epochs, and nothing else tells it that there will be no other: Spark gives it
+tasks, of whatever job. So each task says which jobs run.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from state_engine.epoch.ports import EpochPlan
+
+JobPlace = tuple[str, str]
+"""Root and name of a job."""
+
+RUNNING_PROPERTY = "lakestate.jobs.running"
+_decoder = msgspec.json.Decoder(list[JobPlace])
+
+
+class RunningJobs:
+    """The jobs that run, by the incarnation that runs them: one may still be ending while the next has begun."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, JobPlace] = {}
+
+    def begin(self, incarnation: str, root: str, job: str) -> None:
+        """Notes that a job runs; from any thread."""
+        self._places[incarnation] = (root, job)
+
+    def end(self, incarnation: str) -> None:
+        """Notes that an incarnation has had its last epoch; from any thread."""
+        self._places.pop(incarnation, None)
+
+    def encode(self, plan: EpochPlan) -> str:
+        """Returns what the tasks of an epoch are told: the jobs that run, and in any case its own."""
+        return msgspec.json.encode(sorted({*self._places.values(), (plan.root, plan.job)})).decode()
+
+
+def decode_running(told: str | None) -> Iterable[JobPlace] | None:
+    """Returns the jobs that run; None where a task was not told."""
+    return _decoder.decode(told) if told else None
+
+
+RUNNING = RunningJobs()
+
+__all__ = ["RUNNING", "RUNNING_PROPERTY", "JobPlace", "RunningJobs", "decode_running"]
