@@ -114,13 +114,20 @@ def _draw_panels(panels: Mapping[str, Sequence[Bar]], unit: str, path: Path) -> 
     shown = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
     for axes, (title, bars) in zip(shown[:, 0], panels.items(), strict=True):
         labels, values, colours = zip(*bars, strict=True)
-        made = axes.barh(range(len(bars)), values, color=colours)
+        most = _longest(bars)
+        made = axes.barh(range(len(bars)), [min(value, most) for value in values], color=colours)
         axes.set_yticks(range(len(bars)), labels)
-        axes.bar_label(made, [_figure_of(value) for value in values], padding=3)
+        axes.bar_label(made, [_figure_of(value) + (" (cut)" if value > most else "") for value in values], padding=3)
         axes.invert_yaxis()
         axes.margins(x=0.15)
         _finish(axes, title, unit)
     _save(figure, path)
+
+
+def _longest(bars: Sequence[Bar]) -> float:
+    """Returns the length at which bars are cut: a batch without state would make dots of all others."""
+    compared = [bar.value for bar in bars if bar.colour != OTHER]
+    return max(compared or [bar.value for bar in bars])
 
 
 def _draw_lines(unit: str, lines: Mapping[str, Iterable[Point]], path: Path) -> None:

@@ -53,6 +53,17 @@ def test_each_workload_has_its_table_and_its_picture(row: Rows, tmp_path: Path) 
     assert "ms per epoch of 1,000 records" in texts(tmp_path / "out" / "small_epochs.svg")
 
 
+def test_a_batch_does_not_make_dots_of_the_others(row: Rows, tmp_path: Path) -> None:
+    slow = row(engine="spark", form="groupBy", backend="rocksdb", records_per_second=625_000.0)
+    batch = row(engine="duckdb", form="batch", backend="none", records_per_second=120e6)
+    measure({"running_count": giving(row(), slow, batch)}, tmp_path, tmp_path, lambda _: None)
+    shown = texts(tmp_path / "running_count.svg")
+    assert "120,000,000 (cut)" in shown
+    assert "625,000" in shown
+    ticks = [float(text.replace(",", "")) for text in shown if text.replace(",", "").isdigit()]
+    assert max(ticks) < 10e6, "the axis ends where those do that are compared"
+
+
 def test_no_cell_is_cut_where_all_contenders_have_a_row(row: Rows, tmp_path: Path) -> None:
     rows = [row(workload="running_count", **shown(engine), look_ns=90.0, freeze_ms=0.1) for engine in ENGINES.values()]
     measure({"running_count": giving(*rows)}, tmp_path, tmp_path, lambda _: None)
