@@ -47,6 +47,7 @@ class JobClient(JobRequests):
         self._in_batch = False
         self._pace = Pace(job.heartbeat_interval_ms, SystemClock())
         self._error: BaseException | None = None
+        self._incarnation = ""
         self._started: Started
         self._driver: EpochDriver
         self._offsets: OffsetLog
@@ -88,7 +89,8 @@ class JobClient(JobRequests):
         elif self._options.trigger_interval_ms:
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         self._query = writer.start()
-        RUNNING.begin(head.stored.manifest.incarnation, head.root, job.name)
+        self._incarnation = head.stored.manifest.incarnation
+        RUNNING.begin(self._incarnation, head.root, job.name)
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
         self._heartbeat = Heartbeat(
             f"heartbeat-{job.name}",
@@ -369,7 +371,7 @@ class JobClient(JobRequests):
 
         Behind the last epoch: workers need no longer hold anything of the job.
         """
-        RUNNING.end(self._started.head.stored.manifest.incarnation)
+        RUNNING.end(self._incarnation)
         self._driver.end_rescales()
         self._started.publisher.wait()
         with self._lock:
