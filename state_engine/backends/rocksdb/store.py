@@ -201,7 +201,9 @@ class Store:
         batch = WriteBatch(raw_mode=True)
         for begin, end in changes.ranges:
             batch.delete_range(begin, end)
-        for key, value in changes.cells.items():
+        cells = changes.cells
+        for key in sorted(cells):  # each finds its place in the write buffer beside the last one's, in nearer memory
+            value = cells[key]
             if value is None:
                 batch.delete(key)
             else:

@@ -1,12 +1,12 @@
 """Timers over a database: the table stays in memory, and the database has a copy to begin from."""
 
 from collections.abc import Callable
-from itertools import repeat
-from typing import Any
+from itertools import compress, repeat
+from typing import Any, NamedTuple
 
 from state_engine.api.types import Types
 from state_engine.backends.rocksdb.bases import Opened
-from state_engine.backends.rocksdb.cells import Cells, group_of, inner_prefix
+from state_engine.backends.rocksdb.cells import Cells
 from state_engine.backends.rocksdb.ordered import ordered_codec
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.timer_entries import pairs
@@ -15,13 +15,20 @@ from state_engine.backends.timers import TimerTable
 _TIME = ordered_codec(Types.LONG())
 
 
+class _Run(NamedTuple):
+    """Timers that all came, or all went."""
+
+    there: bool
+    entries: list[Any]
+    times: list[int]
+
+
 class TimerCopy:
     """The timers in the database: a cell of kind 01 each, without headers.
 
     Attributes:
         form: As of a `Base`.
         live: Of no use here: the table counts.
-        staged: Timers that came (True) or went since the last write, by entry and time.
     """
 
     form = ""
@@ -30,7 +37,7 @@ class TimerCopy:
         self._opened = opened
         self.cells = cells
         self.live = 0
-        self.staged: dict[tuple[Any, int], bool] = {}
+        self._staged: list[_Run] = []
         self._reset: set[int] = set()
 
     def read(self) -> "list[tuple[Any, int]]":
@@ -48,19 +55,29 @@ class TimerCopy:
     def write(self, changes: Changes) -> None:
         """Moves what is staged into a write."""
         changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
-        heads = self.cells.keys([entry for entry, _ in self.staged])
-        for head, ((_, time), there) in zip(heads, self.staged.items(), strict=True):
-            changes.cells[inner_prefix(head) + _TIME.encode(time)] = b"" if there else None
+        for there, entries, times in self._staged:
+            changes.cells.update(zip(self.cells.timer_keys(entries, times), repeat(b"" if there else None)))
         self.abandon()
+
+    def stage(self, entries: list[Any], times: list[int], there: bool) -> None:
+        """Has timers that came, or went, written with the next write."""
+        if not entries:
+            return
+        if not self._staged or self._staged[-1].there is not there:
+            self._staged.append(_Run(there, [], []))
+        self._staged[-1].entries.extend(entries)
+        self._staged[-1].times.extend(times)
 
     def abandon(self) -> None:
         """Drops what is staged."""
-        self.staged = {}
+        self._staged = []
         self._reset = set()
 
     def drop_group(self, group: int) -> None:
         """Removes all timers of a key group."""
-        self.staged = {k: v for k, v in self.staged.items() if group_of(self.cells.key(k[0])) != group}
+        for run in self._staged:
+            stay = [self.cells.group(entry) != group for entry in run.entries]
+            run.entries[:], run.times[:] = compress(run.entries, stay), compress(run.times, stay)
         self._reset.add(group)
 
 
@@ -94,21 +111,17 @@ class RocksTimerTable(TimerTable):
         self.timer_copy.drop_group(group)
 
     def settle(self) -> None:
-        staged = self.timer_copy.staged
         for changed, there in ((self._pending.came, True), (self._pending.went, False)):
-            staged.update(dict.fromkeys(zip(*pairs(changed), strict=True), there))
+            self.timer_copy.stage(*pairs(changed), there)
         super().settle()
 
     def _load(self, entries: list[Any], time: int) -> None:
-        self._stage(entries, time, True)
+        self.timer_copy.stage(entries, [time] * len(entries), True)
         super()._load(entries, time)
 
     def _unload(self, entries: list[Any], time: int) -> None:
-        self._stage(entries, time, False)
+        self.timer_copy.stage(entries, [time] * len(entries), False)
         super()._unload(entries, time)
-
-    def _stage(self, entries: list[Any], time: int, there: bool) -> None:
-        self.timer_copy.staged.update(dict.fromkeys(zip(entries, repeat(time)), there))
 
 
 __all__ = ["RocksTimerTable", "TimerCopy"]
