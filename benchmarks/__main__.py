@@ -274,11 +274,11 @@ def run_all(
     """
     known = everything.parts(small=small)
     asked = names(parts or ",".join(known), tuple(known))
-    chosen = {
-        name: part
-        for name, part in known.items()
-        if name in asked or (go_on and everything.kept_of(name, part, out) is not None)
-    }
+    try:
+        there = {name for name, part in known.items() if go_on and everything.kept_of(name, part, out) is not None}
+    except everything.ForeignFileError as error:
+        raise typer.BadParameter(str(error), param_hint="--continue") from error
+    chosen = {name: part for name, part in known.items() if name in asked or name in there}
     if not FLINK_PYTHON.exists():
         tell("Flink is not here, so no threshold that asks for it is measured: `make flink` gets it")
     with folder_at(work) as folder:

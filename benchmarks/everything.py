@@ -71,6 +71,10 @@ class Part(NamedTuple):
     small: bool = False
 
 
+class ForeignFileError(Exception):
+    """A file in the folder of a report is not of it."""
+
+
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a workload came to, as its file keeps it.
 
@@ -179,7 +183,7 @@ def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell, *, 
             kept = _keep(part, part.measure(folder / name, tell), out / f"{name}.json")
         else:
             tell(f"{name}, {number} of {len(chosen)} workloads: kept ({kept.measured})")
-        rows = [msgspec.json.decode(row, type=part.row) for row in kept.rows]
+        rows = _rows_of(kept, part)
         drawn = plots.draw(rows, out / f"{name}.svg")
         everything.rows.extend(rows)
         everything.failures.extend(f"{name}: {failure}" for failure in kept.failures)
@@ -190,12 +194,27 @@ def measure(chosen: Mapping[str, Part], folder: Path, out: Path, tell: Tell, *, 
 
 
 def kept_of(name: str, part: Part, out: Path) -> Kept | None:
-    """Returns what a workload of these sizes came to before; None where it was not run, or something failed."""
+    """Returns what a workload of these sizes came to before; None where it was not run, or something failed.
+
+    Raises:
+        ForeignFileError: The file is not one that a run of this code wrote.
+    """
     path = out / f"{name}.json"
     if not path.exists():
         return None
-    kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=Kept)
+        _rows_of(kept, part)
+    except msgspec.DecodeError as error:
+        raise ForeignFileError(
+            f"{path} is no workload of a report ({error}). Remove it and the workload is measured anew, or choose "
+            "another folder with --out."
+        ) from error
     return None if kept.failures or kept.small != part.small else kept
+
+
+def _rows_of(kept: Kept, part: Part) -> list[Row]:
+    return [msgspec.json.decode(row, type=part.row) for row in kept.rows]
 
 
 def _keep(part: Part, measured: Measured, path: Path) -> Kept:

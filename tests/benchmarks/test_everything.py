@@ -149,6 +149,24 @@ def test_what_another_run_had_stands_in_the_report_too(
     assert [line for line in report.splitlines() if line.startswith("## ")] == ["## ttl", "## windows"]
 
 
+@pytest.mark.parametrize(
+    "foreign", ["", "[]", '{"measured": "", "small": false, "failures": [], "rows": [{"keys": 1}]}']
+)
+def test_a_file_that_no_run_wrote_is_refused_before_anything_is_measured(
+    row: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str
+) -> None:
+    def fail(folder: Path, tell: Any) -> Any:
+        raise AssertionError("measured")
+
+    known = {"ttl": Part("", fail), "windows": giving(row(workload="windows"))}
+    monkeypatch.setattr(everything, "parts", lambda *, small: known)
+    (tmp_path / "windows.json").write_text(foreign)
+    run = CliRunner().invoke(app, ["all", "--out", str(tmp_path), "--continue"], env={"COLUMNS": "200"})
+    assert run.exit_code == 2
+    assert "windows.json is no workload of a report" in run.output
+    assert (tmp_path / "windows.json").read_text() == foreign
+
+
 def test_without_being_told_to_go_on_all_is_measured_anew(row: Rows, tmp_path: Path) -> None:
     for keys in (5, 7):
         measured = measure({"ttl": giving(row(keys=keys))}, tmp_path, tmp_path / "out", lambda _: None)
