@@ -79,8 +79,7 @@ class Cells:
         groups, integers = self._grouped(entries)
         if integers is not None:
             return _cut(self._integer_keys(groups, integers, _INTEGER_KEY))
-        heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups.tolist())}
-        return [heads[group] + self._body(entry) for group, entry in zip(groups.tolist(), entries, strict=True)]
+        return self._keys(groups, entries, 0)
 
     def timer_keys(self, entries: Sequence[Any], times: Sequence[int]) -> list[bytes]:
         """Returns the keys of timers, in any order: entries of a map of times, which has no header."""
@@ -91,9 +90,8 @@ class Cells:
             spelled = self._integer_keys(groups[order], integers[order], _INTEGER_TIMER)
             spelled["kind"] = 1
             return _cut(_timed(spelled, at[order]))
-        heads = {group: _HEAD.pack(self.number, group, 1) for group in set(groups.tolist())}
-        rows = zip(groups.tolist(), entries, _cut(_timed(np.zeros(len(at), _TIME), at)), strict=True)
-        return [heads[group] + self._body(entry) + time for group, entry, time in rows]
+        spelled_times = _cut(_timed(np.zeros(len(at), _TIME), at))
+        return [key + time for key, time in zip(self._keys(groups, entries, 1), spelled_times, strict=True)]
 
     def _grouped(self, entries: Sequence[Any]) -> "tuple[NDArray[np.int32], NDArray[np.int64] | None]":
         """Returns the key groups of entries, and the keys, if they are integers in the void namespace."""
@@ -121,9 +119,7 @@ class Cells:
         if self._integer and not columns[0].null_count:
             keys = _cut(self._integer_keys(groups, np.asarray(columns[0], np.int64), _INTEGER_KEY))
         else:
-            heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups.tolist())}
-            plain = zip(groups.tolist(), self._codec.read(columns), strict=True)
-            keys = [heads[group] + self._body(key) for group, key in plain]
+            keys = self._keys(groups, self._codec.read(columns), 0)
         tails = list(map(self._space, namespaces))
         if set(tails) == {_VOID}:
             return keys
@@ -132,6 +128,10 @@ class Cells:
     @staticmethod
     def _space(namespace: str | None) -> bytes:
         return _VOID if namespace is None else b"\x01" + encode_bytes(namespace.encode())
+
+    def _keys(self, groups: "NDArray[np.int32]", entries: Sequence[Any], kind: int) -> list[bytes]:
+        heads = {group: _HEAD.pack(self.number, group, kind) for group in set(groups.tolist())}
+        return [heads[group] + self._body(entry) for group, entry in zip(groups.tolist(), entries, strict=True)]
 
     def _integer_keys(self, groups: "NDArray[np.int32]", keys: "NDArray[np.int64]", layout: Any) -> "NDArray[Any]":
         """Returns the keys of many integers in the void namespace, as `key` spells them one by one."""
