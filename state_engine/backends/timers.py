@@ -42,13 +42,12 @@ class OfTimer(Protocol):
 class _Changes:
     """What an epoch did: a timer that came and went, or went and came, is in neither."""
 
-    __slots__ = ("came", "reread", "rows", "went")
+    __slots__ = ("came", "rows", "went")
 
     def __init__(self) -> None:
         self.came: Times = {}
         self.went: Times = {}
         self.rows = 0  # so many more there are, once it is frozen
-        self.reread = False  # whether older timers were read anew since: what went may stand there again
 
 
 class TimerTable(HeapTable):
@@ -265,12 +264,6 @@ class TimerTable(HeapTable):
         changes, old = self._pending, self._old
         self._pending = _Changes()
         self.rows += changes.rows
-        if changes.reread:
-            for time, there in changes.went.items():
-                take_all(old, time, listed(there))
-            for time, there in changes.came.items():
-                self._add(listed(there), time)
-            return
         for time, there in changes.came.items():
             if type(there) is Tie or time in old:
                 put_all(old, time, listed(there))
@@ -281,8 +274,6 @@ class TimerTable(HeapTable):
         undone = (self._changes, self._pending)
         self._changes = _Changes()
         for changes in undone:
-            if changes.reread:
-                continue  # what is there is right
             for time, there in changes.went.items():
                 self._add(listed(there), time)
         self._drop_pending()

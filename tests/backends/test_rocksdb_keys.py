@@ -128,21 +128,3 @@ def test_the_last_key_group_of_all_is_in_the_states_range() -> None:
     cells = Cells(3, KeyCodec(parse_columns("k bigint"), 32768))
     assert cells.groups(0, 0xFFFF) == (b"\x00\x03\x00\x00", b"\x00\x04")
     assert cells.groups(5, 6) == (b"\x00\x03\x00\x05", b"\x00\x03\x00\x07")
-
-
-@pytest.mark.parametrize(
-    ("columns", "keys"),
-    [
-        ("a bigint", [5, -(1 << 63), (1 << 63) - 1, 0]),
-        ("a bigint", [5, None]),
-        ("a bigint", [5, Namespaced(5, "w"), Namespaced(5, "")]),
-        ("a string", ["", "x\x00", None, Namespaced("x", "w")]),
-        ("a string, b bigint", [("x", 1), (None, None), Namespaced(("x", 1), "w")]),
-    ],
-)
-def test_keys_of_timers_are_those_of_entries_of_a_map_of_times(columns: str, keys: list[Any]) -> None:
-    cells, time = Cells(7, KeyCodec(parse_columns(columns), 13)), ordered_codec(parse_ddl("bigint"))
-    timers = [(key, at) for key in keys for at in (3, -1, (1 << 63) - 1, -(1 << 63))]
-    found = cells.timer_keys([key for key, _ in timers], [at for _, at in timers])
-    assert sorted(found) == sorted(inner_prefix(cells.key(key)) + time.encode(at) for key, at in timers)
-    assert cells.timer_keys([], []) == []

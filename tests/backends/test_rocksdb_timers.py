@@ -1,54 +1,181 @@
-"""The copy of timers that a database has: what came and went, in one write or in several."""
+"""The rows of the log that a database has of timers: what is read is what was written, and old rows are folded away."""
 
+import random
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from state_engine.backends.keys import KeyCodec, Namespaced
+from state_engine.api.timers import TimeDomain
+from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, split_entries
 from state_engine.backends.rocksdb import LocalDatabase, Tuning
-from state_engine.backends.rocksdb.cells import Cells
+from state_engine.backends.rocksdb.cells import Cells, group_of
 from state_engine.backends.rocksdb.store import Changes
-from state_engine.backends.rocksdb.timers import TimerCopy
-from state_engine.serialization.types import parse_columns
+from state_engine.backends.rocksdb.timers import FOLDED, PER_CELL, TimerLog
+from state_engine.backends.schemas import TIMERS, timer_schema
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log import ops as log
+from state_engine.serialization.types import ddl_to_arrow, parse_columns
+
+DOMAIN = TimeDomain.EVENT_TIME
+Timer = tuple[Any, int]
+LogRow = tuple[log.Op, Any, int | None]
 
 
-def write(database: LocalDatabase, copy: TimerCopy) -> int:
-    """Writes what is staged; returns how many cells that were."""
-    changes = Changes()
-    copy.write(changes)
-    database.store.write(changes)
-    return len(changes.cells)
+class Place:
+    """A database with the timers of one operator."""
+
+    def __init__(self, folder: Path, key: str, max_parallelism: int) -> None:
+        self.codec = KeyCodec(parse_columns(key), max_parallelism)
+        self.schema = timer_schema("op", self.codec.columns, DOMAIN)
+        self.database = LocalDatabase(folder / "db", Tuning())
+
+    def opened(self) -> TimerLog:
+        return TimerLog(self.database, Cells(1, self.codec), self.schema)
+
+    def rows(self, ops: Sequence[LogRow]) -> pa.Table:
+        """Rows of the log in the order given; a reset has a key group in place of an entry."""
+        resets = [op is log.Op.RESET_GROUP for op, _, _ in ops]
+        keys, names = split_entries(
+            [None if reset else entry for (_, entry, _), reset in zip(ops, resets, strict=True)]
+        )
+        several = len(self.codec.columns) > 1
+        columns = self.codec.write([(None,) * 2 if key is None and several else key for key in keys])
+        groups = [
+            entry if reset else self.codec.key_group(key)
+            for (_, entry, _), key, reset in zip(ops, keys, resets, strict=True)
+        ]
+        values = [True if op is log.Op.PUT else None for op, _, _ in ops]
+        own = [groups, *columns, names or [None] * len(ops), [time for _, _, time in ops], values]
+        schema = log.log_schema(self.schema, ddl_to_arrow)
+        own += [[int(op) for op, _, _ in ops], list(range(len(ops))), [None] * len(ops)]
+        return pa.table([pa.array(c, f.type) for c, f in zip(own, schema, strict=True)], schema=schema)
+
+    def write(self, timers: TimerLog) -> Changes:
+        changes = Changes()
+        timers.write(changes)
+        self.database.store.write(changes)
+        return changes
+
+    def found(self, timers: TimerLog | None = None) -> set[Timer]:
+        """The timers that a table has that begins with what was written."""
+        range_ = KeyGroupRange(0, self.codec.max_parallelism - 1)
+        backend = HeapKeyedStateBackend("op", self.codec, range_, KeyContext())
+        table = backend.timers(DOMAIN)
+        for rows in (timers or self.opened()).read():
+            backend.apply(TIMERS[DOMAIN], rows)
+        count, found = table.rows, {(entry, time) for time, entry in table.due(1 << 62)}
+        assert count == len(found)
+        return found
+
+    def sizes(self) -> tuple[int, int]:
+        """How many cells there are, and rows in them."""
+        cells = list(self.database.store.scan(*Cells(1, self.codec).groups(0, self.codec.max_parallelism - 1)))
+        return len(cells), sum(rows.num_rows for rows in self.opened().read())
 
 
-@pytest.mark.parametrize("space", [None, "window"])
-@pytest.mark.parametrize("together", [True, False])
-def test_of_a_timer_that_came_and_went_the_last_counts(tmp_path: Path, together: bool, space: str | None) -> None:
-    codec, database = KeyCodec(parse_columns("k bigint"), 4), LocalDatabase(tmp_path / "0-3", Tuning())
-    copy = TimerCopy(database, Cells(1, codec))
-    every = [key if space is None else Namespaced(key, space) for key in range(40)]
-    group = [codec.key_group(key) for key in range(40)]
-    gone = [entry for entry, own in zip(every, group, strict=True) if own == 2]
-    model = set()
-    for entries, time, there in [
-        (every, 10, True),
-        (every[:5], 10, False),
-        (every[:3], 10, True),
-        (every[7:8], 20, True),
-        ([], 30, True),
-        (every[30:], -5, True),
-        (every[30:35], -5, False),
-    ]:
-        copy.stage(entries, [time] * len(entries), there)
-        model |= {(entry, time) for entry in entries}
-        model -= set() if there else {(entry, time) for entry in entries}
-        if not together:
-            write(database, copy)
-    copy.drop_group(2)
-    copy.stage(gone[:1], [40], True)
-    model = {one for one in model if one[0] not in gone} | {(gone[0], 40)}
-    assert write(database, copy) > 0
-    assert write(database, copy) == 0
-    found = copy.read()
-    assert len(found) == len(model)
-    assert set(found) == model
-    database.close()
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Any]:
+    places: list[Place] = []
+
+    def make(key: str = "k bigint", max_parallelism: int = 4) -> Place:
+        places.append(Place(tmp_path / str(len(places)), key, max_parallelism))
+        return places[-1]
+
+    yield make
+    for one in places:
+        one.database.close()
+
+
+@pytest.mark.parametrize("folds", [False, True])
+@pytest.mark.parametrize("writes", ["together", "apart", "handed over"])
+@pytest.mark.parametrize(("key", "keys"), [
+    ("k bigint", [*range(9), None]),
+    ("k string", ["", "a", "b", "\x00", None]),
+    ("a string, b bigint", [("a", 1), ("a", 2), (None, 1), (None, None)]),
+    ("k decimal(4,2)", [Decimal("1.5"), Decimal("-1"), None]),
+])  # fmt: skip
+def test_what_is_read_is_what_was_written(
+    place: Any, monkeypatch: pytest.MonkeyPatch, key: str, keys: list[Any], writes: str, folds: bool
+) -> None:
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", 1 if folds else 1 << 40)
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.PER_CELL", 1)
+    here, chance = place(key), random.Random(5)
+    timers = here.opened()
+    model: set[Timer] = set()
+    entries = [*keys, *(Namespaced(one, name) for one in keys for name in ("", "w"))]
+    for _ in range(30):
+        ops: list[LogRow] = []
+        for _ in range(chance.randrange(12)):
+            op, entry, time = (
+                chance.choice([log.Op.PUT, log.Op.DELETE]),
+                chance.choice(entries),
+                chance.randrange(-3, 3),
+            )
+            ops.append((op, entry, time))
+            (model.add if op is log.Op.PUT else model.discard)((entry, time))
+        if chance.random() < 0.2:
+            group = chance.randrange(4)
+            ops.append((log.Op.RESET_GROUP, group, None))
+            gone = [t for t in model if here.codec.key_group(split_entries([t[0]])[0][0]) == group]
+            model.difference_update(gone)
+        timers.stage(here.rows(ops))
+        if writes != "together":
+            here.write(timers)
+            assert here.found() == model
+        if writes == "handed over":
+            timers = here.opened()
+            assert here.found(timers) == model
+    here.write(timers)
+    assert here.found() == model
+    assert here.write(timers).cells == {}
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_a_write_goes_with_what_changes_and_what_is_there_with_what_waits(
+    place: Any, monkeypatch: pytest.MonkeyPatch, handed_over: bool
+) -> None:
+    """A thousand timers wait; in each of many epochs a hundred come, and the oldest hundred go."""
+    few, groups, waiting = 300, 16, 1_000
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", few)
+    here = place(max_parallelism=groups)
+    timers, written, folds = here.opened(), 0, 0
+    timers.stage(here.rows([(log.Op.PUT, n, n) for n in range(waiting)]))
+    here.write(timers)
+    an_epoch, live = 200 + PER_CELL * groups, waiting + PER_CELL * groups
+    for epoch in range(150):
+        came = range(waiting + 100 * epoch, waiting + 100 * (epoch + 1))
+        ops = [(log.Op.PUT, n, n) for n in came] + [(log.Op.DELETE, n - waiting, n - waiting) for n in came]
+        timers.stage(here.rows(ops))
+        before = timers._sizes.copy()
+        changes = here.write(timers)
+        folded = [group_of(begin) for begin, _ in changes.ranges]
+        assert before[folded].sum() <= FOLDED * an_epoch or len(folded) == 1
+        assert len(changes.cells) <= groups
+        assert timers._sizes.sum() <= 2 * live + few + an_epoch
+        written += sum(pa.ipc.read_record_batch(cell, timers._in_cells).num_rows for cell in changes.cells.values())
+        folds += len(folded)
+        if handed_over:
+            timers = here.opened()
+            assert len(list(timers.read())) == 1
+    assert here.found() == {(n, n) for n in range(came.stop - waiting, came.stop)}
+    cells, rows = here.sizes()
+    assert rows + PER_CELL * cells == timers._sizes.sum()
+    assert groups < folds
+    assert written <= 2 * 200 * 150
+
+
+def test_what_no_longer_waits_leaves_no_cells(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", 0)
+    here = place(max_parallelism=2)
+    timers = here.opened()
+    for op in (log.Op.PUT, log.Op.DELETE, log.Op.DELETE):
+        timers.stage(here.rows([(op, n, n) for n in range(100)]))
+        here.write(timers)
+    assert here.sizes() == (0, 0)
+    assert np.all(timers._sizes == 0)

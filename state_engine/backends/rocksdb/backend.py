@@ -22,7 +22,7 @@ from state_engine.backends.rocksdb.cells import Cells, state_range
 from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.store import Changes, StateMeta
 from state_engine.backends.rocksdb.tables import rocks_table
-from state_engine.backends.rocksdb.timers import RocksTimerTable, TimerCopy
+from state_engine.backends.rocksdb.timers import TimerLog
 from state_engine.backends.rocksdb.ttl_sweep import TtlSweep, sweep_of
 from state_engine.backends.tables import HeapTable, ValueTable
 from state_engine.backends.time import OperatorTime
@@ -66,6 +66,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         self._found: dict[str, StateMeta] = {}
         self._fresh: set[str] = set()
         self._sweeps: dict[str, TtlSweep] = {}
+        self._timer_logs: dict[str, TimerLog] = {}
 
     # Life ----------------------------------------------------------------------------------------------------------
 
@@ -111,8 +112,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         there = {}
         for name, table in self._tables.items():
             if name not in self._lacking:
-                base = _base(table)
-                base.write(changes)
+                self._base(name).write(changes)
                 there[name] = self._meta(table, self._schemas[name])
         # States that no function has asked for here were not caught up.
         changes.ranges.extend(state_range(s.number) for name, s in store.meta.states.items() if name not in there)
@@ -138,16 +138,13 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def prefetch(self, keys: list[Any]) -> None:
         """Reads at once what records with these keys are likely to ask for."""
         distinct = list(dict.fromkeys(keys))
-        for table in self._tables.values():
-            _base(table).prefetch(distinct)
+        for name in self._tables:
+            self._base(name).prefetch(distinct)
 
     # States --------------------------------------------------------------------------------------------------------
 
     def _new_table(self, descriptor: StateDescriptor) -> HeapTable:
         return rocks_table(descriptor, self.database, self._cells, self._numbers)
-
-    def _new_timers(self) -> TimerTable:
-        return RocksTimerTable(TimerCopy(self.database, self._cells()))
 
     def _cells(self) -> Cells:
         return Cells(0, self.codec)
@@ -155,19 +152,27 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
         self._tables[schema.name] = table
         self._schemas[schema.name] = schema
+        if isinstance(table, TimerTable):
+            self._timer_logs[schema.name] = TimerLog(self.database, self._cells(), schema)
         self._connect(table, schema)
         return table
+
+    def _base(self, name: str) -> Base | TimerLog:
+        """Returns what of a state lies in the database."""
+        return self._timer_logs.get(name) or self._tables[name].base  # type: ignore[return-value]
 
     def _connect(self, table: HeapTable, schema: StateSchema) -> None:
         """Lets a table stand on what the database has of it, or has it loaded, now or with the next `attach`."""
         found = self.database.store.meta.states.get(schema.name)
-        base = _base(table)
+        base = self._base(schema.name)
         if found is not None and found.form == base.form and self._serves(found, schema):
             self._found[schema.name] = found
             base.abandon()
             base.cells.number = found.number
-            if isinstance(table, RocksTimerTable):
-                table.read_copy()
+            if isinstance(table, TimerTable):
+                table.empty()
+                for rows in self._timer_logs[schema.name].read():
+                    self._apply(table, rows)
             else:
                 table.rows = found.rows
                 base.live = found.keys
@@ -180,17 +185,20 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
 
     def _load_table(self, table: HeapTable, schema: StateSchema) -> None:
         """Loads a state from the log, piece by piece, under a number that is named when it is there as a whole."""
-        store, base = self.database.store, _base(table)
+        store, base = self.database.store, self._base(schema.name)
         base.cells.number = store.begin_load(schema.name)
-        if isinstance(table, RocksTimerTable):
-            table.clear()
+        base.abandon()
+        if isinstance(base, TimerLog) and isinstance(table, TimerTable):
+            base.forget()
+            table.empty()
         else:
-            base.abandon()
             table.rows = base.live = 0
         for rows in self._log_of(schema, table):
             for start in range(0, rows.num_rows, _LOAD_ROWS):
-                self._apply(table, rows.slice(start, _LOAD_ROWS))
-                changes = Changes()
+                piece, changes = rows.slice(start, _LOAD_ROWS), Changes()
+                self._apply(table, piece)
+                if isinstance(base, TimerLog):
+                    base.stage(piece)
                 base.write(changes)
                 store.load(changes)
                 self._forget_keys()
@@ -208,7 +216,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         return name in self._lacking
 
     def _meta(self, table: HeapTable, schema: StateSchema) -> StateMeta:
-        base, found = _base(table), self._found.get(schema.name)
+        base, found = self._base(schema.name), self._found.get(schema.name)
         single = isinstance(table, ValueTable)
         unknown_until = self._unknown_until(schema.name) if found is None else found.unknown_until
         types = self._types(schema.name) if found is None else found.types
@@ -237,7 +245,11 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         self.database.store.check()  # a function may have caught the error and gone on with less than there is
         for sweep in self._sweeps.values():
             sweep.run()
-        return super().freeze(processing_time)
+        changes = super().freeze(processing_time)
+        for schema, rows in changes:
+            if schema.name in self._timer_logs:
+                self._timer_logs[schema.name].freeze(rows)
+        return changes
 
     def _clean_up(self, table: HeapTable, name: str, config: StateTtlConfig, rules: TtlRules) -> None:
         strategy = config.get_cleanup_strategies().get_rocksdb_compact_filter_cleanup_strategy()
@@ -250,24 +262,29 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def settle(self) -> None:
         for name in self._lacking:
             self._tables[name].forget()  # they will be loaded as of a later manifest
+            if name in self._timer_logs:
+                self._timer_logs[name].forget()
         super().settle()
+        for name, own in self._timer_logs.items():
+            for rows in own.settle():
+                self._apply(self._tables[name], rows)
+
+    def forget(self) -> None:
+        super().forget()
+        for own in self._timer_logs.values():
+            own.forget()
 
     def apply(self, name: str, rows: pa.Table) -> None:
         if name not in self._lacking:
             super().apply(name, rows)
+            if name in self._timer_logs:
+                self._timer_logs[name].stage(rows)
 
     def _drop_group(self, table: HeapTable, key_group: int) -> None:
-        if isinstance(table, RocksTimerTable):
-            table.drop_group(key_group, lambda entry: self._lies_in(key_group, entry))
+        if isinstance(table, TimerTable):
+            super()._drop_group(table, key_group)
         else:
             table.drop_group(key_group)  # type: ignore[attr-defined]
-
-
-def _base(table: HeapTable) -> Base | TimerCopy:
-    if isinstance(table, RocksTimerTable):
-        return table.timer_copy
-    base: Base = table.base  # type: ignore[assignment]
-    return base
 
 
 __all__ = ["RocksDBKeyedStateBackend"]

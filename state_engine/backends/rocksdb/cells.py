@@ -13,6 +13,8 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
 | 01 | 8 bytes | a piece of a list: elements that one epoch appended, at most `PIECE` |
 
+Of timers a key group has cells of many rows: kind 01, and 8 bytes, are all that follows it (`timers.py`).
+
 Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
 """
 
@@ -34,8 +36,6 @@ _VOID = b"\x00"
 _INTEGER_KEY = np.dtype(
     [("number", ">u2"), ("group", ">u2"), ("kind", "u1"), ("some", "u1"), ("key", ">u8"), ("void", "u1")]
 )
-_TIME = np.dtype([("some_time", "u1"), ("time", ">u8")])
-_INTEGER_TIMER = np.dtype(_INTEGER_KEY.descr + _TIME.descr)
 
 
 class Cells:
@@ -76,30 +76,12 @@ class Cells:
         """Returns the keys of many entries' values or headers."""
         if len(entries) < 8:
             return [self.key(entry) for entry in entries]
-        groups, integers = self._grouped(entries)
-        if integers is not None:
-            return _cut(self._integer_keys(groups, integers, _INTEGER_KEY))
-        return self._keys(groups, entries, 0)
-
-    def timer_keys(self, entries: Sequence[Any], times: Sequence[int]) -> list[bytes]:
-        """Returns the keys of timers, in any order: entries of a map of times, which has no header."""
-        groups, integers = self._grouped(entries)
-        at = np.array(times, np.int64)
-        if integers is not None:
-            order = np.lexsort((integers, groups))  # what writes them sorts them: as bytes, three times as slow
-            spelled = self._integer_keys(groups[order], integers[order], _INTEGER_TIMER)
-            spelled["kind"] = 1
-            return _cut(_timed(spelled, at[order]))
-        spelled_times = _cut(_timed(np.zeros(len(at), _TIME), at))
-        return [key + time for key, time in zip(self._keys(groups, entries, 1), spelled_times, strict=True)]
-
-    def _grouped(self, entries: Sequence[Any]) -> "tuple[NDArray[np.int32], NDArray[np.int64] | None]":
-        """Returns the key groups of entries, and the keys, if they are integers in the void namespace."""
         plain, spaces = split_entries(entries)
         columns = self._codec.write(plain)
         groups = self._codec.key_groups(plain, columns)
-        integers = self._integer and spaces is None and not columns[0].null_count
-        return groups, np.asarray(columns[0], np.int64) if integers else None
+        if self._integer and spaces is None and not columns[0].null_count:
+            return self._integer_keys(groups, columns[0])
+        return self._keys(groups, entries)
 
     def keys_of(
         self,
@@ -117,9 +99,9 @@ class Cells:
             spaces: Of each the number of its namespace.
         """
         if self._integer and not columns[0].null_count:
-            keys = _cut(self._integer_keys(groups, np.asarray(columns[0], np.int64), _INTEGER_KEY))
+            keys = self._integer_keys(groups, columns[0])
         else:
-            keys = self._keys(groups, self._codec.read(columns), 0)
+            keys = self._keys(groups, self._codec.read(columns))
         tails = list(map(self._space, namespaces))
         if set(tails) == {_VOID}:
             return keys
@@ -129,16 +111,21 @@ class Cells:
     def _space(namespace: str | None) -> bytes:
         return _VOID if namespace is None else b"\x01" + encode_bytes(namespace.encode())
 
-    def _keys(self, groups: "NDArray[np.int32]", entries: Sequence[Any], kind: int) -> list[bytes]:
-        heads = {group: _HEAD.pack(self.number, group, kind) for group in set(groups.tolist())}
+    def _keys(self, groups: "NDArray[np.int32]", entries: Sequence[Any]) -> list[bytes]:
+        heads = {group: _HEAD.pack(self.number, group, 0) for group in set(groups.tolist())}
         return [heads[group] + self._body(entry) for group, entry in zip(groups.tolist(), entries, strict=True)]
 
-    def _integer_keys(self, groups: "NDArray[np.int32]", keys: "NDArray[np.int64]", layout: Any) -> "NDArray[Any]":
+    def _integer_keys(self, groups: "NDArray[np.int32]", keys: Any) -> list[bytes]:
         """Returns the keys of many integers in the void namespace, as `key` spells them one by one."""
-        spelled = np.zeros(len(keys), layout)
+        spelled = np.zeros(len(keys), _INTEGER_KEY)
         spelled["number"], spelled["group"], spelled["some"] = self.number, groups, 1
-        spelled["key"] = _sortable(keys)
-        return spelled
+        spelled["key"] = np.asarray(keys, np.int64).view(np.uint64) ^ np.uint64(1 << 63)
+        data, size = spelled.tobytes(), _INTEGER_KEY.itemsize
+        return [data[start : start + size] for start in range(0, len(data), size)]
+
+    def row_key(self, group: int, number: int) -> bytes:
+        """Returns the key of a cell with rows of the log, which are numbered."""
+        return _HEAD.pack(self.number, group, 1) + _NUMBER.pack(number)
 
     def entry(self, key: bytes) -> tuple[Any, int]:
         """Returns the entry that a cell belongs to, and where in its key the rest begins."""
@@ -158,20 +145,6 @@ class Cells:
         return _HEAD.pack(self.number, first, 0)[:4], end
 
 
-def _sortable(integers: "NDArray[np.int64]") -> "NDArray[np.uint64]":
-    return integers.view(np.uint64) ^ np.uint64(1 << 63)
-
-
-def _timed(spelled: "NDArray[Any]", times: "NDArray[np.int64]") -> "NDArray[Any]":
-    spelled["some_time"], spelled["time"] = 1, _sortable(times)
-    return spelled
-
-
-def _cut(spelled: "NDArray[Any]") -> list[bytes]:
-    data, size = spelled.tobytes(), spelled.dtype.itemsize
-    return [data[start : start + size] for start in range(0, len(data), size)]
-
-
 def head_range(number: int, group: int) -> tuple[bytes, bytes]:
     """Returns begin and end of the values or headers of a key group of a state."""
     return _HEAD.pack(number, group, 0), _HEAD.pack(number, group, 1)
@@ -185,6 +158,12 @@ def is_head(key: bytes) -> bool:
 def group_of(key: bytes) -> int:
     """Returns the key group that a key names."""
     return key[2] << 8 | key[3]
+
+
+def row_number(key: bytes) -> int:
+    """Returns the number of a cell with rows of the log."""
+    number: int = _NUMBER.unpack_from(key, _HEAD.size)[0]
+    return number
 
 
 def inner_prefix(head: bytes) -> bytes:
@@ -207,4 +186,14 @@ def state_range(number: int) -> tuple[bytes, bytes]:
     return number.to_bytes(2, "big"), (number + 1).to_bytes(2, "big")
 
 
-__all__ = ["Cells", "group_of", "head_range", "inner_prefix", "is_head", "number_bytes", "prefix_end", "state_range"]
+__all__ = [
+    "Cells",
+    "group_of",
+    "head_range",
+    "inner_prefix",
+    "is_head",
+    "number_bytes",
+    "prefix_end",
+    "row_number",
+    "state_range",
+]

@@ -19,7 +19,7 @@ from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
 from state_engine.log.records import StateTtl
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _META = b"\x00\x00"
 _WORTH_A_FILE = 10_000
 

@@ -1,127 +1,212 @@
-"""Timers over a database: the table stays in memory, and the database has a copy to begin from."""
+"""Timers over a database: the table is in memory, and the database has the rows of the log that it came from.
 
-from collections.abc import Callable
-from itertools import compress, repeat
-from typing import Any, NamedTuple
+Nobody asks the database for a timer. So it has no cell for each, but cells of many rows, as Arrow: those of one key
+group that an epoch wrote. Key groups are folded as what they have becomes more than twice what their last fold left,
+a few with each write, so that a write costs what it writes, however many timers wait.
+"""
 
-from state_engine.api.types import Types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.keys import Numbers, indices
 from state_engine.backends.rocksdb.bases import Opened
-from state_engine.backends.rocksdb.cells import Cells
-from state_engine.backends.rocksdb.ordered import ordered_codec
+from state_engine.backends.rocksdb.cells import Cells, group_of, row_number
 from state_engine.backends.rocksdb.store import Changes
-from state_engine.backends.timer_entries import pairs
-from state_engine.backends.timers import TimerTable
+from state_engine.log import ops as log
+from state_engine.log.fold import fold
+from state_engine.log.records import StateSchema
+from state_engine.serialization.types import ddl_to_arrow
 
-_TIME = ordered_codec(Types.LONG())
+AT_ONCE = 50_000
+"""Rows that are read at once, about."""
+
+PER_CELL = 16
+"""So many rows take as much room as what Arrow says of the rows of a cell."""
+
+FEW = 50_000
+"""Rows more than twice those that folds left, in all key groups together, that are not worth a fold yet."""
+
+FOLDED = 4
+"""For each row that is written so many are folded at most, unless they are few."""
 
 
-class _Run(NamedTuple):
-    """Timers that all came, or all went."""
+class TimerLog:
+    """The rows of the log that make up the timers of one clock.
 
-    there: bool
-    entries: list[Any]
-    times: list[int]
-
-
-class TimerCopy:
-    """The timers in the database: a cell of kind 01 each, without headers.
+    Args:
+        opened: Whoever holds the database.
+        cells: Keys of the state's cells.
+        schema: Of the timers.
 
     Attributes:
         form: As of a `Base`.
         live: Of no use here: the table counts.
     """
 
-    form = ""
+    form = "log"
 
-    def __init__(self, opened: Opened, cells: Cells) -> None:
+    def __init__(self, opened: Opened, cells: Cells, schema: StateSchema) -> None:
         self._opened = opened
         self.cells = cells
         self.live = 0
-        self._staged: list[_Run] = []
-        self._reset: set[int] = set()
+        self._schema = schema
+        rows = log.log_schema(schema, ddl_to_arrow)
+        self._in_cells = pa.schema([f for f in rows if f.name not in (log.KEY_GROUP, log.SEQ, log.LAST_ACCESS)])
+        self._rows = self._in_cells.insert(0, rows.field(log.KEY_GROUP))
+        self._frozen: pa.Table | None = None
+        self._reread = False  # since it was frozen
+        self.abandon()
 
-    def read(self) -> "list[tuple[Any, int]]":
-        """Returns all timers that the database has."""
-        found = []
-        begin, end = self.cells.groups(0, 0xFFFF)
-        for key, _ in self._opened.store.scan(begin, end):
-            entry, at = self.cells.entry(key)
-            found.append((entry, _TIME.decode(key, at)[0]))
-        return found
+    def abandon(self) -> None:
+        """Drops what is staged: the database is to be read anew, or has nothing yet."""
+        self._staged: list[pa.Table] = []
+        self._next = 0
+        self._sizes = np.zeros(self.cells.max_parallelism, np.int64)  # in rows, of each key group
+        self._folded = np.zeros(self.cells.max_parallelism, np.int64)  # likewise, behind its last fold
+
+    # An epoch ---------------------------------------------------------------------------------------------------------
+
+    def freeze(self, rows: pa.Table) -> None:
+        """Keeps what an attempt did until it is sealed, or forgotten."""
+        self._frozen = rows.select(self._rows.names)
+
+    def settle(self) -> Iterator[pa.Table]:
+        """Has what is frozen written with the next write; yields it if the table lacks it."""
+        frozen, reread = self._frozen, self._reread
+        self.forget()
+        if frozen is not None:
+            self.stage(frozen)
+            if reread:
+                yield frozen
+
+    def forget(self) -> None:
+        """Drops what is frozen."""
+        self._frozen, self._reread = None, False
+
+    def stage(self, rows: pa.Table) -> None:
+        """Has rows of the log written with the next write, behind those that were staged before."""
+        self._staged.append(rows)
 
     def prefetch(self, entries: list[Any]) -> None:
         """Does nothing: all timers are in memory."""
 
-    def write(self, changes: Changes) -> None:
-        """Moves what is staged into a write."""
-        changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
-        for there, entries, times in self._staged:
-            changes.cells.update(zip(self.cells.timer_keys(entries, times), repeat(b"" if there else None)))
-        self.abandon()
+    # Reading ----------------------------------------------------------------------------------------------------------
 
-    def stage(self, entries: list[Any], times: list[int], there: bool) -> None:
-        """Has timers that came, or went, written with the next write."""
-        if not entries:
-            return
-        if not self._staged or self._staged[-1].there is not there:
-            self._staged.append(_Run(there, [], []))
-        self._staged[-1].entries.extend(entries)
-        self._staged[-1].times.extend(times)
+    def read(self) -> Iterator[pa.Table]:
+        """Yields all rows that the database has, in an order that counts within each key group.
 
-    def abandon(self) -> None:
-        """Drops what is staged."""
-        self._staged = []
-        self._reset = set()
-
-    def drop_group(self, group: int) -> None:
-        """Removes all timers of a key group."""
-        for run in self._staged:
-            stay = [self.cells.group(entry) != group for entry in run.entries]
-            run.entries[:], run.times[:] = compress(run.entries, stay), compress(run.times, stay)
-        self._reset.add(group)
-
-
-class RocksTimerTable(TimerTable):
-    """The timers of one clock, with a copy in the database."""
-
-    def __init__(self, copy: TimerCopy) -> None:
-        super().__init__()
-        self.timer_copy = copy
-
-    def read_copy(self) -> None:
-        """Begins anew with what the database has. What is frozen stays so.
-
-        Another worker may have had the database since, and have written what this one froze, or not.
+        What is frozen stays so, and the table that now begins anew with these rows lacks it: another worker may have
+        had the database since, and have written what this one froze, or not.
         """
-        pending = self._pending
-        self.clear()
-        for entry, time in self.timer_copy.read():
-            super()._load([entry], time)
-        pending.reread = True
-        self._pending = pending
+        self.abandon()
+        self._reread = self._frozen is not None
+        batches: list[pa.RecordBatch] = []
+        groups: list[int] = []
+        rows = 0
+        for key, cell in self._opened.store.scan(*self.cells.groups(0, self.cells.max_parallelism - 1)):
+            group, batch = group_of(key), self._decoded(cell)
+            size = PER_CELL + batch.num_rows
+            if not self._sizes[group]:
+                self._folded[group] = size  # that of a fold, if there was one, is the first
+            self._sizes[group] += size
+            self._next = max(self._next, row_number(key) + 1)
+            batches.append(batch)
+            groups.append(group)
+            rows += batch.num_rows
+            if rows >= AT_ONCE:
+                yield self._together(batches, groups)
+                batches, groups, rows = [], [], 0
+        if batches:
+            yield self._together(batches, groups)
 
-    def clear(self) -> None:
-        """Empties the table, and what is staged for the database."""
-        self.timer_copy.abandon()
-        self.empty()
+    def _decoded(self, cell: bytes) -> pa.RecordBatch:
+        return pa.ipc.read_record_batch(pa.py_buffer(cell), self._in_cells)
 
-    def drop_group(self, group: int, belongs: Callable[[Any], bool]) -> None:
-        """Removes all timers of a key group."""
-        self.drop_entries(belongs)
-        self.timer_copy.drop_group(group)
+    def _together(self, batches: list[pa.RecordBatch], groups: list[int]) -> pa.Table:
+        """Returns the rows of some cells, of each of which the key group is given."""
+        lengths = np.array([batch.num_rows for batch in batches], np.int64)
+        of_each = np.repeat(np.array(groups, np.int32), lengths)
+        rows = pa.Table.from_batches(batches, self._in_cells)
+        return rows.add_column(0, self._rows.field(0), pa.array(of_each))
 
-    def settle(self) -> None:
-        for changed, there in ((self._pending.came, True), (self._pending.went, False)):
-            self.timer_copy.stage(*pairs(changed), there)
-        super().settle()
+    # Writing ----------------------------------------------------------------------------------------------------------
 
-    def _load(self, entries: list[Any], time: int) -> None:
-        self.timer_copy.stage(entries, [time] * len(entries), True)
-        super()._load(entries, time)
+    def write(self, changes: Changes) -> None:
+        """Moves what is staged into a write, and folds what has become much."""
+        if not self._staged:
+            return
+        rows, self._staged = self._sorted(self._staged), []
+        groups = _groups(rows)
+        counts = np.bincount(groups, minlength=len(self._sizes))
+        counts += PER_CELL * (counts > 0)
+        due = self._due(self._sizes + counts, max(FEW, FOLDED * int(counts.sum())))
+        if len(due):
+            is_due = np.isin(groups, due)
+            self._fold(changes, due, rows.filter(pa.array(is_due)))
+            rows = rows.filter(pa.array(~is_due))
+        self._put(changes, rows)
 
-    def _unload(self, entries: list[Any], time: int) -> None:
-        self.timer_copy.stage(entries, [time] * len(entries), False)
-        super()._unload(entries, time)
+    def _due(self, sizes: Numbers, most: int) -> Numbers:
+        """Returns the key groups that are to be folded: those with the most to gain, of so many rows together, or one.
+
+        Args:
+            sizes: Of all key groups.
+            most: So many rows.
+        """
+        excess = sizes - 2 * self._folded
+        due = np.flatnonzero(excess > 0)
+        if excess[due].sum() <= FEW:
+            return due[:0]
+        due = due[np.argsort(-excess[due], kind="stable")]
+        return due[: max(1, int(np.searchsorted(np.cumsum(sizes[due]), most, "right")))]
+
+    def _fold(self, changes: Changes, due: Numbers, new: pa.Table) -> None:
+        """Writes key groups anew, with what is new in them."""
+        batches, groups = [], []
+        for group in due.tolist():
+            cells = self.cells.groups(group, group)
+            changes.ranges.append(cells)
+            for _, cell in self._opened.store.scan(*cells):
+                batches.append(self._decoded(cell))
+                groups.append(group)
+        every = pa.concat_tables([self._together(batches, groups), new])
+        nothing = pa.nulls(every.num_rows, pa.int64())
+        order, epoch = pa.array(np.arange(every.num_rows)), pa.array(np.zeros(every.num_rows, np.int64))
+        for name, column in ((log.POSITION, epoch), (log.SEQ, order), (log.LAST_ACCESS, nothing)):
+            every = every.append_column(name, column)
+        self._sizes[due] = 0
+        self._put(changes, fold(self._schema, [every]).select(self._rows.names))
+        self._folded[due] = self._sizes[due]
+
+    def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Returns rows by key group, in their order within each."""
+        rows = pa.concat_tables([table.select(self._rows.names).cast(self._rows) for table in tables])
+        groups = _groups(rows)
+        if (np.diff(groups) >= 0).all():
+            return rows
+        return rows.take(indices(np.argsort(groups.astype(np.uint16), kind="stable")))  # a radix sort for 16 bits
+
+    def _put(self, changes: Changes, rows: pa.Table) -> None:
+        """Writes rows, which are sorted by key group: a cell of each that has some."""
+        if not rows.num_rows:
+            return
+        groups = _groups(rows)
+        [batch] = rows.drop_columns([log.KEY_GROUP]).combine_chunks().to_batches()
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        lengths = np.diff(starts, append=len(groups))
+        for group, start, length in zip(groups[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
+            cell = batch.slice(start, length).serialize().to_pybytes()
+            changes.cells[self.cells.row_key(group, self._next)] = cell
+        self._next += 1
+        self._sizes[groups[starts]] += lengths + PER_CELL
 
 
-__all__ = ["RocksTimerTable", "TimerCopy"]
+def _groups(rows: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+    groups: np.ndarray[tuple[int], np.dtype[np.int32]] = rows.column(log.KEY_GROUP).to_numpy()
+    return groups
+
+
+__all__ = ["TimerLog"]
