@@ -190,18 +190,16 @@ class TimerLog:
         return rows.take(indices(np.argsort(groups.astype(np.uint16), kind="stable")))  # a radix sort for 16 bits
 
     def _put(self, changes: Changes, rows: pa.Table) -> None:
-        """Writes rows, which are sorted by key group: a cell of each that has some."""
-        if not rows.num_rows:
-            return
-        groups = _groups(rows)
-        [batch] = rows.drop_columns([log.KEY_GROUP]).combine_chunks().to_batches()
-        starts = np.flatnonzero(np.diff(groups, prepend=-1))
-        lengths = np.diff(starts, append=len(groups))
-        for group, start, length in zip(groups[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
-            cell = batch.slice(start, length).serialize().to_pybytes()
-            changes.cells[self.cells.row_key(group, self._next)] = cell
-        self._next += 1
-        self._sizes[groups[starts]] += lengths + PER_CELL
+        """Writes rows, which are sorted by key group: a cell of each that has some, unless they are very long."""
+        for batch in rows.combine_chunks().to_batches():
+            groups, batch = batch.column(0).to_numpy(), batch.select(self._in_cells.names)
+            starts = np.flatnonzero(np.diff(groups, prepend=-1))
+            lengths = np.diff(starts, append=len(groups))
+            for group, start, length in zip(groups[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
+                cell = batch.slice(start, length).serialize().to_pybytes()
+                changes.cells[self.cells.row_key(group, self._next)] = cell
+            self._next += 1
+            self._sizes[groups[starts]] += lengths + PER_CELL
 
 
 def _groups(rows: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
