@@ -16,7 +16,7 @@ from state_engine.backends.keys import KeyCodec, KeyContext, Namespaced, split_e
 from state_engine.backends.rocksdb import LocalDatabase, Tuning
 from state_engine.backends.rocksdb.cells import Cells, group_of
 from state_engine.backends.rocksdb.store import Changes
-from state_engine.backends.rocksdb.timers import FOLDED, PER_CELL, TimerLog
+from state_engine.backends.rocksdb.timers import FEW, FOLDED, PER_CELL, TimerLog
 from state_engine.backends.schemas import TIMERS, timer_schema
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
@@ -170,12 +170,24 @@ def test_a_write_goes_with_what_changes_and_what_is_there_with_what_waits(
     assert written <= 2 * 200 * 150
 
 
-def test_what_no_longer_waits_leaves_no_cells(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", 0)
-    here = place(max_parallelism=2)
+def test_what_no_longer_waits_leaves_no_cells(place: Any) -> None:
+    """However much waited once."""
+    here, count = place(max_parallelism=2), FEW
     timers = here.opened()
-    for op in (log.Op.PUT, log.Op.DELETE, log.Op.DELETE):
-        timers.stage(here.rows([(op, n, n) for n in range(100)]))
+    for op in (log.Op.PUT, log.Op.DELETE):
+        timers.stage(here.rows([(op, n, n) for n in range(count)]))
         here.write(timers)
     assert here.sizes() == (0, 0)
     assert np.all(timers._sizes == 0)
+
+
+def test_what_undoes_all_before_it_is_folded_at_once(place: Any) -> None:
+    """Who reads it would go through all timers for each key group."""
+    here = place(max_parallelism=2)
+    timers = here.opened()
+    timers.stage(here.rows([(log.Op.PUT, n, n) for n in range(100)]))
+    here.write(timers)
+    timers.stage(here.rows([(log.Op.RESET_GROUP, 1, None), (log.Op.CLEAR, 3, None), (log.Op.PUT, 3, 7)]))
+    here.write(timers)
+    assert all(set(rows.column(log.OP).to_pylist()) == {log.Op.PUT} for rows in here.opened().read())
+    assert here.found() == {(n, n) for n in range(100) if n != 3 and here.codec.key_group(n) == 0} | {(3, 7)}

@@ -1,8 +1,8 @@
 """Timers over a database: the table is in memory, and the database has the rows of the log that it came from.
 
 Nobody asks the database for a timer. So it has no cell for each, but cells of many rows, as Arrow: those of one key
-group that an epoch wrote. Key groups are folded as what they have becomes more than twice what their last fold left,
-a few with each write, so that a write costs what it writes, however many timers wait.
+group that an epoch wrote. Key groups are folded as they have more than twice the rows of the timers that wait, a few
+with each write, so that a write costs what it writes, however many timers there are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,10 +27,13 @@ PER_CELL = 16
 """So many rows take as much room as what Arrow says of the rows of a cell."""
 
 FEW = 50_000
-"""Rows more than twice those that folds left, in all key groups together, that are not worth a fold yet."""
+"""Rows more than twice those of the timers that wait, in all key groups together, that are not worth a fold yet."""
 
 FOLDED = 4
 """For each row that is written so many are folded at most, unless they are few."""
+
+_MORE = np.zeros(len(log.Op) + 1, np.int64)
+_MORE[log.Op.PUT], _MORE[log.Op.DELETE] = 1, -1
 
 
 class TimerLog:
@@ -65,7 +68,7 @@ class TimerLog:
         self._staged: list[pa.Table] = []
         self._next = 0
         self._sizes = np.zeros(self.cells.max_parallelism, np.int64)  # in rows, of each key group
-        self._folded = np.zeros(self.cells.max_parallelism, np.int64)  # likewise, behind its last fold
+        self._waiting = np.zeros(self.cells.max_parallelism, np.int64)  # timers, of each key group
 
     # An epoch ---------------------------------------------------------------------------------------------------------
 
@@ -107,20 +110,28 @@ class TimerLog:
         groups: list[int] = []
         rows = 0
         for key, cell in self._opened.store.scan(*self.cells.groups(0, self.cells.max_parallelism - 1)):
-            group, batch = group_of(key), self._decoded(cell)
-            size = PER_CELL + batch.num_rows
-            if not self._sizes[group]:
-                self._folded[group] = size  # that of a fold, if there was one, is the first
-            self._sizes[group] += size
             self._next = max(self._next, row_number(key) + 1)
-            batches.append(batch)
-            groups.append(group)
-            rows += batch.num_rows
+            batches.append(self._decoded(cell))
+            groups.append(group_of(key))
+            rows += batches[-1].num_rows
             if rows >= AT_ONCE:
-                yield self._together(batches, groups)
+                yield self._counted(self._together(batches, groups), groups)
                 batches, groups, rows = [], [], 0
         if batches:
-            yield self._together(batches, groups)
+            yield self._counted(self._together(batches, groups), groups)
+
+    def _counted(self, rows: pa.Table, groups: list[int]) -> pa.Table:
+        """Takes rows of the database into the counts, given the key groups of their cells; returns them."""
+        self._sizes += self._of_groups(_groups(rows)) + PER_CELL * self._of_groups(np.array(groups))
+        self._waiting += self._more(rows)
+        return rows
+
+    def _of_groups(self, groups: "np.ndarray[Any, Any]", weights: Any = None) -> Numbers:
+        return np.bincount(groups, weights, len(self._sizes)).astype(np.int64)
+
+    def _more(self, rows: pa.Table) -> Numbers:
+        """Returns how many timers more each key group has by rows."""
+        return self._of_groups(_groups(rows), _MORE[rows.column(log.OP).to_numpy()])
 
     def _decoded(self, cell: bytes) -> pa.RecordBatch:
         return pa.ipc.read_record_batch(pa.py_buffer(cell), self._in_cells)
@@ -140,23 +151,26 @@ class TimerLog:
             return
         rows, self._staged = self._sorted(self._staged), []
         groups = _groups(rows)
-        counts = np.bincount(groups, minlength=len(self._sizes))
+        counts = self._of_groups(groups)
         counts += PER_CELL * (counts > 0)
-        due = self._due(self._sizes + counts, max(FEW, FOLDED * int(counts.sum())))
+        due = self._due(self._sizes + counts, self._waiting + self._more(rows), max(FEW, FOLDED * int(counts.sum())))
+        # What undoes all that came before would be done anew by each who reads it.
+        due = np.union1d(due, groups[rows.column(log.OP).to_numpy() >= log.Op.CLEAR])
         if len(due):
             is_due = np.isin(groups, due)
             self._fold(changes, due, rows.filter(pa.array(is_due)))
             rows = rows.filter(pa.array(~is_due))
         self._put(changes, rows)
 
-    def _due(self, sizes: Numbers, most: int) -> Numbers:
+    def _due(self, sizes: Numbers, waiting: Numbers, most: int) -> Numbers:
         """Returns the key groups that are to be folded: those with the most to gain, of so many rows together, or one.
 
         Args:
             sizes: Of all key groups.
+            waiting: Timers in them.
             most: So many rows.
         """
-        excess = sizes - 2 * self._folded
+        excess = sizes - 2 * (waiting + PER_CELL)
         due = np.flatnonzero(excess > 0)
         if excess[due].sum() <= FEW:
             return due[:0]
@@ -177,9 +191,8 @@ class TimerLog:
         order, epoch = pa.array(np.arange(every.num_rows)), pa.array(np.zeros(every.num_rows, np.int64))
         for name, column in ((log.POSITION, epoch), (log.SEQ, order), (log.LAST_ACCESS, nothing)):
             every = every.append_column(name, column)
-        self._sizes[due] = 0
+        self._sizes[due] = self._waiting[due] = 0
         self._put(changes, fold(self._schema, [every]).select(self._rows.names))
-        self._folded[due] = self._sizes[due]
 
     def _sorted(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Returns rows by key group, in their order within each."""
@@ -191,6 +204,7 @@ class TimerLog:
 
     def _put(self, changes: Changes, rows: pa.Table) -> None:
         """Writes rows, which are sorted by key group: a cell of each that has some, unless they are very long."""
+        self._waiting += self._more(rows)
         for batch in rows.combine_chunks().to_batches():
             groups, batch = batch.column(0).to_numpy(), batch.select(self._in_cells.names)
             starts = np.flatnonzero(np.diff(groups, prepend=-1))
