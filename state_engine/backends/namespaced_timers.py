@@ -140,7 +140,8 @@ class NamespacedTimerTable(TimerColumns):
         namespaces: dict[str | None, int] = {}
         spaces = [namespaces.setdefault(place.namespace, len(namespaces)) for place, _ in found]
         lengths = [len(numbers) for _, numbers in found]
-        own, positions = self.numbers.among(np.concatenate([numbers for _, numbers in found]))
+        every, positions = np.unique(np.concatenate([numbers for _, numbers in found]), return_inverse=True)
+        own = self.numbers.each(every)
         times = pa.array(np.repeat([place.time for place, _ in found], lengths))
         columns = [indices(column) for column in (positions, np.repeat(spaces, lengths))]
         return NamespacedKeys(columns, own, list(namespaces), times)

@@ -46,16 +46,17 @@ def owned(harness: StateHarness) -> list[int]:
     return [key for key in KEYS if harness.codec.key_group(key) in harness.backend.key_groups]
 
 
-def fill(harness: Any, token: str) -> None:
+def fill(harness: Any, token: str) -> Any:
     timers = harness.backend.timers(TimeDomain.EVENT_TIME)
     for key in owned(harness):
         harness.state(COUNT, key).update(key)
         harness.state(TAGS, key, "w").update([str(key), "x"])
         harness.state(ROUTES, key).put_all({"a": key, "b": 1})
         timers.register(key, 1000 + key)
-    harness.backend.freeze(0)
+    changes = harness.backend.freeze(0)
     harness.backend.settle()
     harness.backend.commit(token)
+    return changes
 
 
 def check(harness: Any) -> None:
@@ -89,6 +90,28 @@ def test_each_part_of_a_range_begins_with_what_is_its_own(serve: Any) -> None:
         check(part)
     assert whole.backend.resume() == "t1"
     check(whole)
+
+
+@pytest.mark.parametrize(("key_groups", "is_cut"), [((4, 7), False), ((8, 12), False), ((3, 7), True), ((4, 6), True)])
+def test_blocks_of_timers_are_not_cut(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, key_groups: tuple[int, int], is_cut: bool
+) -> None:
+    """Where many key groups share cells, a range that has some of a block loads its timers from the log."""
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.BLOCKS", 4)
+    whole = serve(KeyGroupRange(0, MAX_PARALLELISM - 1))
+    [(schema, log)] = [change for change in fill(whole, "t1") if change[0].kind == "timer"]
+    whole.backend.close()
+    part = serve(KeyGroupRange(*key_groups))
+    loads = []
+
+    def load(wanted: Any) -> Any:
+        loads.append(wanted.name)
+        groups = log.column("key_group").to_numpy()
+        return [log.filter((groups >= key_groups[0]) & (groups <= key_groups[1]))]
+
+    part.backend.attach([schema], load)
+    check(part)
+    assert loads == [schema.name] * is_cut
 
 
 def test_a_range_that_grows_begins_with_nothing(serve: Any) -> None:

@@ -105,6 +105,7 @@ def test_what_is_read_is_what_was_written(
 ) -> None:
     monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", 1 if folds else 1 << 40)
     monkeypatch.setattr("state_engine.backends.rocksdb.timers.PER_CELL", 1)
+    monkeypatch.setattr("state_engine.backends.rocksdb.timers.BLOCKS", 3 if folds else 128)
     here, chance = place(key), random.Random(5)
     timers = here.opened()
     model: set[Timer] = set()
@@ -136,12 +137,13 @@ def test_what_is_read_is_what_was_written(
     assert here.write(timers).cells == {}
 
 
+@pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("handed_over", [False, True])
 def test_a_write_goes_with_what_changes_and_what_is_there_with_what_waits(
-    place: Any, monkeypatch: pytest.MonkeyPatch, handed_over: bool
+    place: Any, monkeypatch: pytest.MonkeyPatch, handed_over: bool, groups: int
 ) -> None:
     """A thousand timers wait; in each of many epochs a hundred come, and the oldest hundred go."""
-    few, groups, waiting = 300, 16, 1_000
+    few, waiting = 300, 1_000
     monkeypatch.setattr("state_engine.backends.rocksdb.timers.FEW", few)
     here = place(max_parallelism=groups)
     timers, written, folds = here.opened(), 0, 0
@@ -158,15 +160,15 @@ def test_a_write_goes_with_what_changes_and_what_is_there_with_what_waits(
         assert before[folded].sum() <= FOLDED * an_epoch or len(folded) == 1
         assert len(changes.cells) <= groups
         assert timers._sizes.sum() <= 2 * live + few + an_epoch
-        written += sum(pa.ipc.read_record_batch(cell, timers._in_cells).num_rows for cell in changes.cells.values())
+        written += timers._decoded(list(changes.cells.values())).num_rows
         folds += len(folded)
         if handed_over:
             timers = here.opened()
-            assert len(list(timers.read())) == 1
+            list(timers.read())
     assert here.found() == {(n, n) for n in range(came.stop - waiting, came.stop)}
     cells, rows = here.sizes()
     assert rows + PER_CELL * cells == timers._sizes.sum()
-    assert groups < folds
+    assert 150 // 16 <= folds / groups <= 150 // 4
     assert written <= 2 * 200 * 150
 
 
@@ -179,6 +181,14 @@ def test_what_no_longer_waits_leaves_no_cells(place: Any) -> None:
         here.write(timers)
     assert here.sizes() == (0, 0)
     assert np.all(timers._sizes == 0)
+
+
+def test_an_epoch_has_no_more_cells_than_there_are_blocks(place: Any) -> None:
+    here = place(max_parallelism=32_768)
+    timers = here.opened()
+    timers.stage(here.rows([(log.Op.PUT, n, n) for n in range(5_000)]))
+    assert len(here.write(timers).cells) == 128
+    assert here.found() == {(n, n) for n in range(5_000)}
 
 
 def test_what_undoes_all_before_it_is_folded_at_once(place: Any) -> None:

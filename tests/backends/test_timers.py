@@ -231,15 +231,20 @@ class InDatabase:
         if not hasattr(self, "folder"):
             memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
             self.folder, self.opened = tempfile.TemporaryDirectory(dir=memory), []
-            self.early = patch.multiple(timer_log, FEW=2, PER_CELL=1, AT_ONCE=3)
+            self.early = patch.multiple(timer_log, FEW=2, PER_CELL=1, AT_ONCE=3, BLOCKS=3)
             self.early.start()
-        self.opened.append(LocalDatabase(Path(self.folder.name) / str(len(self.opened)), Tuning()))
+        return self.begun(LocalDatabase(Path(self.folder.name) / str(len(self.opened)), Tuning()))
+
+    def begun(self, database: LocalDatabase) -> Any:
+        self.opened.append(database)
         codec = KeyCodec(parse_columns("k string"), M)
         key_groups = KeyGroupRange(0, M - 1)
         backend: Any = RocksDBKeyedStateBackend("op", codec, key_groups, KeyContext(), OperatorTime(), self.opened[-1])
         backend.timers_by_columns = isinstance(self, TimersByColumnsMachine)
         if type(self).make_timers is not None:
             backend._new_timers = partial(type(self).make_timers, backend._numbers)
+        if backend.resume() is None:
+            backend.start("nothing")
         backend.attach((), lambda _: iter(()), OperatorTime())
         return backend
 
@@ -279,6 +284,13 @@ class InDatabase:
         self.sealed = set(self.now)
         self.warm.commit("sealed")
         assert self.stored() == self.sealed
+
+    @rule()
+    def another_goes_on(self: Any) -> None:
+        """It takes the database over, and writes to it."""
+        if self.warm.token is not None:
+            self.warm.close()
+            self.warm, self.now = self.begun(LocalDatabase(self.warm.database.folder, Tuning())), set(self.sealed)
 
     @rule()
     def catch_up(self: Any) -> None:

@@ -1,7 +1,7 @@
 """How many Python objects a function over batches makes, in an epoch as a worker runs it, with its seal and its commit.
 
-None is made of a record or of a timer, on either backend. In RocksDB one is made of each key of the batch, since the
-library takes and gives bytes.
+None is made of a record or of a timer, on either backend, where keys are integers that lie close together. In RocksDB
+some are made of each key that a state is asked for, since the library takes and gives bytes.
 """
 
 import sys
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 from state_engine.api import (
+    Aggregate,
     AggregatingStateDescriptor,
     ColumnAggregateFunction,
     ColumnReduceFunction,
@@ -28,7 +29,9 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.keys import Keys
+from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
+from state_engine.testing import windowed_harness
 
 FIRST = 1_000_000
 """Python has the integers up to 256 as objects already."""
@@ -197,3 +200,13 @@ def test_no_timer_becomes_an_object_when_a_database_is_taken_over() -> None:
         own.close()
         assert most_objects(lambda: run(own, records(FEW, FEW))) < A_FEW
         assert own.num_event_time_timers() == left
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_no_timer_becomes_an_object_of_windows_that_end_while_others_wait(backend: str) -> None:
+    windows = windowed_harness(TumblingEventTimeWindows(1000), "k", "k bigint", state_backend=backend)
+    with windows.aggregate({"n": Aggregate.count()}) as own:
+        for key, time, count in ((FIRST, 10_000_000, MANY), (2 * FIRST, 0, 100)):
+            own.process_elements([(key + n,) for n in range(count)], [time] * count)
+        assert most_objects(lambda: own.process_watermark(1000)) < A_FEW
+        assert len(own.extract_output_values()) == 100

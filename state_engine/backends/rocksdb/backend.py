@@ -188,8 +188,7 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
         store, base = self.database.store, self._base(schema.name)
         base.cells.number = store.begin_load(schema.name)
         base.abandon()
-        if isinstance(base, TimerLog) and isinstance(table, TimerTable):
-            base.forget()
+        if isinstance(table, TimerTable):
             table.empty()
         else:
             table.rows = base.live = 0
@@ -262,8 +261,6 @@ class RocksDBKeyedStateBackend(HeapKeyedStateBackend):
     def settle(self) -> None:
         for name in self._lacking:
             self._tables[name].forget()  # they will be loaded as of a later manifest
-            if name in self._timer_logs:
-                self._timer_logs[name].forget()
         super().settle()
         for name, own in self._timer_logs.items():
             for rows in own.settle():

@@ -18,6 +18,7 @@ from state_engine.backends.rocksdb.cells import head_range, state_range
 from state_engine.backends.rocksdb.locks import Slot, lock_files, try_lock
 from state_engine.backends.rocksdb.options import Tuning
 from state_engine.backends.rocksdb.store import Changes, StateMeta, Store
+from state_engine.backends.rocksdb.timers import TimerLog, groups_of_block
 from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange
 
@@ -127,9 +128,15 @@ def _take_filled(folder: Path) -> Slot | None:
 def _clip(store: Store, key_groups: KeyGroupRange, max_parallelism: int) -> None:
     """Removes the key groups that are not of the range, and counts anew."""
     first, last = key_groups
+    width = groups_of_block(max_parallelism)
+    cuts_blocks = first % width > 0 or ((last + 1) % width > 0 and last + 1 < max_parallelism)
     changes = Changes()
-    for name, state in store.meta.states.items():
+    for name, state in list(store.meta.states.items()):
         begin, end = state_range(state.number)
+        if cuts_blocks and state.form == TimerLog.form:
+            changes.ranges.append((begin, end))  # cells of timers are not cut: they will be loaded from the log
+            del store.meta.states[name]
+            continue
         changes.ranges.append((begin, head_range(state.number, first)[0]))
         if last + 1 < max_parallelism:
             changes.ranges.append((head_range(state.number, last + 1)[0], end))
