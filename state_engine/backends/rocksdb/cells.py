@@ -13,7 +13,7 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 | 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
 | 01 | 8 bytes | a piece of a list: elements that one epoch appended, at most `PIECE` |
 
-Of timers a key group has cells of many rows: kind 01, and 8 bytes, are all that follows it (`timers.py`).
+Of timers a block of key groups has cells of many rows: its first key group, kind 01, and 8 bytes (`timers.py`).
 
 Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
 """
