@@ -5,17 +5,17 @@ import io
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError
 from state_engine.log.change_file import checksum_of
 from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import StateFile
+from state_engine.storage.parquet_forms import ParquetCodec, forms_of
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.statistics import delta_statistics
 
@@ -24,16 +24,10 @@ MAX_ROWS = 1 << 20
 
 _BUFFER = 1 << 16
 _ROOM = 1 << 20  # for headers and footer
-_PIECES, _PIECE = 16, 256  # rows of a sample
-_LEAST_OF_PIECE = 64  # of fewer rows, large as they may be, even values that repeat seem distinct
-_PIECE_BYTES = 1 << 17
-_HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
-_HARDLY_SMALLER = 0.9  # of its bytes are left when a sample is compressed
 
 _REMEDY = "Restore an older checkpoint or savepoint, or bring the file back from a backup."
 
 RowGroup = tuple[int, int, int]
-ParquetCodec = Literal["zstd", "snappy", "lz4", "none"]
 
 
 class ParquetFile(NamedTuple):
@@ -72,7 +66,7 @@ def encode_parquet(
         if (np.diff(groups) < 0).any():
             raise ValueError("The rows of a state table are not sorted by key group.")
     cuts = _cuts(table.num_rows, groups, target_rows, max_rows)
-    data = _encoded(table, cuts, _forms(table, codec))
+    data = _encoded(table, cuts, forms_of(table, codec))
     row_groups = () if groups is None else tuple((int(groups[a]), int(groups[b - 1]), b - a) for a, b in cuts)
     return data, ParquetFile(data.size, checksum_of(data), table.num_rows, row_groups, delta_statistics(table))
 
@@ -110,54 +104,6 @@ def _write_row_groups(sink: Any, table: pa.Table, cuts: list[tuple[int, int]], f
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-
-
-def _forms(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
-    """Returns which columns get dictionaries and which are compressed: all, but for what a sample says is in vain.
-
-    Of values that hardly repeat a dictionary takes twice the time to write and to read, and more bytes; compressing
-    bytes that do not get smaller takes longer than all the rest. The same table has the same sample. Key groups repeat,
-    whatever a sample says, and always have statistics: by these they are found in a file.
-    """
-    step = table.num_rows // _PIECES
-    if step < 4 * _PIECE:
-        return {"compression": codec, "use_dictionary": True}
-    rows = max(_LEAST_OF_PIECE, min(_PIECE, _PIECE_BYTES * table.num_rows // max(1, table.nbytes)))
-    sample = pa.concat_tables([table.slice(piece * step, rows) for piece in range(_PIECES)])
-    unique = {
-        field.name
-        for field, column in zip(sample.schema, sample.columns, strict=True)
-        if field.name != KEY_GROUP
-        and _is_counted(field.type)
-        and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
-    }
-    encoded = {field.name for field in table.schema if isinstance(field.type, pa.DictionaryType)}
-    leaves = _leaves(sample, codec)
-    plain = {path for path, left in leaves.items() if path.split(".")[0] in unique and left > _HARDLY_SMALLER}
-    return {
-        "compression": {path: "none" if path in plain else codec for path in leaves},
-        "use_dictionary": [path for path in leaves if path.split(".")[0] not in unique],
-        "write_statistics": [path for path in leaves if path not in plain and path not in encoded],
-    }
-
-
-def _is_counted(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_binary, pa.types.is_string, pa.types.is_temporal)
-    return any(test(kind) for test in tests)
-
-
-def _distinct(column: "pa.ChunkedArray[Any]") -> int:
-    counted: int = pc.call_function("count_distinct", [column]).as_py()
-    return counted
-
-
-def _leaves(sample: pa.Table, codec: ParquetCodec) -> dict[str, float]:
-    """The columns as Parquet has them (`value.list.element` is one), and what share of their bytes is left of each."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(sample, sink, compression=codec, use_dictionary=False)
-    rows = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0)
-    columns = [rows.column(index) for index in range(rows.num_columns)]
-    return {one.path_in_schema: one.total_compressed_size / one.total_uncompressed_size for one in columns}
 
 
 def write_parquet(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -195,7 +196,7 @@ def test_without_memory_for_all_at_once_a_file_is_written_bit_by_bit(monkeypatch
 
 def test_few_rows_are_no_sample_however_large_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one row for each piece no value would come twice: neither a key group, nor one that many rows share."""
-    monkeypatch.setattr("state_engine.storage.parquet._PIECE_BYTES", 1)
+    monkeypatch.setattr("state_engine.storage.parquet_forms._PIECE_BYTES", 1)
     rows, random = 20_000, np.random.default_rng(1)
     table = pa.table(
         {
@@ -307,3 +308,53 @@ def test_columns_whose_values_hardly_repeat_have_no_dictionary(rows: int) -> Non
     assert {name for name, has in found.items() if not has} >= (set() if rows < 20_000 else {"k", "text", "time"})
     assert all(found[name] for name in ("key_group", "few", "pair.x", "pair.y.list.element"))
     assert found["k"] is (rows < 20_000)
+
+
+def packed_columns(data: pa.Buffer) -> set[str]:
+    """Returns which columns of the first row group are kept as differences, by their paths."""
+    group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return {column.path_in_schema for column in columns if "DELTA_BINARY_PACKED" in column.encodings}
+
+
+def test_integers_that_hardly_repeat_are_kept_as_differences() -> None:
+    rows, random = 40_000, np.random.default_rng(1)
+    ordered, mixed = np.arange(rows), random.permutation(rows)
+    extremes = np.array([-(2**63), 2**63 - 1, 0, -1])
+    packed = {
+        "k": pa.array(mixed, pa.int64(), mask=mixed == 7),
+        "int": pa.array(mixed, pa.int32()),
+        "unsigned": pa.array(mixed, pa.uint64()),
+        "seq": pa.array(ordered, pa.int64()),
+        "a.b": pa.array(ordered, pa.int64()),
+        "time": pa.array(1_700_000_000_000_000 + ordered, pa.timestamp("us", "UTC")),
+        "of day": pa.array(ordered, pa.time64("us")),
+        "day": pa.array(ordered.astype(np.int32), pa.date32()),
+        "far apart": pa.array(np.concatenate([ordered[:-4], extremes]), pa.int64()),
+    }
+    others = {
+        "key_group": pa.array(np.sort(ordered % 128), pa.int32()),
+        "random": pa.array(random.integers(-(2**63), 2**63, rows, endpoint=False), pa.int64()),
+        "few": pa.array(ordered % 100, pa.int64()),
+        "real": pa.array(random.random(rows)),
+        "text": [f"value {number}" for number in mixed.tolist()],
+    }
+    table = pa.table({**others, **packed})
+
+    data, described = encode_parquet(table)
+
+    assert packed_columns(data) == set(packed)
+    assert pq.read_table(pa.BufferReader(data)).equals(table)
+    assert encode_parquet(table)[0].equals(data), "the same table is the same file"
+    assert _bounds(data, "int") == (0, rows - 1), "readers still skip row groups by them"
+    storage = MemoryStorage()
+    storage.put_exclusive("f.parquet", data)
+    some = read_parquet(storage, _handle(described, [0, 127]), 3, 5)
+    assert some is not None
+    assert some.equals(table.filter(pc.is_in(table["key_group"], pa.array([3, 4, 5], pa.int32()))))
+
+
+def _bounds(data: pa.Buffer, column: str) -> tuple[object, object]:
+    group = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0)
+    [found] = [one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == column]
+    return found.statistics.min, found.statistics.max

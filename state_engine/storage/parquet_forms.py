@@ -1,0 +1,105 @@
+"""How the columns of a Parquet file are written: with dictionaries, packed, compressed, or as they are."""
+
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from state_engine.log.ops import KEY_GROUP
+
+ParquetCodec = Literal["zstd", "snappy", "lz4", "none"]
+
+_PIECES, _PIECE = 16, 256  # rows of a sample
+_LEAST_OF_PIECE = 64  # of fewer rows, large as they may be, even values that repeat seem distinct
+_PIECE_BYTES = 1 << 17
+_HARDLY_REPEATED = 0.95  # of a sample is distinct where a file has tens of thousands of values
+_HARDLY_SMALLER = 0.9  # of its bytes are left when a sample is compressed
+_PACKED = "DELTA_BINARY_PACKED"  # differences, in as few bits as the largest of some takes
+
+
+def forms_of(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
+    """Returns how the columns are written, as arguments of `pyarrow.parquet.ParquetWriter`, by what a sample says.
+
+    Of values that hardly repeat a dictionary takes twice the time to write and to read, and more bytes; compressing
+    bytes that do not get smaller takes longer than all the rest. Of integers that hardly repeat the differences take
+    fewer bytes than compressing leaves, a third of its time to write and a quarter to read, unless they are drawn from
+    all that there are. The same table has the same sample. Key groups repeat, whatever a sample says, and always have
+    statistics: by these they are found in a file.
+
+    Args:
+        table: Rows. Of fewer than some thousands all columns get dictionaries and are compressed.
+        codec: Compression of those that get smaller by it.
+    """
+    step = table.num_rows // _PIECES
+    if step < 4 * _PIECE:
+        return {"compression": codec, "use_dictionary": True}
+    rows = max(_LEAST_OF_PIECE, min(_PIECE, _PIECE_BYTES * table.num_rows // max(1, table.nbytes)))
+    sample = pa.concat_tables([table.slice(piece * step, rows) for piece in range(_PIECES)])
+    unique = {
+        field.name
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        if field.name != KEY_GROUP
+        and _is_counted(field.type)
+        and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
+    }
+    encoded = {field.name for field in table.schema if isinstance(field.type, pa.DictionaryType)}
+    packed = _packed(sample.select(sorted(unique)))
+    leaves = _leaves(sample, codec, packed)
+    single = {path for path in leaves if _column_of(path, sample.column_names) in unique}
+    plain = {path for path in single if leaves[path] > _HARDLY_SMALLER}
+    return {
+        "compression": {path: "none" if path in plain else codec for path in leaves},
+        "use_dictionary": [path for path in leaves if path not in single],
+        "column_encoding": packed or None,
+        "write_statistics": [path for path in leaves if path in packed or path not in plain | encoded],
+    }
+
+
+def _column_of(path: str, names: list[str]) -> str:
+    """The column that a leaf is of; names may have dots, too."""
+    return next(name for name in names if path == name or path.startswith(f"{name}."))
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_binary, pa.types.is_string, pa.types.is_temporal)
+    return any(test(kind) for test in tests)
+
+
+def _distinct(column: "pa.ChunkedArray[Any]") -> int:
+    counted: int = pc.call_function("count_distinct", [column]).as_py()
+    return counted
+
+
+def _packed(columns: pa.Table) -> dict[str, str]:
+    """The columns whose integers get smaller by being packed, and the name of the encoding."""
+    wide = [field.name for field in columns.schema if _is_integer(field.type)]
+    if not wide:
+        return {}
+    sizes = [
+        {one.path_in_schema: one.total_uncompressed_size for one in _written(columns.select(wide), "none", encoding)}
+        for encoding in (None, dict.fromkeys(wide, _PACKED))
+    ]
+    return {name: _PACKED for name in wide if sizes[1][name] <= _HARDLY_SMALLER * sizes[0][name]}
+
+
+def _is_integer(kind: pa.DataType) -> bool:
+    """Whether Parquet keeps values as integers of its own."""
+    return pa.types.is_integer(kind) or pa.types.is_temporal(kind)
+
+
+def _leaves(sample: pa.Table, codec: ParquetCodec, packed: dict[str, str]) -> dict[str, float]:
+    """The columns as Parquet has them (`value.list.element` is one), and what share of their bytes is left of each."""
+    written = _written(sample, codec, packed or None)
+    return {one.path_in_schema: one.total_compressed_size / one.total_uncompressed_size for one in written}
+
+
+def _written(sample: pa.Table, codec: ParquetCodec, encodings: dict[str, str] | None) -> list[Any]:
+    """What the footer of a file of these rows says of each column."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(sample, sink, compression=codec, use_dictionary=False, column_encoding=encodings)
+    rows = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0)
+    return [rows.column(index) for index in range(rows.num_columns)]
+
+
+__all__ = ["ParquetCodec", "forms_of"]
