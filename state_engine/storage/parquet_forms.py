@@ -40,25 +40,20 @@ def forms_of(table: pa.Table, codec: ParquetCodec) -> dict[str, Any]:
         field.name
         for field, column in zip(sample.schema, sample.columns, strict=True)
         if field.name != KEY_GROUP
+        and "." not in field.name  # as a path it may be that of a field of a struct, too
         and _is_counted(field.type)
         and _distinct(column) > _HARDLY_REPEATED * sample.num_rows
     }
     encoded = {field.name for field in table.schema if isinstance(field.type, pa.DictionaryType)}
     packed = _packed(sample.select(sorted(unique)))
     leaves = _leaves(sample, codec, packed)
-    single = {path for path in leaves if _column_of(path, sample.column_names) in unique}
-    plain = {path for path in single if leaves[path] > _HARDLY_SMALLER}
+    plain = {path for path, left in leaves.items() if path in unique and left > _HARDLY_SMALLER}
     return {
         "compression": {path: "none" if path in plain else codec for path in leaves},
-        "use_dictionary": [path for path in leaves if path not in single],
+        "use_dictionary": [path for path in leaves if path not in unique],
         "column_encoding": packed or None,
         "write_statistics": [path for path in leaves if path in packed or path not in plain | encoded],
     }
-
-
-def _column_of(path: str, names: list[str]) -> str:
-    """The column that a leaf is of; names may have dots, too."""
-    return next(name for name in names if path == name or path.startswith(f"{name}."))
 
 
 def _is_counted(kind: pa.DataType) -> bool:

@@ -326,7 +326,6 @@ def test_integers_that_hardly_repeat_are_kept_as_differences() -> None:
         "int": pa.array(mixed, pa.int32()),
         "unsigned": pa.array(mixed, pa.uint64()),
         "seq": pa.array(ordered, pa.int64()),
-        "a.b": pa.array(ordered, pa.int64()),
         "time": pa.array(1_700_000_000_000_000 + ordered, pa.timestamp("us", "UTC")),
         "of day": pa.array(ordered, pa.time64("us")),
         "day": pa.array(ordered.astype(np.int32), pa.date32()),
@@ -338,6 +337,8 @@ def test_integers_that_hardly_repeat_are_kept_as_differences() -> None:
         "few": pa.array(ordered % 100, pa.int64()),
         "real": pa.array(random.random(rows)),
         "text": [f"value {number}" for number in mixed.tolist()],
+        "a": [{"b": f"value {number}"} for number in mixed.tolist()],
+        "a.b": pa.array(ordered, pa.int64()),  # the path of the field above, too
     }
     table = pa.table({**others, **packed})
 
