@@ -29,7 +29,7 @@ from state_engine.storage.port import CheckpointStorage, open_storage
 FILES_PER_LIST = 10_000
 DELETING_MS = 3_600_000
 """How long behind its grace time a list may be acted upon. Another such time later it is removed, whatever is left: a
-process that slept in between finds that its time is over."""
+process that slept in between finds that its time is over. A run that comes later writes a new list of the files."""
 
 BEYOND = 1_000_000
 """How far above the newest epoch the floor is raised when all goes: a driver that was starting meanwhile is fenced."""
@@ -82,7 +82,7 @@ class RetentionReport:
     """What one run did.
 
     Attributes:
-        condemned: Files that were condemned now.
+        condemned: Files that were condemned now, for the first time.
         due: Files that are to be deleted now.
         removed: Files that were deleted now.
         bytes: Their bytes.
@@ -139,7 +139,8 @@ def apply_retention(
 ) -> RetentionReport:
     """Condemns the files of a plan, and deletes condemned ones whose grace time is over; it never waits.
 
-    So with a grace time the same call has to come again. Calls may overlap, die anywhere, and be repeated.
+    So with a grace time the same call has to come again, whenever that is. Calls may overlap, die anywhere, and be
+    repeated.
 
     Args:
         plan: Of `plan_retention` or `plan_discard`.
@@ -187,23 +188,39 @@ def retention_steps(
 def _condemn(
     storage: CheckpointStorage, plan: RetentionPlan, report: RetentionReport, clock: Clock, ids: Ids
 ) -> Iterator[str]:
+    """Condemns what goes, unless a list stands for it already.
+
+    A list whose time is over stands for nothing. Who comes that late, such as once a day, condemns its files anew; they
+    have had their grace time. The look behind it is as late as the new list, so it sees who protected one meanwhile.
+    """
     grace = plan.policy.grace_ms if plan.policy is not None else 0
-    ends = clock.now_ms() + grace  # a list that waits longer than this plan does not stand for it
-    lists = [condemned for condemned in read_condemned(storage) if condemned.condemned_at + condemned.grace_ms <= ends]
-    known = {file.path for condemned in lists for file in condemned.files}
-    new = [CondemnedFile(path=r.path, bytes=r.bytes, reason=r.reason) for r in plan.removals if r.path not in known]
-    for first in range(0, len(new), FILES_PER_LIST):
-        files = tuple(new[first : first + FILES_PER_LIST])
+    now = clock.now_ms()
+    standing, over = set[str](), set[str]()
+    for one in read_condemned(storage):
+        begins = one.condemned_at + one.grace_ms
+        if now > begins + DELETING_MS:
+            over |= {file.path for file in one.files}
+        elif begins <= now + grace:  # one that waits longer than this plan does not stand for it
+            standing |= {file.path for file in one.files}
+    new = [CondemnedFile(path=r.path, bytes=r.bytes, reason=r.reason) for r in plan.removals if r.path not in standing]
+    report.condemned += sum(file.path not in over for file in new)
+    yield from _write_lists(storage, plan.job, [file for file in new if file.path in over], 0, clock, ids)
+    yield from _write_lists(storage, plan.job, [file for file in new if file.path not in over], grace, clock, ids)
+
+
+def _write_lists(
+    storage: CheckpointStorage, job: str, files: Sequence[CondemnedFile], grace_ms: int, clock: Clock, ids: Ids
+) -> Iterator[str]:
+    for first in range(0, len(files), FILES_PER_LIST):
         yield "condemn"
         condemned = Condemned(
             list_id=ids.new_id(),
-            job=plan.job,
+            job=job,
             condemned_at=clock.now_ms(),
-            grace_ms=grace,
-            files=files,
+            grace_ms=grace_ms,
+            files=tuple(files[first : first + FILES_PER_LIST]),
         )
         storage.put_if_absent(condemned_path(condemned.list_id), encode_condemned(condemned))
-        report.condemned += len(files)
 
 
 def _delete(

@@ -1,11 +1,12 @@
 """Retention over jobs whose log is built directly; every state is compared with a plain model."""
 
 import random
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from state_engine.checkpoint.leases import ensure_kept, leased
+from state_engine.checkpoint.leases import LEASE_MS, ensure_kept, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import (
     DELETING_MS,
@@ -172,6 +173,45 @@ def test_grace_time_then_a_second_look(root: str) -> None:
     assert_whole(running.job)
 
 
+@pytest.mark.parametrize("hours", [1, 2, 3, 24, 7 * 24])
+def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, hours: int) -> None:
+    running = Running(root)
+    policy = RetentionPolicy()
+    removed, condemned = [], []
+    for _ in range(6):
+        running.run(2)
+        goes = {removal.path for removal in running.plan(policy).removals}
+        report = running.retain(policy)
+        assert report.waiting == report.condemned, "what waits is what was condemned now, whatever the others wait for"
+        assert goes >= set(report.removed)
+        assert len(goes) == len(report.removed) + report.condemned
+        removed.append(len(report.removed))
+        condemned.append(report.condemned)
+        assert_whole(running.job)
+        running.clock.advance(hours * HOUR_MS)
+    assert removed[1:] == condemned[:-1], "each call takes what the one before it condemned"
+    assert min(condemned) > 0
+    assert len([path for path in running.files() if path.startswith("_retention/condemned")]) == 1
+
+
+def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: str) -> None:
+    running = Running(root)
+    running.run(3)
+    policy = RetentionPolicy(grace_ms=HOUR_MS)
+    plan = running.plan(policy)
+    pin = trigger_savepoint(root, running.job.job, epoch=4, clock=running.clock)
+    apply_retention(plan, clock=running.clock, ids=running.ids)
+    running.clock.advance(24 * HOUR_MS)
+    with pytest.raises(CondemnedError):  # the list is as good as on its first day
+        trigger_savepoint(root, running.job.job, epoch=2, clock=running.clock)
+    report = running.retain(policy)
+    assert report.removed
+    assert not running.job.storage.exists(manifest_path(1, 2))
+    assert_whole(running.job)
+    assert_reads(running.job, pin.savepoint_id, running.job.log.read(1, 4))
+    assert not [path for path in running.files() if path.startswith("_retention/condemned")]
+
+
 def test_a_savepoint_between_condemning_and_deleting_is_refused_and_one_before_is_spared(root: str) -> None:
     running = Running(root)
     running.run(3)
@@ -241,6 +281,23 @@ def test_a_lease_keeps_an_epoch_until_it_is_given_back_or_expires(root: str) -> 
     with pytest.raises(Exception, match="gone"), leased(root, target, "too late", clock=running.clock):
         pass
     assert not [path for path in running.files() if path.startswith("_retention/leases")]
+
+
+def test_a_checkpoint_that_died_keeps_a_savepoint_of_its_epoch_until_its_lease_expires(root: str) -> None:
+    running = Running(root)
+    sealed = running.run(2)
+    made = trigger_savepoint(root, running.job.job, trigger="policy:often", clock=running.clock)
+    policy = RetentionPolicy(savepoints=Keep(last=0), grace_ms=0)
+    dies = ExitStack()  # nobody closes it
+    dies.enter_context(files_kept(running.job.storage, sealed, (), "checkpoint", running.clock, running.ids))
+    running.run(2)
+    running.clock.advance(LEASE_MS - 1 - 2 * 60_000)
+    running.retain(policy)
+    assert [pin.savepoint_id for pin in list_savepoints(root, running.job.job)] == [made.savepoint_id]
+    running.clock.advance(1)
+    running.retain(policy)
+    assert list_savepoints(root, running.job.job) == []
+    assert_whole(running.job)
 
 
 def test_the_target_of_a_restore_that_was_decided_is_kept(root: str) -> None:

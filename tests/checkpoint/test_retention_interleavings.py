@@ -11,7 +11,7 @@ from schedules import Schedule, at_random, in_between
 
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention import DELETING_MS, RetentionPolicy, apply_retention, plan_retention
 from state_engine.epoch import look
 from state_engine.epoch.ports import Mark
 from state_engine.errors import CondemnedError, CorruptionError, NotFoundError, NothingToRestoreError
@@ -55,7 +55,7 @@ class Stage:
             job.storage.put_if_absent(info.path, self.job.storage.get(info.path))
         job.log = ManifestLog(job.storage, job.job)
         job.model, job.models = copy.deepcopy(job.model), dict(job.models)
-        new.ids, new.rng, new.pins = CountingIds(), random.Random(4), []
+        new.ids, new.rng, new.pins = copy.copy(self.ids), random.Random(4), []
         new.publisher = CheckpointPublisher(job.storage, job.job, clock=new.clock, ids=new.ids)
         return new
 
@@ -81,6 +81,12 @@ class Stage:
                 self.refused += 1
 
         return run
+
+    def condemn(self, *, times: float) -> None:
+        """A run so many times `DELETING_MS` ago condemned what goes; nobody came behind it."""
+        plan = plan_retention(self.job.root, self.job.job, RetentionPolicy(grace_ms=1), self.clock.now_ms())
+        assert apply_retention(plan, clock=self.clock, ids=self.ids).condemned
+        self.clock.advance(int(times * DELETING_MS))
 
     def compact(self) -> None:
         self.checkpoint(9, full=True)
@@ -132,11 +138,19 @@ def template(tmp_path: Path) -> Stage:
     return Stage(f"memory://{tmp_path}/template")
 
 
+@pytest.fixture(params=[0, 0.5, 1.5, 2.5], ids=["now", "in time", "late", "very late"])
+def condemned(template: Stage, request: pytest.FixtureRequest) -> Stage:
+    """Nothing is condemned, or something was so many times ago as a list may be acted upon."""
+    if request.param:
+        template.condemn(times=request.param)
+    return template
+
+
 @pytest.mark.parametrize("inner", OTHERS)
-def test_the_other_one_runs_between_two_calls_of_retention(template: Stage, tmp_path: Path, inner: str) -> None:
+def test_the_other_one_runs_between_two_calls_of_retention(condemned: Stage, tmp_path: Path, inner: str) -> None:
     calls, call = 1, 0
     while call <= calls:
-        stage = template.copy(f"memory://{tmp_path}/{call}")
+        stage = condemned.copy(f"memory://{tmp_path}/{call}")
         calls = Schedule(actors(stage, f"retention, {inner}")).run(in_between("retention", call))["retention"]
         stage.verify()
         call += 2
@@ -144,23 +158,23 @@ def test_the_other_one_runs_between_two_calls_of_retention(template: Stage, tmp_
 
 
 @pytest.mark.parametrize("outer", OTHERS[:4])
-def test_retention_runs_between_any_two_calls_of_the_other_one(template: Stage, tmp_path: Path, outer: str) -> None:
+def test_retention_runs_between_any_two_calls_of_the_other_one(condemned: Stage, tmp_path: Path, outer: str) -> None:
     calls, call = 1, 0
     while call <= calls:
-        stage = template.copy(f"memory://{tmp_path}/{call}")
+        stage = condemned.copy(f"memory://{tmp_path}/{call}")
         calls = Schedule(actors(stage, f"retention, {outer}")).run(in_between(outer, call))[outer]
         stage.verify()
         call += 1
     assert calls > 5
 
 
-def test_a_crash_anywhere_is_finished_by_the_next_run(template: Stage, tmp_path: Path) -> None:
-    whole = template.copy(f"memory://{tmp_path}/whole")
+def test_a_crash_anywhere_is_finished_by_the_next_run(condemned: Stage, tmp_path: Path) -> None:
+    whole = condemned.copy(f"memory://{tmp_path}/whole")
     whole.retain()
     expected = {info.path for info in whole.job.storage.list("_epochs/g000001", recursive=False)}
     calls, killed = 1, 0
     for call in count(step=2):
-        stage = template.copy(f"memory://{tmp_path}/{call}")
+        stage = condemned.copy(f"memory://{tmp_path}/{call}")
         calls = Schedule(actors(stage, "retention")).run(in_between("", 0), kill=("retention", call))["retention"]
         if calls < call:
             break

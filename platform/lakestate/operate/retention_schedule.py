@@ -7,7 +7,9 @@ from lakestate.operate.crons import build_cron_schedule
 
 
 def build_retention_schedule(job: str, cron: str, timezone: str = "UTC") -> dg.ScheduleDefinition:
-    """Returns the schedule of `<job>/retention`. Twice the grace time apart each run deletes what the last condemned.
+    """Returns the schedule of `<job>/retention`.
+
+    Each run deletes what the one before it condemned, if they are further apart than the grace time.
 
     Raises:
         JobDefinitionError: The times are none.
