@@ -18,18 +18,14 @@ from state_engine.checkpoint.leases import expired_leases, read_condemned
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention_decision import Removal, decide
 from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted
+from state_engine.checkpoint.retention_lists import DELETING_MS, condemn, is_answered, is_forgotten
 from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
 from state_engine.checkpoint.retention_savepoints import Disposal
 from state_engine.checkpoint.retention_snapshot import Found, look_around
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.log.paths import condemned_path, parse_manifest_path
-from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, encode_condemned
+from state_engine.log.retention_records import Condemned, Floor
 from state_engine.storage.port import CheckpointStorage, open_storage
-
-FILES_PER_LIST = 10_000
-DELETING_MS = 3_600_000
-"""How long behind its grace time a list may be acted upon. Another such time later it is removed, whatever is left: a
-process that slept in between finds that its time is over. A run that comes later writes a new list of the files."""
 
 BEYOND = 1_000_000
 """How far above the newest epoch the floor is raised when all goes: a driver that was starting meanwhile is fenced."""
@@ -165,7 +161,8 @@ def retention_steps(
     """Does what `apply_retention` says, and yields the name of each change in front of it, for tests."""
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(plan.root, plan.job)
-    yield from _condemn(storage, plan, report, clock, ids)
+    grace_ms = plan.policy.grace_ms if plan.policy is not None else 0
+    report.condemned = yield from condemn(storage, plan.job, plan.removals, grace_ms, clock, ids)
     now = clock.now_ms()
     due, lists = [], read_condemned(storage)
     for condemned in lists:
@@ -174,7 +171,7 @@ def retention_steps(
             report.waiting += len(condemned.files)
         elif now <= begins + DELETING_MS:
             due.append(condemned)
-        elif now > begins + 2 * DELETING_MS:
+        elif is_forgotten(condemned, plan.policy, now):
             yield "remove_list"
             storage.delete(condemned_path(condemned.list_id))
     for path in expired_leases(storage, now):
@@ -183,44 +180,6 @@ def retention_steps(
     if due:
         yield "look_again"
         yield from _delete(storage, plan, due, lists, report, clock)
-
-
-def _condemn(
-    storage: CheckpointStorage, plan: RetentionPlan, report: RetentionReport, clock: Clock, ids: Ids
-) -> Iterator[str]:
-    """Condemns what goes, unless a list stands for it already.
-
-    A list whose time is over stands for nothing. Who comes that late, such as once a day, condemns its files anew; they
-    have had their grace time. The look behind it is as late as the new list, so it sees who protected one meanwhile.
-    """
-    grace = plan.policy.grace_ms if plan.policy is not None else 0
-    now = clock.now_ms()
-    standing, over = set[str](), set[str]()
-    for one in read_condemned(storage):
-        begins = one.condemned_at + one.grace_ms
-        if now > begins + DELETING_MS:
-            over |= {file.path for file in one.files}
-        elif begins <= now + grace:  # one that waits longer than this plan does not stand for it
-            standing |= {file.path for file in one.files}
-    new = [CondemnedFile(path=r.path, bytes=r.bytes, reason=r.reason) for r in plan.removals if r.path not in standing]
-    report.condemned += sum(file.path not in over for file in new)
-    yield from _write_lists(storage, plan.job, [file for file in new if file.path in over], 0, clock, ids)
-    yield from _write_lists(storage, plan.job, [file for file in new if file.path not in over], grace, clock, ids)
-
-
-def _write_lists(
-    storage: CheckpointStorage, job: str, files: Sequence[CondemnedFile], grace_ms: int, clock: Clock, ids: Ids
-) -> Iterator[str]:
-    for first in range(0, len(files), FILES_PER_LIST):
-        yield "condemn"
-        condemned = Condemned(
-            list_id=ids.new_id(),
-            job=job,
-            condemned_at=clock.now_ms(),
-            grace_ms=grace_ms,
-            files=tuple(files[first : first + FILES_PER_LIST]),
-        )
-        storage.put_if_absent(condemned_path(condemned.list_id), encode_condemned(condemned))
 
 
 def _delete(
@@ -241,7 +200,8 @@ def _delete(
     condemned = {file.path for one in due for file in one.files}
     going = sorted((again[path] for path in condemned if path in again), key=lambda r: (_ORDER.get(r.kind, 2), r.path))
     report.due = len(going)
-    report.spared = sorted(path for path in condemned if path in found.facts.objects and path not in again)
+    mine = {file.path for one in due if is_answered(one, plan.policy) for file in one.files}
+    report.spared = sorted(path for path in mine if path in found.facts.objects and path not in again)
     for floor in _floors(storage, plan, found, going, clock.now_ms()):
         yield "raise_floor"
         raise_floor(storage, floor)

@@ -15,15 +15,25 @@ from state_engine.log.paths import (
 from state_engine.log.records import Manifest, Span
 
 RemovalKind = Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored"]
+RemovalRule = Literal["checkpoints", "savepoints", "strays"]
 
 
 class Removal(NamedTuple):
-    """A file that goes: its path relative to the job's root, its length, what it is, and why it goes."""
+    """A file that goes.
+
+    Attributes:
+        path: Relative to the job's root.
+        bytes: Its length.
+        kind: What it is.
+        reason: Why it goes.
+        rule: Which rule of a `RetentionPolicy` lets it go.
+    """
 
     path: str
     bytes: int
     kind: RemovalKind
     reason: str
+    rule: RemovalRule
 
 
 class Names(NamedTuple):
@@ -75,21 +85,23 @@ def decide(facts: Facts) -> list[Removal]:
         if path in facts.needed:
             continue
         if path in facts.leaving:
-            found.append(Removal(path, length, "savepoint", facts.leaving[path]))
+            found.append(Removal(path, length, "savepoint", facts.leaving[path], "savepoints"))
             continue
         if folder_below(RESTORED, path) in idle:
-            found.append(Removal(path, length, "restored", "no epoch that stays began with this copy of a savepoint"))
+            reason = "no epoch that stays began with this copy of a savepoint"
+            found.append(Removal(path, length, "restored", reason, "checkpoints"))
             continue
         known = _kind_of(path)
         if known is None:
             continue
         kind, generation, epoch = known
-        why = _why(facts, generation, epoch) or _why_stray(facts.names, path, *known)
+        old = _why(facts, generation, epoch)
+        why = old or _why_stray(facts.names, path, *known)
         kept = (kind == "manifest" and holds(facts.way_back, generation, epoch)) or (
             kind == "output" and holds(facts.entered, generation, epoch)
         )
         if why and not kept:
-            found.append(Removal(path, length, kind, why))
+            found.append(Removal(path, length, kind, why, "checkpoints" if old else "strays"))
     return found
 
 
@@ -143,4 +155,4 @@ def folder_below(parent: str, path: str) -> str | None:
     return rest.partition("/")[0] if first == parent else None
 
 
-__all__ = ["Facts", "Names", "Removal", "RemovalKind", "decide", "folder_below"]
+__all__ = ["Facts", "Names", "Removal", "RemovalKind", "RemovalRule", "decide", "folder_below"]

@@ -103,6 +103,16 @@ class RetentionPolicy:
         if self.grace_ms < 0:
             raise JobDefinitionError("The grace time of a retention policy is negative.", action="Use 0 or more.")
 
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules that let something go: `checkpoints`, `savepoints`, `strays`."""
+        wanted = {
+            "checkpoints": self.checkpoints is not None,
+            "savepoints": self.savepoints is not None,
+            "strays": self.strays,
+        }
+        return frozenset(rule for rule, is_wanted in wanted.items() if is_wanted)
+
     def pins(self, label: str) -> bool:
         """Says whether a savepoint of this label stays whatever the rules say."""
         return any(fnmatchcase(label, pattern) for pattern in self.pinned_labels)

@@ -34,13 +34,17 @@ class CondemnedFile(Record, frozen=True, kw_only=True):
 
 
 class Condemned(Record, frozen=True, kw_only=True):
-    """Files that are going to be deleted, no earlier than `grace_ms` behind `condemned_at` (ms)."""
+    """Files that are going to be deleted, no earlier than `grace_ms` behind `condemned_at` (ms).
+
+    `rule` says which rule of a policy let them go; lists of earlier releases do not say it.
+    """
 
     list_id: str
     job: str
     condemned_at: int
     grace_ms: int
     files: tuple[CondemnedFile, ...]
+    rule: str = ""
 
 
 class Lease(Record, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from state_engine.checkpoint.leases import LEASE_MS, ensure_kept, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
@@ -25,8 +26,9 @@ from state_engine.epoch.seal import seal
 from state_engine.errors import CondemnedError, DamagedFileError, FencedError, NothingToRestoreError
 from state_engine.inspect import open_job, read_state
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import manifest_path, pin_path
+from state_engine.log.paths import condemned_path, manifest_path, pin_path
 from state_engine.log.records import BaseReference
+from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned
 from state_engine.savepoint import list_savepoints, load_savepoint, resolve_restore, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.testing.changes import model_of
@@ -192,6 +194,51 @@ def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, 
     assert removed[1:] == condemned[:-1], "each call takes what the one before it condemned"
     assert min(condemned) > 0
     assert len([path for path in running.files() if path.startswith("_retention/condemned")]) == 1
+
+
+@pytest.mark.parametrize(("every", "compaction_at"), [(24, 1), (24, 8), (24, 23), (7 * 24, 8)])
+def test_retention_and_compaction_finish_what_each_of_them_began(root: str, every: int, compaction_at: int) -> None:
+    """Retention does not know of strays, and compaction of nothing else; both run once a day, or one once a week."""
+    running = Running(root)
+    compaction = RetentionPolicy(checkpoints=None, strays=True)
+    by_retention, by_compaction, strays = set[str](), set[str](), list[str]()
+    for hour in range(4 * every):
+        if hour % 24 == 0:
+            running.run(2)
+            report = running.retain(RetentionPolicy())
+            assert not report.spared
+            by_retention |= set(report.removed)
+        if hour % every == compaction_at:
+            report = running.retain(compaction)
+            assert not report.spared
+            by_compaction |= set(report.removed)
+            strays.append(f"_epochs/g000001/changes/e{running.checkpoints * 3:010d}-aircraft-0-{'f' * 32}.arrow")
+            running.job.storage.put_if_absent(strays[-1], b"x")
+        running.clock.advance(HOUR_MS)
+    assert_whole(running.job)
+    assert manifest_path(1, 3) in by_retention, "the manifest of the first checkpoint went"
+    assert by_compaction | by_retention >= set(strays[:2]), (
+        "each goes with the second compaction behind it at the latest"
+    )
+    assert len([path for path in running.files() if path.startswith("_retention/condemned")]) <= 2
+
+
+@pytest.mark.parametrize(("rule", "hours"), [("checkpoints", 3), ("", 3), ("strays", 3), ("strays", 40 * 24 + 1)])
+def test_a_list_is_forgotten_by_those_who_would_find_its_files_again(root: str, rule: str, hours: int) -> None:
+    running = Running(root)
+    running.run(1)
+    files = (CondemnedFile(path=manifest_path(1, 3), bytes=1, reason="somebody needs it after all"),)
+    listed = Condemned(list_id="a", job=running.job.job, condemned_at=running.clock.now_ms(), grace_ms=0, files=files)
+    path = condemned_path("a")
+    running.job.storage.put_if_absent(path, encode_condemned(replace(listed, rule=rule)))
+    running.clock.advance(2 * DELETING_MS)
+    running.retain()
+    assert running.job.storage.exists(path)
+    running.clock.advance((hours - 2) * HOUR_MS)
+    running.retain()
+    assert running.job.storage.exists(path) == ((rule, hours) == ("strays", 3))
+    assert running.job.storage.exists(manifest_path(1, 3))
+    assert_whole(running.job)
 
 
 def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: str) -> None:

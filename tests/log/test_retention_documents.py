@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from state_engine.errors import DamagedFileError
 from state_engine.log.paths import floor_path, parse_beside_manifest, parse_floor_path, parse_state_file
@@ -30,6 +31,7 @@ CONDEMNED = Condemned(
     grace_ms=600_000,
     files=(CondemnedFile(path="_epochs/g000002/e0000000041.json", bytes=1234, reason="it lies before epoch 42"),),
 )
+CONDEMNED_BY_RULE = replace(CONDEMNED, rule="strays")
 LEASE = Lease(
     lease_id="f00d",
     job="flights",
@@ -44,6 +46,7 @@ Decoder = Callable[[bytes], msgspec.Struct]
 CASES: list[tuple[str, bytes, Decoder, msgspec.Struct]] = [
     ("floor.json", encode_floor(FLOOR), decode_floor, FLOOR),
     ("condemned.json", encode_condemned(CONDEMNED), decode_condemned, CONDEMNED),
+    ("condemned-by-rule.json", encode_condemned(CONDEMNED_BY_RULE), decode_condemned, CONDEMNED_BY_RULE),
     ("lease.json", encode_lease(LEASE), decode_lease, LEASE),
 ]
 

@@ -122,7 +122,7 @@ class FakeJob:
 
     def retain(self, policy: RetentionPolicy, *, dry_run: bool) -> Retained:
         self._operation("retain", policy, dry_run)
-        removal = Removal("_epochs/g000001/e0000000001.json", 7, "manifest", "it is old")
+        removal = Removal("_epochs/g000001/e0000000001.json", 7, "manifest", "it is old", "checkpoints")
         gone = (Disposal("sp-1", 9),)
         plan = RetentionPlan("/state", self.name, policy, NOW, (removal,), ("sp-0",), gone, ("3", "4"), (1, 5), "h")
         report = RetentionReport(condemned=1, removed=[removal.path], bytes=7, waiting=2)
