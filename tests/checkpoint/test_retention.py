@@ -27,7 +27,7 @@ from state_engine.errors import CondemnedError, DamagedFileError, FencedError, N
 from state_engine.inspect import open_job, read_state
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import condemned_path, manifest_path, pin_path
-from state_engine.log.records import BaseReference
+from state_engine.log.records import BaseReference, Pin
 from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned
 from state_engine.savepoint import list_savepoints, load_savepoint, resolve_restore, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
@@ -241,13 +241,18 @@ def test_a_list_is_forgotten_by_those_who_would_find_its_files_again(root: str, 
     assert_whole(running.job)
 
 
-def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: str) -> None:
-    running = Running(root)
+def pinned_while_condemned(running: Running, policy: RetentionPolicy) -> Pin:
+    """Three checkpoints; a savepoint of epoch 4 comes between the plan to remove it and the lists of what goes."""
     running.run(3)
-    policy = RetentionPolicy(grace_ms=HOUR_MS)
     plan = running.plan(policy)
-    pin = trigger_savepoint(root, running.job.job, epoch=4, clock=running.clock)
+    pin = trigger_savepoint(running.job.root, running.job.job, epoch=4, clock=running.clock)
     apply_retention(plan, clock=running.clock, ids=running.ids)
+    return pin
+
+
+def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: str) -> None:
+    running, policy = Running(root), RetentionPolicy(grace_ms=HOUR_MS)
+    pin = pinned_while_condemned(running, policy)
     running.clock.advance(24 * HOUR_MS)
     with pytest.raises(CondemnedError):  # the list is as good as on its first day
         trigger_savepoint(root, running.job.job, epoch=2, clock=running.clock)
@@ -260,12 +265,8 @@ def test_what_was_condemned_long_ago_is_spared_if_somebody_needs_it_now(root: st
 
 
 def test_a_savepoint_between_condemning_and_deleting_is_refused_and_one_before_is_spared(root: str) -> None:
-    running = Running(root)
-    running.run(3)
-    policy = RetentionPolicy(grace_ms=HOUR_MS)
-    plan = running.plan(policy)
-    pin = trigger_savepoint(root, running.job.job, epoch=4, clock=running.clock)
-    apply_retention(plan, clock=running.clock, ids=running.ids)
+    running, policy = Running(root), RetentionPolicy(grace_ms=HOUR_MS)
+    pin = pinned_while_condemned(running, policy)
     with pytest.raises(CondemnedError, match="which retention is removing"):
         trigger_savepoint(root, running.job.job, epoch=2, clock=running.clock)
     assert [p.savepoint_id for p in list_savepoints(root, running.job.job)] == [pin.savepoint_id]
