@@ -25,7 +25,10 @@ PREFLIGHT := $(if $(filter check format lint types lock dist,$(MAKECMDGOALS)),--
 CLASS_ARCHIVE := $(VENV)/share/lakestate/spark-classes.jsa
 TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 
-.PHONY: help setup faster environment up down demo test check lint types imports format lock dist bench flink clean
+# Files stay together, for what their tests share; `selection.py` puts the longest first.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: help setup faster environment up down demo test test-long check lint types imports format lock dist bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +47,14 @@ down: ## end what `make up` has begun
 demo: $(JARS_STAMP) ## the demonstration (ARGS="--help" for its options)
 	@$(BIN)/lakestate demo $(ARGS)
 
-test: $(JARS_STAMP) $(CLASS_ARCHIVE) ## all tests (ARGS="-k name" to choose)
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+test: $(JARS_STAMP) $(CLASS_ARCHIVE) ## the tests (ARGS="-k name" to choose)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
+
+test-long: $(JARS_STAMP) $(CLASS_ARCHIVE) ## what `make test` leaves out: hours (ARGS="--budget 20m" for a part)
+	$(BIN)/pytest --long --hypothesis-profile long $(PARALLEL) $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
-	$(BIN)/pytest -m "not spark and not slow" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest -m "not spark and not slow and not long" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(PROJECT_STAMP)
 	$(BIN)/ruff check .

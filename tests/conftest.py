@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 # collects on one thread needs half the processor time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# How many examples Hypothesis tries: `make check` chooses `quick`. A test whose examples are large, or that has
-# parameters as well, takes a share of the number: `settings.default.max_examples // 4`.
-settings.register_profile("thorough", max_examples=200, deadline=None)
+pytest_plugins = ["selection", "costs"]  # in tests/plugins
+
+# How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test whose
+# examples are large, or that has parameters as well, takes a share of the number: `settings.default.max_examples // 4`.
+settings.register_profile("long", max_examples=200, deadline=None)
+settings.register_profile("thorough", max_examples=80, deadline=None)
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.load_profile("thorough")
 
