@@ -1,0 +1,70 @@
+"""Which tests run in `make test` and in `make test-long`, in which order, and until when (`tests/plugins`)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGINS = Path(__file__).parents[1] / "plugins"
+SUITE = {
+    "test_a.py": "import pytest, time\n\n\ndef test_short(): time.sleep(0.6)\n\n\n@pytest.mark.long\ndef test_long(): pass\n",
+    "test_b.py": "from hypothesis import given, strategies\n\n\n@given(strategies.none())\ndef test_drawn(n): pass\n",
+}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """A suite of three tests whose plugins are copies of ours, so that its durations are its own."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "selection.py").write_text((PLUGINS / "selection.py").read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = plugins\nmarkers =\n    long: x\n")
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["selection"]\n')
+    for name, text in SUITE.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def run(suite: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", *arguments]
+    return subprocess.run(command, cwd=suite, capture_output=True, text=True, timeout=60).stdout
+
+
+def names(output: str) -> list[str]:
+    return [line.split("::")[1].split()[0] for line in output.splitlines() if "PASSED" in line]
+
+
+def test_a_test_marked_long_is_left_out_unless_it_is_chosen_by_hand(suite: Path) -> None:
+    assert names(run(suite)) == ["test_short", "test_drawn"]
+    assert names(run(suite, "-m", "long")) == ["test_long"]
+    assert names(run(suite, "test_a.py::test_long")) == ["test_long"]
+
+
+def test_the_long_run_has_tests_marked_long_and_those_of_hypothesis(suite: Path) -> None:
+    assert sorted(names(run(suite, "--long"))) == ["test_drawn", "test_long"]
+
+
+def test_the_file_that_took_longest_comes_first(suite: Path) -> None:
+    (suite / "durations.json").write_text(json.dumps({"test_b.py": 2.0, "test_a.py": 1.0}))
+    assert names(run(suite)) == ["test_drawn", "test_short"]
+
+
+def test_durations_are_recorded_by_file(suite: Path) -> None:
+    run(suite, "--record-durations")
+    recorded = json.loads((suite / "durations.json").read_text())
+    assert recorded["test_a.py"] >= 0.6
+
+
+def test_a_budget_skips_what_would_start_after_it_and_orders_files_by_its_part(suite: Path) -> None:
+    assert "3 passed" not in run(suite, "--budget", "0s")
+    assert "2 skipped" in run(suite, "--budget", "0s")
+    orders = {tuple(names(run(suite, "--budget", "1h", "--part", str(part)))) for part in range(6)}
+    assert orders == {("test_short", "test_drawn"), ("test_drawn", "test_short")}
+
+
+def test_a_budget_that_is_no_time_is_refused(suite: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "--budget", "soon"]
+    refused = subprocess.run(command, cwd=suite, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 4
+    assert "--budget soon: say a number and s, m or h" in refused.stderr
