@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
-SUITE = {
-    "test_a.py": "import pytest, time\n\n\ndef test_short(): time.sleep(0.6)\n\n\n@pytest.mark.long\ndef test_long(): pass\n",
-    "test_b.py": "from hypothesis import given, strategies\n\n\n@given(strategies.none())\ndef test_drawn(n): pass\n",
-}
+ONE_LONG = """
+import pytest, time
+
+def test_short(): time.sleep(0.6)
+
+@pytest.mark.long
+def test_long(): pass
+"""
+DRAWN = """
+from hypothesis import given, strategies
+
+@given(strategies.none())
+def test_drawn(n): pass
+"""
 
 
 @pytest.fixture
@@ -21,8 +31,8 @@ def suite(tmp_path: Path) -> Path:
     (tmp_path / "plugins" / "selection.py").write_text((PLUGINS / "selection.py").read_text())
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = plugins\nmarkers =\n    long: x\n")
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["selection"]\n')
-    for name, text in SUITE.items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / "test_a.py").write_text(ONE_LONG)
+    (tmp_path / "test_b.py").write_text(DRAWN)
     return tmp_path
 
 
