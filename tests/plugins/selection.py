@@ -83,7 +83,8 @@ class _Selection:
         if self._chosen_by_hand:
             return True
         if self._long:
-            return marked or bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+            drawn = bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+            return marked or drawn or item.get_closest_marker("hypothesis") is not None
         return not marked
 
     @property

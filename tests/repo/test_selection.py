@@ -1,5 +1,6 @@
 """Which tests run in `make test` and in `make test-long`, in which order, and until when (`tests/plugins`)."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -21,6 +22,12 @@ from hypothesis import given, strategies
 
 @given(strategies.none())
 def test_drawn(n): pass
+"""
+DRAWN_INSIDE = """
+import pytest
+
+@pytest.mark.hypothesis
+def test_drawn_inside(): pass
 """
 
 
@@ -53,6 +60,28 @@ def test_a_test_marked_long_is_left_out_unless_it_is_chosen_by_hand(suite: Path)
 
 def test_the_long_run_has_tests_marked_long_and_those_of_hypothesis(suite: Path) -> None:
     assert sorted(names(run(suite, "--long"))) == ["test_drawn", "test_long"]
+
+
+def test_the_long_run_has_tests_that_draw_inside(suite: Path) -> None:
+    (suite / "test_c.py").write_text(DRAWN_INSIDE)
+    assert sorted(names(run(suite, "--long"))) == ["test_drawn", "test_drawn_inside", "test_long"]
+
+
+def test_every_test_that_draws_inside_says_so_by_a_mark() -> None:
+    """A test whose examples depend on its parameters has a function with `@given` inside, which nothing else shows."""
+    inside: dict[str, bool] = {}
+    for file in PLUGINS.parent.rglob("test_*.py"):
+        text = file.read_text()
+        if "    @given" in text:
+            for test in (one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)):
+                if any(isinstance(one, ast.FunctionDef) and "given(" in decorators(one) for one in test.body):
+                    inside[f"{file.name}::{test.name}"] = "pytest.mark.hypothesis" in decorators(test)
+    assert len(inside) > 20
+    assert [name for name, marked in inside.items() if not marked] == []
+
+
+def decorators(function: ast.FunctionDef) -> str:
+    return " ".join(map(ast.unparse, function.decorator_list))
 
 
 def test_the_file_that_took_longest_comes_first(suite: Path) -> None:
