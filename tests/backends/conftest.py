@@ -13,7 +13,10 @@ import pytest
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from suites_and_layouts import FAMILIES, chosen, of_item  # noqa: E402
 
 
 class WrittenEachEpoch(RocksDBKeyedStateBackend):
@@ -63,3 +66,13 @@ def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest
     yield make
     for database in opened:
         database.close()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks `long` what `make test` leaves out of the product of the conformance suite and the layouts of state."""
+    cases = {item: of_item(item) for item in items if item.path.parent == HERE and item.path.stem in FAMILIES}
+    wanted = chosen(set(cases.values()))
+    for item, case in cases.items():
+        if case not in wanted:
+            item.add_marker(pytest.mark.long)
