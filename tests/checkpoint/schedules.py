@@ -1,6 +1,7 @@
-"""Runs several actors against one storage in memory, one storage call at a time, in an order that a seed decides."""
+"""Runs several actors against one storage in memory, one of them at a time, in an order that a seed decides."""
 
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from state_engine.storage.memory import MemoryStorage
 
 CALLS = ("get", "get_range", "put_if_absent", "list", "folders", "exists", "delete")
 WAIT_S = 60.0
+TO_ITS_END = sys.maxsize
+Pick = Callable[[list[str]], tuple[str, int]]
+"""Gets the names of the actors that have not ended; returns one, and how many storage calls it goes on for."""
 
 
 class Killed(BaseException):
@@ -21,16 +25,17 @@ class Killed(BaseException):
 class _Actor:
     def __init__(self, run: Callable[[], None]) -> None:
         self.go, self.waits = threading.Semaphore(0), threading.Semaphore(0)
-        self.done = self.killed = False
+        self.done = False
         self.error: BaseException | None = None
-        self.calls = 0
+        self.calls, self.dies_at = 0, TO_ITS_END
+        self._granted = 0
         self.thread = threading.Thread(target=self._run, args=(run,), daemon=True)
         self.thread.start()
 
     def _run(self, run: Callable[[], None]) -> None:
         self.go.acquire()
         try:
-            if not self.killed:
+            if self.dies_at > 0:
                 run()
         except Killed:
             pass
@@ -40,38 +45,44 @@ class _Actor:
         self.waits.release()
 
     def pause(self) -> None:
-        """Called by the actor itself in front of a storage call."""
-        self.waits.release()
-        self.go.acquire()
-        if self.killed:
+        """The actor calls it before each storage call; it waits there if this run of calls is over."""
+        self._granted -= 1
+        if self._granted == 0:
+            self.waits.release()
+            self.go.acquire()
+        if self.calls >= self.dies_at:
             raise Killed
         self.calls += 1
 
-    def step(self) -> None:
-        """Lets the actor go on to its next storage call, or to its end."""
+    def step(self, calls: int) -> None:
+        """Lets the actor go on until it has reached so many further storage calls, or its end.
+
+        Handing over to another thread costs more than most of these calls, so it is done once for all of them.
+        """
+        self._granted = calls
         self.go.release()
         assert self.waits.acquire(timeout=WAIT_S), "the actor hangs"
 
 
 class Schedule:
-    """One run of some actors; `pick` gets the names of those that have not ended and returns one."""
+    """One run of some actors."""
 
     def __init__(self, actors: Mapping[str, Callable[[], None]]) -> None:
         self._actors = {name: _Actor(run) for name, run in actors.items()}
 
-    def run(self, pick: Callable[[list[str]], str], kill: tuple[str, int] | None = None) -> dict[str, int]:
+    def run(self, pick: Pick, kill: tuple[str, int] | None = None) -> dict[str, int]:
         """Returns how many storage calls each actor made; raises what an actor failed with.
 
         Args:
             pick: Decides who goes on.
-            kill: An actor, and the storage call in front of which it dies.
+            kill: An actor, and the storage call before which it dies.
         """
+        if kill is not None:
+            self._actors[kill[0]].dies_at = kill[1]
         with self._stepping():
             while going := [name for name, actor in self._actors.items() if not actor.done]:
-                name = pick(going)
-                actor = self._actors[name]
-                actor.killed = kill is not None and kill[0] == name and actor.calls >= kill[1]
-                actor.step()
+                name, calls = pick(going)
+                self._actors[name].step(calls)
         for actor in self._actors.values():
             if actor.error is not None:
                 raise actor.error
@@ -94,27 +105,29 @@ class Schedule:
             yield
 
 
-def at_random(seed: int) -> Callable[[list[str]], str]:
+def at_random(seed: int) -> Pick:
     """Mostly stays with one actor for a while, so that long runs of one fall between two calls of another."""
-    choice, current = random.Random(seed), [""]
+    choice = random.Random(seed)
 
-    def pick(going: list[str]) -> str:
-        if current[0] not in going or choice.random() < 0.15:
-            current[0] = choice.choice(going)
-        return current[0]
+    def pick(going: list[str]) -> tuple[str, int]:
+        calls = 1
+        while choice.random() >= 0.15:
+            calls += 1
+        return choice.choice(going), calls
 
     return pick
 
 
-def in_between(outer: str, call: int) -> Callable[[list[str]], str]:
+def in_between(outer: str, call: int) -> Pick:
     """Lets `outer` make so many steps, then the others run to their ends, then the rest of `outer`."""
-    steps = [0]
+    begun = call == 0
 
-    def pick(going: list[str]) -> str:
+    def pick(going: list[str]) -> tuple[str, int]:
+        nonlocal begun
+        if not begun:
+            begun = True
+            return outer, call
         others = [name for name in going if name != outer]
-        if outer in going and (steps[0] < call or not others):
-            steps[0] += 1
-            return outer
-        return others[0]
+        return (others or [outer])[0], TO_ITS_END
 
     return pick

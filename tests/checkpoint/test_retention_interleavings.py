@@ -133,19 +133,22 @@ def actors(stage: Stage, names: str) -> dict[str, Callable[[], None]]:
 OTHERS = ["old savepoint", "savepoint", "restore", "compaction", "second retention"]
 
 
-@pytest.fixture
-def template(tmp_path: Path) -> Stage:
-    return Stage(f"memory://{tmp_path}/template")
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Tests copy it and leave it as it is."""
+    return Stage(f"memory://{tmp_path_factory.mktemp('template')}")
 
 
 @pytest.fixture(params=[0, 0.5, 1.5, 2.5], ids=["now", "in time", "late", "very late"])
-def condemned(template: Stage, request: pytest.FixtureRequest) -> Stage:
+def condemned(template: Stage, request: pytest.FixtureRequest, tmp_path: Path) -> Stage:
     """Nothing is condemned, or something was so many times ago as a list may be acted upon."""
+    stage = template.copy(f"memory://{tmp_path}/template")
     if request.param:
-        template.condemn(times=request.param)
-    return template
+        stage.condemn(times=request.param)
+    return stage
 
 
+@pytest.mark.all_pairs(condemned=2)
 @pytest.mark.parametrize("inner", OTHERS)
 def test_the_other_one_runs_between_two_calls_of_retention(condemned: Stage, tmp_path: Path, inner: str) -> None:
     calls, call = 1, 0
@@ -157,6 +160,7 @@ def test_the_other_one_runs_between_two_calls_of_retention(condemned: Stage, tmp
     assert calls > 20
 
 
+@pytest.mark.all_pairs(condemned=2)
 @pytest.mark.parametrize("outer", OTHERS[:4])
 def test_retention_runs_between_any_two_calls_of_the_other_one(condemned: Stage, tmp_path: Path, outer: str) -> None:
     calls, call = 1, 0
