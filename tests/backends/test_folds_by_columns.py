@@ -142,6 +142,7 @@ def records(drawn: random.Random, now: int, with_times: bool, spaced: bool) -> K
     return NamespacedKeys([indices(np.array(codes)), indices(spaces)], OWN, SPACES, times)
 
 
+@pytest.mark.all_pairs(seed=1)
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("seed", range(3))

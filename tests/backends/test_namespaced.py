@@ -47,6 +47,7 @@ class Compared:
         assert results[0] == results[1]
 
 
+@pytest.mark.all_pairs(seed=6)
 @pytest.mark.parametrize("by_columns", [ByNamespace, ByPlace])
 @pytest.mark.parametrize("seed", range(6))
 def test_columns_and_log_are_those_of_entries(seed: int, by_columns: Any) -> None:

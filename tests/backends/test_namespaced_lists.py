@@ -31,6 +31,7 @@ def plain(drawn: random.Random, count: int) -> Keys:
     return Keys([keys], lambda columns: columns[0].to_pylist())
 
 
+@pytest.mark.all_pairs(seed=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(seed: int) -> None:
     drawn = random.Random(seed)

@@ -153,6 +153,7 @@ SIZES = {
 }
 
 
+@pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("seed", range(4))
 def test_columns_rows_and_log_are_those_of_the_heaps_entries(

@@ -59,6 +59,7 @@ def forms(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
             database.close()
 
 
+@pytest.mark.all_pairs(seed=1)
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_and_log_are_those_of_entries(forms: Any, config: str, seed: int) -> None:

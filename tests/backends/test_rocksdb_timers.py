@@ -92,6 +92,7 @@ def place(tmp_path: Path) -> Iterator[Any]:
         one.database.close()
 
 
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("folds", [False, True])
 @pytest.mark.parametrize("writes", ["together", "apart", "handed over"])
 @pytest.mark.parametrize(("key", "keys"), [

@@ -152,6 +152,7 @@ COMPARED = {
 }
 
 
+@pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("config", COMPARED.values(), ids=COMPARED)
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(config: StateTtlConfig.Builder, seed: int) -> None:

@@ -99,6 +99,7 @@ class Both:
             assert values[0] == values[1]
 
 
+@pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(config: StateTtlConfig.Builder, seed: int) -> None:

@@ -324,7 +324,7 @@ TestRocksDBTimers = RocksDBTimersMachine.TestCase
 TestRocksDBTimersByNamespace = RocksDBTimersByNamespaceMachine.TestCase
 TestRocksDBTimersByColumns = RocksDBTimersByColumnsMachine.TestCase
 for case in (TestRocksDBTimers, TestRocksDBTimersByNamespace, TestRocksDBTimersByColumns):
-    case.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=25, deadline=None)
 
 
 def test_what_is_there_is_not_added_and_what_is_not_there_not_removed() -> None:

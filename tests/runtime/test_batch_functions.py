@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("ttl", [None, TTL, READ], ids=["forever", "ttl", "ttl by reads"])
 @pytest.mark.parametrize("between", ["warm", "restored"])
@@ -21,6 +23,8 @@ def test_the_same_as_record_by_record(backend, ttl, between):
     check()
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("ttl", [None, TTL, READ], ids=["forever", "ttl", "ttl by reads"])
 @pytest.mark.parametrize("between", ["warm", "restored"])

@@ -198,6 +198,7 @@ def course(forms, epochs, backend):
     return found
 
 
+@pytest.mark.hypothesis
 @over_each
 def test_they_are_those_of_a_row_function_also_where_the_two_take_turns(backend):
     @settings(max_examples=max(10, settings.default.max_examples // (4 if backend != "rocksdb" else 16)))

@@ -107,6 +107,7 @@ def opened(function, backend="heap", strategy=None, snapshot=None, output="k str
     return harness
 
 
+@pytest.mark.hypothesis
 @BACKENDS
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_the_same_as_one_by_one(backend, restored):

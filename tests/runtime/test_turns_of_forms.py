@@ -31,6 +31,8 @@ def check_turns(turns, forms, ttl, *of_run):
     assert content(left) == content(left_alone)
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize(("backend", "between"), LIVES)
 @pytest.mark.parametrize("ttl", TTLS)
 def test_what_one_adds_the_other_adds_to(backend, between, ttl):
@@ -42,6 +44,8 @@ def test_what_one_adds_the_other_adds_to(backend, between, ttl):
     check()
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize(("backend", "between"), LIVES)
 @pytest.mark.parametrize("ttl", TTLS)
 def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
@@ -54,6 +58,7 @@ def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
     check()
 
 
+@pytest.mark.all_pairs
 @pytest.mark.parametrize(("backend", "between"), LIVES)
 @pytest.mark.parametrize("ttl", TTLS)
 @pytest.mark.parametrize("put", [command for command in COMMANDS if command.endswith(("put", "add"))])

@@ -216,6 +216,7 @@ def test_a_start_that_died_behind_the_closing_manifest_is_finished_without_the_s
     assert state_of(root, "flights") == model(job, 3)
 
 
+@pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_jobs_go_on_as_if_nothing_had_been(root: str, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -230,6 +231,7 @@ def test_random_jobs_go_on_as_if_nothing_had_been(root: str, tmp_path: Path, see
     assert validate_savepoint(root, "flights", there).ok
 
 
+@pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_timers_are_states_like_any_other(root: str, tmp_path: Path, seed: int) -> None:
     job = job_with_history(root, random.Random(seed))

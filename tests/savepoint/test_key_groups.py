@@ -52,6 +52,7 @@ def root(tmp_path: Path) -> str:
     return f"memory://{tmp_path}"
 
 
+@pytest.mark.all_pairs(seed=6)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_key_groups_equal_the_source_and_all_others_stay(root: str, seed: int) -> None:
     rng = random.Random(seed)
@@ -70,6 +71,7 @@ def test_random_key_groups_equal_the_source_and_all_others_stay(root: str, seed:
     assert_found_again_after_a_publish(job, wanted)
 
 
+@pytest.mark.all_pairs(seed=6)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_keys_equal_the_source_and_their_neighbours_stay(root: str, seed: int) -> None:
     rng = random.Random(100 + seed)

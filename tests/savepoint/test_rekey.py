@@ -119,6 +119,7 @@ def test_state_that_does_not_fit_into_memory_goes_over_the_disk(
     assert len(files) > 3
 
 
+@pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_jobs_wander_through_random_numbers_of_key_groups(root: str, seed: int) -> None:
     rng = random.Random(seed)

@@ -57,6 +57,7 @@ def same(row, wanted):
     return len(row) == len(wanted) and all(a == b for a, b in zip(row, close, strict=True))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_equals_plain_python(backend, restored):

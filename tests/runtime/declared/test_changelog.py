@@ -80,6 +80,7 @@ def changelogs(draw):
     return epochs
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_what_goes_is_taken_back(backend, restored):
@@ -112,6 +113,7 @@ def with_strangers(draw):
     return epochs
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_what_a_key_without_records_loses_is_not_taken_from_what_comes(backend, restored):
@@ -123,6 +125,7 @@ def test_what_a_key_without_records_loses_is_not_taken_from_what_comes(backend, 
     check()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_records_that_only_come(backend, restored):

@@ -106,6 +106,7 @@ def examples(backend):
     return settings(max_examples=max(5, settings.default.max_examples // (4 if backend == "heap" else 16)))
 
 
+@pytest.mark.hypothesis
 @over_each
 @in_each_life
 def test_what_is_among_the_first_is_counted_by_another_key(backend, restored):
@@ -118,6 +119,7 @@ def test_what_is_among_the_first_is_counted_by_another_key(backend, restored):
     check()
 
 
+@pytest.mark.hypothesis
 @over_each
 @in_each_life
 def test_how_many_have_how_many_places(backend, restored):
@@ -145,6 +147,7 @@ def test_how_many_have_how_many_places(backend, restored):
     check()
 
 
+@pytest.mark.hypothesis
 @over_each
 @in_each_life
 def test_aggregates_that_only_grow_are_taken_back_by_another_key(backend, restored):

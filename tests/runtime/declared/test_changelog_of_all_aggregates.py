@@ -49,6 +49,7 @@ def rounded(results):
     return repr([round(float(one), 9) + 0.0 if isinstance(one, int | float) else one for one in results])
 
 
+@pytest.mark.hypothesis
 @over_each
 @in_each_life
 def test_each_row_is_what_all_records_come_to(backend, restored):

@@ -19,6 +19,7 @@ def harness(ttl=None, **options):
     return Harness(Deduplication(parse_columns_ddl(COLUMNS), ttl), "k", COLUMNS, COLUMNS, **options)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_the_first_record_of_each_key(backend, restored):

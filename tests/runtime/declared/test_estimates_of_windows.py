@@ -85,6 +85,8 @@ RECORD = st.tuples(
 )
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @of_each
 @over_each
 @in_each_life
@@ -108,6 +110,7 @@ def many(rng, *bounds, count=2500):
     ]  # fmt: skip
 
 
+@pytest.mark.all_pairs
 @of_each
 @over_each
 @in_each_life
@@ -145,6 +148,7 @@ def by_one_sketch(values):
     return math.floor(sketch.get_estimate() + 0.5)
 
 
+@pytest.mark.all_pairs
 @of_each
 @over_each
 @in_each_life

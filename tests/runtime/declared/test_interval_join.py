@@ -73,6 +73,8 @@ def ordered(rows):
     return sorted(map(repr, rows))
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("how", ["inner", "left", "right"])
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])

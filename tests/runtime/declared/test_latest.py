@@ -20,6 +20,8 @@ def harness(by=None, columns=COLUMNS, key="k", ttl=None, **options):
     return Harness(Latest(parse_columns_ddl(columns), by, ttl), key, columns, columns, **options)
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("by", [None, "v", "d", "s"])
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])

@@ -33,6 +33,8 @@ def changes(records, changed):
             yield from [(*after, "+I")] if before is None else [(*before, "-U"), (*after, "+U")]
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 @pytest.mark.parametrize("life", LIVES)

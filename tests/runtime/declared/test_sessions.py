@@ -33,6 +33,8 @@ def stored(harness):
     return {key: [tuple(one) for one in listed] for key, listed in harness.snapshot().states()["sessions"].items()}
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("gap", GAPS)
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
@@ -73,6 +75,7 @@ def test_equals_the_row_form(gap, backend, restored):
     check()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("gap", GAPS)
 def test_equals_the_row_form_behind_an_ordered_source(gap):
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(5))
@@ -100,6 +103,7 @@ def random_epochs(seed, epochs=12, records=40):
         yield [(rng.choice("abcd"), rng.choice([None, *range(20)])) for _ in times], times, epoch * 60 + 10
 
 
+@pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_cut_of_an_epoch_into_calls_gives_the_same(monkeypatch, seed):
     aggregates = {

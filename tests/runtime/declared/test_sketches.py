@@ -52,6 +52,7 @@ def expected(records):
     return (len(v), len(s - {""}), len(different), *(quantile(numbers, q) for q in SHARES.values()))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
 def test_few_values_are_exact(backend, restored):
@@ -83,6 +84,7 @@ ASSIGNERS = {"tumbling": TumblingEventTimeWindows(10), "sliding": SlidingEventTi
 TIMED = st.lists(st.lists(st.tuples(RECORD, st.integers(0, 30)), max_size=12), min_size=1, max_size=3)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("windows", ASSIGNERS)
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_few_values_of_windows_are_exact(windows, backend):
@@ -153,6 +155,7 @@ def test_many_values_are_estimated_within_the_error(backend):
             assert (numbers <= estimate).mean() == pytest.approx(q, abs=0.03), "1.33 points in 99 of 100 cases"
 
 
+@pytest.mark.all_pairs(seed=4)
 @pytest.mark.parametrize("seed", range(2, 10))
 def test_distinct_counts_do_not_depend_on_where_epochs_are_cut(seed):
     records = [record for epoch in epochs_of(np.random.default_rng(seed), 6000, keys=2) for record in epoch]

@@ -50,6 +50,8 @@ def applied(rows, known):
             known[place] = tuple(record)
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize("by", ["v", "d", "s"])
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])

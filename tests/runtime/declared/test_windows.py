@@ -59,6 +59,8 @@ def test_deviations_are_those_of_the_numbers_in_each_window(windows, backend):
         assert deviation == (pytest.approx(stdev(values)) if len(values) > 1 else None)
 
 
+@pytest.mark.hypothesis
+@pytest.mark.all_pairs
 @pytest.mark.parametrize("windows", ASSIGNERS)
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("restored", [False, True], ids=["warm", "restored"])
@@ -98,6 +100,7 @@ def test_equals_the_row_form(windows, backend, restored):
     check()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("windows", ASSIGNERS)
 def test_equals_the_row_form_behind_an_ordered_source(windows):
     """Row windows fire while the watermark follows the records of an epoch, these behind the last of them."""
@@ -132,6 +135,7 @@ def test_windows_fire_behind_the_last_record_of_the_epoch_that_makes_them_due():
         assert [row[-1] for row in one.extract_output_values()[2:]] == [3, 1]
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("windows", ASSIGNERS)
 def test_results_do_not_depend_on_where_epochs_are_cut(windows):
     @settings(max_examples=max(5, settings.default.max_examples // 4))
