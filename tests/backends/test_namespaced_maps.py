@@ -46,6 +46,7 @@ def longs(keys: list[int]) -> Keys:
     return Keys([pa.array(keys, pa.int64())], lambda columns: columns[0].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=5)
 @pytest.mark.parametrize("seed", range(10))
 def test_columns_and_log_are_those_of_entries(seed: int) -> None:
@@ -104,6 +105,7 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_row_methods_are_those_of_entries(seed: int) -> None:

@@ -153,6 +153,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("seed", range(4))

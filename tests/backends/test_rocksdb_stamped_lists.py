@@ -59,6 +59,7 @@ def forms(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
             database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=1)
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("seed", range(3))

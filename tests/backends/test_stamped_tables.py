@@ -152,6 +152,7 @@ COMPARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=3)
 @pytest.mark.parametrize("config", COMPARED.values(), ids=COMPARED)
 @pytest.mark.parametrize("seed", range(8))

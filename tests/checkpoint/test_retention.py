@@ -175,6 +175,7 @@ def test_grace_time_then_a_second_look(root: str) -> None:
     assert_whole(running.job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hours", [1, 2, 3, 24, 7 * 24])
 def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, hours: int) -> None:
     running = Running(root)
@@ -196,6 +197,7 @@ def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, 
     assert len([path for path in running.files() if path.startswith("_retention/condemned")]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every", "compaction_at"), [(24, 1), (24, 8), (24, 23), (7 * 24, 8)])
 def test_retention_and_compaction_finish_what_each_of_them_began(root: str, every: int, compaction_at: int) -> None:
     """Retention does not know of strays, and compaction of nothing else; both run once a day, or one once a week."""

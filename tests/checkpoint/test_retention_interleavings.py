@@ -26,6 +26,8 @@ from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import SCHEMAS, random_changes, sample_job
 
+pytestmark = pytest.mark.slow  # all together
+
 REFUSED = (CondemnedError, CorruptionError, NothingToRestoreError, NotFoundError)
 
 

@@ -70,6 +70,7 @@ def test_gives_the_same_with_records_together(group: str, name: str) -> None:
     assert_recorded(group, scenario, records_together(scenario))
 
 
+@pytest.mark.slow
 @every_scenario(IN_EVERY_SUBTASK)
 def test_gives_the_same_with_a_restart_at_another_parallelism_after_every_step(group: str, name: str) -> None:
     scenario = scenario_of(group, name)

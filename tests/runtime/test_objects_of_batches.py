@@ -33,6 +33,8 @@ from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 from state_engine.testing import windowed_harness
 
+pytestmark = pytest.mark.slow  # all together
+
 FIRST = 1_000_000
 """Python has the integers up to 256 as objects already."""
 FEW, MANY = 2_000, 50_000

@@ -58,6 +58,7 @@ def test_what_one_puts_the_other_reads_and_removes(backend, between, ttl):
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs
 @pytest.mark.parametrize(("backend", "between"), LIVES)
 @pytest.mark.parametrize("ttl", TTLS)

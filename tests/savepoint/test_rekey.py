@@ -52,6 +52,7 @@ def canonical_elsewhere(root: str, to: Path, epoch: int | None = None) -> str:
     return str(to)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [128, 7, 1, 32768])
 def test_a_moved_savepoint_of_13_key_groups_begins_a_job_of_others(root: str, tmp_path: Path, groups: int) -> None:
     expected = job_of(root).models[1, 4]
@@ -67,6 +68,7 @@ def test_a_moved_savepoint_of_13_key_groups_begins_a_job_of_others(root: str, tm
     assert_state(new, "flights", expected, groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["savepoint", "checkpoint:2", "checkpoint:4", "epoch:1/1", "epoch:1/3", "latest"])
 def test_a_job_goes_back_to_any_point_of_its_own_with_other_key_groups(root: str, source: str) -> None:
     job = job_of(root, published=(2, 4))
@@ -119,6 +121,7 @@ def test_state_that_does_not_fit_into_memory_goes_over_the_disk(
     assert len(files) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_jobs_wander_through_random_numbers_of_key_groups(root: str, seed: int) -> None:
@@ -241,6 +244,7 @@ def test_damage_is_refused_by_the_name_of_the_file_and_nothing_is_left(root: str
     assert not list(there.glob("_in_use/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewrites", [True, False])
 def test_one_that_is_cancelled_at_any_moment_leaves_nothing(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrites: bool

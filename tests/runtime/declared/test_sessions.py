@@ -103,6 +103,7 @@ def random_epochs(seed, epochs=12, records=40):
         yield [(rng.choice("abcd"), rng.choice([None, *range(20)])) for _ in times], times, epoch * 60 + 10
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_cut_of_an_epoch_into_calls_gives_the_same(monkeypatch, seed):

@@ -155,6 +155,7 @@ def test_many_values_are_estimated_within_the_error(backend):
             assert (numbers <= estimate).mean() == pytest.approx(q, abs=0.03), "1.33 points in 99 of 100 cases"
 
 
+@pytest.mark.slow
 @pytest.mark.all_pairs(seed=4)
 @pytest.mark.parametrize("seed", range(2, 10))
 def test_distinct_counts_do_not_depend_on_where_epochs_are_cut(seed):
