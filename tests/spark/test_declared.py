@@ -3,10 +3,10 @@
 import math
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from support import Input, run_all, state_of
+from support import Input, Record, run_all, state_of
 
 from state_engine.api import Aggregate, Duration, KeyedProcessFunction, WatermarkStrategy
 from state_engine.spark import MemorySink, StreamJob
@@ -32,35 +32,50 @@ def expected(rows: Any) -> dict[Any, tuple[Any, ...]]:
     }
 
 
-def test_aggregates_go_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
-    source, root, rows = Input(tmp_path / "in"), tmp_path / "root", []
-    for backend, parallelism in (("heap", 2), ("rocksdb", 3), ("heap", 1)):
-        source.add_many(2)
-        job = StreamJob("sums", root=str(root), parallelism=parallelism, state_backend=backend)
+class Ran(NamedTuple):
+    """What three runs of one job have read and given; `after` has what the sums were after each run."""
+
+    records: list[Record]
+    root: Path
+    sums: list[dict[str, Any]]
+    once: list[dict[str, Any]]
+    after: list[tuple[list[Record], list[dict[str, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Runs aggregates and a deduplication in one job, with another backend and parallelism each time."""
+    folder, after = tmp_path_factory.mktemp("declared"), []
+    source, root = Input(folder / "in"), folder / "root"
+    for backend, parallelism, files in (("heap", 2, 2), ("rocksdb", 3, 1), ("heap", 1, 1)):
+        source.add_many(files)
+        job = StreamJob("declared", root=str(root), parallelism=parallelism, state_backend=backend)
         keyed = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"])
-        keyed.aggregate(AGGREGATES, uid="sums").sink_to(MemorySink("sums"), uid="out")
-        run_all(job, parallelism=parallelism)
-        rows = MemorySink("sums").rows()
-        newest = {row["k"]: tuple(row.values())[1:] for row in sorted(rows, key=lambda row: row["newest"])}
-        assert newest == expected(source.all)
-    per_epoch = [{row.k for row in source.all[start : start + 60]} for start in range(0, len(source.all), 60)]
-    assert len(rows) == sum(map(len, per_epoch)), "one row per key and epoch"
-    assert state_of(root, "sums", "sums", "sum_v") == {k: one[1] for k, one in expected(source.all).items()}
-    assert math.fsum(state_of(root, "sums", "sums", "avg_v.sum").values()) == sum(row.v for row in source.all)
-
-
-def test_duplicates_in_other_epochs_and_runs(spark: Any, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in")
-    for parallelism in (2, 1, 3):
-        source.add_many(2)
-        job = StreamJob("once", root=str(tmp_path / "root"), parallelism=parallelism)
+        keyed.aggregate(AGGREGATES, uid="sums").sink_to(MemorySink("sums"), uid="sums-out")
         keyed = job.from_stream(source.stream(spark)).key_by("k", "sub", order_by=["n"])
-        keyed.deduplicate(uid="once").sink_to(MemorySink("once"), uid="out")
+        keyed.deduplicate(uid="once").sink_to(MemorySink("once"), uid="once-out")
         run_all(job, parallelism=parallelism)
+        after.append((list(source.all), MemorySink("sums").rows()))
+    return Ran(source.all, root, MemorySink("sums").rows(), MemorySink("once").rows(), after)
+
+
+def test_aggregates_go_on_at_other_parallelisms(ran: Ran) -> None:
+    for records, rows in ran.after:
+        newest = {row["k"]: tuple(row.values())[1:] for row in sorted(rows, key=lambda row: row["newest"])}
+        assert newest == expected(records)
+    per_epoch = [{row.k for row in ran.records[start : start + 60]} for start in range(0, len(ran.records), 60)]
+    assert len(ran.sums) == sum(map(len, per_epoch)), "one row per key and epoch"
+    totals = {k: one[1] for k, one in expected(ran.records).items()}
+    assert state_of(ran.root, "declared", "sums", "sum_v") == totals
+    means = state_of(ran.root, "declared", "sums", "avg_v.sum")
+    assert math.fsum(means.values()) == sum(row.v for row in ran.records)
+
+
+def test_duplicates_in_other_epochs_and_runs(ran: Ran) -> None:
     first: dict[Any, Any] = {}
-    for row in sorted(source.all):
+    for row in sorted(ran.records):
         first.setdefault((row.k, row.sub), tuple(row))
-    assert sorted(tuple(row.values()) for row in MemorySink("once").rows()) == sorted(first.values())
+    assert sorted(tuple(row.values()) for row in ran.once) == sorted(first.values())
 
 
 class TellsTime(KeyedProcessFunction):
@@ -72,7 +87,7 @@ class TellsTime(KeyedProcessFunction):
 
 def test_rows_have_event_times(spark: Any, tmp_path: Path) -> None:
     """Of an aggregate: the latest of its key's records in the epoch; of a first record: its own."""
-    source, told = Input(tmp_path / "in").add_many(3), "k string, at bigint"
+    source, told = Input(tmp_path / "in").add_many(2), "k string, at bigint"
     job = StreamJob("timed", root=str(tmp_path / "root"), parallelism=2)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(60)).with_timestamp_column("n")
     stream = job.from_stream(source.stream(spark)).assign_timestamps_and_watermarks(strategy)

@@ -50,35 +50,35 @@ def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_p
     source, root = Input(tmp_path / "in"), str(tmp_path / "root")
 
     def run(parallelism: int, backend: str, bounded: bool = False, **options: Any) -> None:
+        job = StreamJob("windows", root=root, state_backend=backend, checkpoint_interval_ms=10)
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
         for form in ("columns", "rows"):
-            job = StreamJob(f"by-{form}", root=root, state_backend=backend, checkpoint_interval_ms=10)
-            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
             stream = job.from_stream(source.stream(spark), bounded=bounded).assign_timestamps_and_watermarks(strategy)
             windows = stream.key_by("k", order_by=["n"]).window(WINDOWS).side_output_late_data(LATE)
             if form == "columns":
-                results = windows.aggregate(AGGREGATES, uid="windows")
+                results = windows.aggregate(AGGREGATES, uid=form)
             else:
-                results = windows.apply(ByRows(), ROWS, uid="windows")
-            results.sink_to(MemorySink(form), uid="out")
-            results.get_side_output(LATE).sink_to(MemorySink(f"late {form}"), uid="late-out")
-            run_all(job, parallelism=parallelism, **options)
+                results = windows.apply(ByRows(), ROWS, uid=form)
+            results.sink_to(MemorySink(form), uid=f"{form}-out")
+            results.get_side_output(LATE).sink_to(MemorySink(f"late {form}"), uid=f"{form}-late")
+        run_all(job, parallelism=parallelism, **options)
 
     source.add_many(2)
     run(2, "heap")
-    stored = read_state(root, "by-columns", "windows", "count").to_pylist()
-    by_rows = read_state(root, "by-rows", "windows", "window-contents").to_pylist()
+    stored = read_state(root, "windows", "columns", "count").to_pylist()
+    by_rows = read_state(root, "windows", "rows", "window-contents").to_pylist()
     still_open = {(row["k"], row["namespace"]) for row in by_rows}
     assert still_open == {(row["k"], row["namespace"]) for row in stored}
     source.add([Record(n=-5, k="late", sub="s", v=1), Record(n=130, k="k1", sub="s", v=2)])
     source.add_many(1)
     run(3, "rocksdb")
-    assert any(row.status == "completed" for row in open_job(root, "by-columns").checkpoints())
+    assert any(row.status == "completed" for row in open_job(root, "windows").checkpoints())
     run(1, "rocksdb", bounded=True, restore="epoch:1/3")
     results = rows("columns")
     assert results == rows("rows")
     assert len(results) > 100
     assert rows("late columns") == rows("late rows") == [(-5, "late", "s", 1)]
-    assert read_state(root, "by-columns", "windows", "count").num_rows == 0
+    assert read_state(root, "windows", "columns", "count").num_rows == 0
 
 
 @pytest.mark.parametrize("in_partitions", [False, True])
@@ -88,7 +88,8 @@ def test_windows_that_an_epoch_makes_due_fire_in_it(spark: Any, tmp_path: Path, 
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("n")
     if in_partitions:
         strategy = strategy.with_partition_column("n % 2")
-    job = StreamJob("due", root=root, parallelism=2)
+    # No heartbeat brings the next epoch while the query ends.
+    job = StreamJob("due", root=root, parallelism=2, heartbeat_interval_ms=60_000)
     stream = job.from_stream(source.stream(spark)).assign_timestamps_and_watermarks(strategy)
     windows = stream.key_by("k").window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
     windows.aggregate({"records": Aggregate.count()}, uid="tens").sink_to(MemorySink(name), uid="out")
@@ -109,23 +110,23 @@ def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: An
     source, root = Input(tmp_path / "in"), str(tmp_path / "root")
 
     def run(parallelism: int, backend: str, bounded: bool = False, **options: Any) -> None:
+        job = StreamJob("sessions", root=root, state_backend=backend, checkpoint_interval_ms=10)
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
         for form in ("columns", "rows"):
-            job = StreamJob(f"by-{form}", root=root, state_backend=backend, checkpoint_interval_ms=10)
-            strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(30)).with_timestamp_column("n")
             stream = job.from_stream(source.stream(spark), bounded=bounded).assign_timestamps_and_watermarks(strategy)
             sessions = stream.key_by("k", order_by=["n"]).window(SESSIONS).side_output_late_data(LATE)
             if form == "columns":
-                results = sessions.aggregate(AGGREGATES, uid="sessions")
+                results = sessions.aggregate(AGGREGATES, uid=form)
             else:
-                results = sessions.apply(ByRows(), ROWS, uid="sessions")
-            results.sink_to(MemorySink(f"{form} of sessions"), uid="out")
-            results.get_side_output(LATE).sink_to(MemorySink(f"late {form} of sessions"), uid="late-out")
-            run_all(job, parallelism=parallelism, **options)
+                results = sessions.apply(ByRows(), ROWS, uid=form)
+            results.sink_to(MemorySink(f"{form} of sessions"), uid=f"{form}-out")
+            results.get_side_output(LATE).sink_to(MemorySink(f"late {form} of sessions"), uid=f"{form}-late")
+        run_all(job, parallelism=parallelism, **options)
 
-    source.add_many(2)
+    source.add_many(1)
     run(2, "heap")
-    stored = read_state(root, "by-columns", "sessions", "sessions").to_pylist()
-    counted = read_state(root, "by-columns", "sessions", "count").to_pylist()
+    stored = read_state(root, "sessions", "columns", "sessions").to_pylist()
+    counted = read_state(root, "sessions", "columns", "count").to_pylist()
     assert stored
     assert {(row["k"], row["value"]["namespace"]) for row in stored} == {
         (row["k"], row["namespace"]) for row in counted
@@ -133,14 +134,14 @@ def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: An
     source.add([Record(n=-50, k="late", sub="s", v=1), Record(n=130, k="k1", sub="s", v=2)])
     source.add_many(1)
     run(3, "rocksdb")
-    run(1, "rocksdb", bounded=True, restore="epoch:1/3")
+    run(1, "rocksdb", bounded=True, restore="epoch:1/2")
     results = rows("columns of sessions")
     assert results == rows("rows of sessions")
     assert len(results) > 20
     assert any(len(row[-1]) > 1 for row in results)
     assert rows("late columns of sessions") == rows("late rows of sessions") == [(-50, "late", "s", 1)]
-    assert read_state(root, "by-columns", "sessions", "count").num_rows == 0
-    assert read_state(root, "by-columns", "sessions", "sessions").num_rows == 0
+    assert read_state(root, "sessions", "columns", "count").num_rows == 0
+    assert read_state(root, "sessions", "columns", "sessions").num_rows == 0
 
 
 def test_windows_by_columns_feed_windows_of_all(spark: Any, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def expected_sessions() -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("per_file", [18, 5, 1])
+@pytest.mark.parametrize("per_file", [18, 5, pytest.param(1, marks=pytest.mark.long)])
 def test_results_do_not_depend_on_where_epochs_are_cut(spark, tmp_path: Path, per_file: int) -> None:
     files = Files(tmp_path / "in")
     for n in range(0, 18, per_file):
@@ -196,10 +196,16 @@ def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> Non
     assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
 
 
-def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: Path) -> None:
+RELEASES = [(100, None), (1000, "p"), (2000, "k"), (3000, None)]
+"""Times of the input, and the column that tells partitions."""
+
+
+# `tests/epoch/test_event_time_of_a_driver.py` goes through all of them, too.
+@pytest.mark.parametrize("releases", [2, pytest.param(len(RELEASES), marks=pytest.mark.long)])
+def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: Path, releases: int) -> None:
     files, root = Files(tmp_path / "in"), tmp_path / "root"
     found = []
-    for time, column in ((100, None), (1000, "p"), (2000, "k"), (3000, None)):
+    for time, column in RELEASES[:releases]:
         files.add(("a", 1, time, f"x{time}"), ("b", 2, time - 50, f"y{time}"))
         job, sink = StreamJob("columns", root=str(root), parallelism=2), MemorySink("columns")
         strategy = bounded() if column is None else bounded().with_partition_column(column)
@@ -208,7 +214,7 @@ def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: 
         run_all(job)
         sealed = newest(root, "columns")
         found.append((sealed.watermarks["seen"], sealed.operators["seen"].partition_columns))
-    assert found == [(99, ()), (949, ("p",)), (1949, ("k",)), (2999, ())]
+    assert found == [(99, ()), (949, ("p",)), (1949, ("k",)), (2999, ())][:releases]
 
 
 class Half(TimestampAssigner):
@@ -216,24 +222,25 @@ class Half(TimestampAssigner):
         return int(value.at) // 2
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        bounded(column="timestamp_millis(at)"),
-        bounded(column="to_timestamp_ntz(date_format(timestamp_millis(at), 'yyyy-MM-dd HH:mm:ss.SSS'))"),
-        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Half()),
-    ],
-    ids=["timestamp", "ntz", "assigner"],
-)
-def test_where_event_times_come_from(spark, tmp_path: Path, strategy: WatermarkStrategy) -> None:
+STRATEGIES = {
+    "timestamp": bounded(column="timestamp_millis(at)"),
+    "ntz": bounded(column="to_timestamp_ntz(date_format(timestamp_millis(at), 'yyyy-MM-dd HH:mm:ss.SSS'))"),
+    "assigner": WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Half()),
+}
+
+
+def test_where_event_times_come_from(spark, tmp_path: Path) -> None:
     at = int(datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC).timestamp() * 1000)
     files = Files(tmp_path / "in").add(("a", 1, at, ""))
-    job, sink = StreamJob("times", root=str(tmp_path / "root")), MemorySink("times")
-    timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
-    timed.select("*", "v + 1 as w").key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    job = StreamJob("times", root=str(tmp_path / "root"))
+    for name, strategy in STRATEGIES.items():
+        timed = job.from_stream(files.stream(spark)).assign_timestamps_and_watermarks(strategy)
+        seen = timed.select("*", "v + 1 as w").key_by("k").process(Seen(), SEEN, uid=name)
+        seen.sink_to(MemorySink(name), uid=f"{name}-out")
     run_all(job)
-    time = at // 2 if strategy.assigner else at
-    assert rows(sink) == [("a", time, time - 1)]
+    for name, strategy in STRATEGIES.items():
+        time = at // 2 if strategy.assigner else at
+        assert rows(MemorySink(name)) == [("a", time, time - 1)], name
 
 
 class Pass(ProcessFunction):
@@ -241,18 +248,24 @@ class Pass(ProcessFunction):
         yield value.k, value.at
 
 
-@pytest.mark.parametrize("in_python", [True, False])
-def test_a_strategy_behind_an_operator(spark, tmp_path: Path, in_python: bool) -> None:
+def test_a_strategy_behind_an_operator(spark, tmp_path: Path) -> None:
+    """By a function, and by a column."""
     files = Files(tmp_path / "in").add(("a", 1, 100, "")).add(("b", 2, 200, ""))
     strategy = WatermarkStrategy.for_monotonous_timestamps()
-    strategy = strategy.with_timestamp_assigner(Half()) if in_python else strategy.with_timestamp_column("at div 2")
-    job, sink = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2), MemorySink("behind")
+    job = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2)
     passed = job.from_stream(files.stream(spark)).process(Pass(), "k string, at bigint", uid="pass")
-    timed = passed.assign_timestamps_and_watermarks(strategy.with_partition_column("'one'"))
-    timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
+    strategies = {
+        "function": strategy.with_timestamp_assigner(Half()),
+        "column": strategy.with_timestamp_column("at div 2"),
+    }
+    for name, one in strategies.items():
+        timed = passed.assign_timestamps_and_watermarks(one.with_partition_column("'one'"))
+        timed.key_by("k").process(Seen(), SEEN, uid=name).sink_to(MemorySink(name), uid=f"{name}-out")
     run_all(job)
-    assert [row for row in rows(sink) if row[0] != "timer"] == [("a", 50, -END - 1), ("b", 100, 49)]
-    assert newest(tmp_path / "root", "behind").watermarks == {"seen": 99}
+    for name in strategies:
+        records = [row for row in rows(MemorySink(name)) if row[0] != "timer"]
+        assert records == [("a", 50, -END - 1), ("b", 100, 49)], name
+    assert newest(tmp_path / "root", "behind").watermarks == dict.fromkeys(strategies, 99)
 
 
 def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path: Path) -> None:

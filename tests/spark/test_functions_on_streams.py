@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from support import Input, by_n, run_all, state_of
+from support import Input, Record, by_n, run_all, state_of
 
 from state_engine.api import FilterFunction, FlatMapFunction, MapFunction, ReduceFunction, Types, ValueStateDescriptor
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
@@ -53,114 +53,129 @@ class Joined(ReduceFunction):
         return value1.n, value1.k, max(value1.sub, value2.sub), value1.v + value2.v
 
 
-def twice(tmp_path: Path, spark: Any, name: str, build: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
-    """Runs a job, adds input, and starts it again with another parallelism; returns its input and its output."""
-    source = Input(tmp_path / "in")
-    for parallelism in (2, 3):
-        source.add_many(2, rows=40, seed=parallelism)
-        job = StreamJob(name, root=str(tmp_path / "root"), parallelism=parallelism)
-        build(job.from_stream(source.stream(spark))).sink_to(MemorySink(name), uid="out")
+class Halved(MapFunction):
+    """Halves the value, and tells the task's name."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.name = runtime_context.get_task_name()
+
+    def map(self, value: Any) -> Any:
+        return value.n, self.name, value.v // 2
+
+
+def keyed(stream: Any) -> Any:
+    mapped = stream.key_by("k", order_by=["n"]).map(Numbered(), "n bigint, k string, times bigint", uid="map")
+    flat = mapped.key_by("k", order_by=["n"]).flat_map(
+        Repeated(), "n bigint, k string, times bigint, part bigint", uid="repeat"
+    )
+    return flat.key_by("k", order_by=["n", "part"]).filter(NotFirst(), uid="filter")
+
+
+def without_key(stream: Any) -> Any:
+    halved = stream.map(Halved(), "n bigint, name string, half bigint", uid="halve")
+    positive = halved.filter(lambda value: value.half > 0, uid="positive")
+    renamed = positive.map(lambda value: (value.n, value.name.upper(), value.half), halved.columns)
+    flat = renamed.flat_map(lambda value: [value] * (value.half % 3), halved.columns, uid="flat")
+    return flat.map(lambda value: (value.n, value.name, -value.half), halved.columns, uid="negate")
+
+
+def pipelines(changed: str) -> dict[str, Callable[[Any], Any]]:
+    """What is built of each source; `changed` is the verb of an operator that has another in each release."""
+    return {
+        "keyed": keyed,
+        "without key": without_key,
+        "reduce": lambda stream: stream.key_by("k", order_by=["n"]).reduce(Joined(), uid="reduce"),
+        "sum": lambda stream: stream.key_by("k", order_by=["n"]).sum("v", uid="sum"),
+        "max_by": lambda stream: stream.key_by("k", order_by=["n"]).max_by("v", uid="max-by"),
+        "changed": lambda stream: getattr(stream.key_by("k", order_by=["n"]), changed)("v", uid="changed"),
+    }
+
+
+class Ran(NamedTuple):
+    """Input, state root and outputs of the job."""
+
+    records: list[Record]
+    root: Path
+    rows: dict[str, list[Any]]
+
+
+FIRST_RUN = 80
+"""How many records the first release reads."""
+
+
+@pytest.fixture(scope="module")
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Runs one job with all pipelines, adds input, and starts it again with another parallelism."""
+    folder = tmp_path_factory.mktemp("functions")
+    source, root = Input(folder / "in"), folder / "root"
+    for parallelism, files, changed in ((2, 2, "sum"), (3, 1, "max")):
+        source.add_many(files, rows=FIRST_RUN // 2, seed=parallelism)
+        job = StreamJob("functions", root=str(root), parallelism=parallelism)
+        for name, build in pipelines(changed).items():
+            build(job.from_stream(source.stream(spark))).sink_to(MemorySink(name), uid=f"{name}-out".replace(" ", "-"))
         run_all(job)
-    rows = by_n(MemorySink(name).rows())
-    assert rows
-    return sorted(source.all, key=lambda record: record.n), rows
+    rows = {name: by_n(MemorySink(name).rows()) for name in pipelines("sum")}
+    assert all(rows.values())
+    return Ran(sorted(source.all, key=lambda record: record.n), root, rows)
 
 
-def test_keyed_map_flat_map_and_filter(spark, tmp_path: Path) -> None:
-    def build(stream: Any) -> Any:
-        mapped = stream.key_by("k", order_by=["n"]).map(Numbered(), "n bigint, k string, times bigint", uid="map")
-        flat = mapped.key_by("k", order_by=["n"]).flat_map(
-            Repeated(), "n bigint, k string, times bigint, part bigint", uid="flat"
-        )
-        return flat.key_by("k", order_by=["n", "part"]).filter(NotFirst(), uid="filter")
-
+def test_keyed_map_flat_map_and_filter(ran: Ran) -> None:
     times: dict[Any, int] = {}
     last: dict[Any, int] = {}
     expected = []
-    records, rows = twice(tmp_path, spark, "keyed-functions", build)
-    for record in records:
+    for record in ran.records:
         times[record.k] = times.get(record.k, 0) + 1
         for part in range(times[record.k] % 4):
             if last.get(record.k) not in (None, part):
                 expected.append((record.n, record.k, times[record.k], part))
             last[record.k] = part
-    assert rows == expected
-    assert state_of(tmp_path / "root", "keyed-functions", "map", "times") == times
+    assert ran.rows["keyed"] == expected
+    assert state_of(ran.root, "functions", "map", "times") == times
 
 
-def test_functions_without_key(spark, tmp_path: Path) -> None:
-    class Halved(MapFunction):
-        def open(self, runtime_context: Any) -> None:
-            self.name = runtime_context.get_task_name()
-
-        def map(self, value: Any) -> Any:
-            return value.n, self.name, value.v // 2
-
-    def build(stream: Any) -> Any:
-        halved = stream.map(Halved(), "n bigint, name string, half bigint", uid="halve")
-        positive = halved.filter(lambda value: value.half > 0, uid="positive")
-        renamed = positive.map(lambda value: (value.n, value.name.upper(), value.half), halved.columns)
-        flat = renamed.flat_map(lambda value: [value] * (value.half % 3), halved.columns, uid="flat")
-        return flat.map(lambda value: (value.n, value.name, -value.half), halved.columns, uid="negate")
-
-    records, rows = twice(tmp_path, spark, "functions", build)
-    halves = [(r.n, r.v // 2) for r in records if r.v // 2 > 0]
-    assert rows == [(n, "HALVE", -half) for n, half in halves for _ in range(half % 3)]
+def test_functions_without_key(ran: Ran) -> None:
+    halves = [(r.n, r.v // 2) for r in ran.records if r.v // 2 > 0]
+    assert ran.rows["without key"] == [(n, "HALVE", -half) for n, half in halves for _ in range(half % 3)]
 
 
-def test_reduce(spark, tmp_path: Path) -> None:
-    records, rows = twice(
-        tmp_path, spark, "reduce", lambda stream: stream.key_by("k", order_by=["n"]).reduce(Joined(), uid="reduce")
-    )
+def test_reduce(ran: Ran) -> None:
     kept: dict[Any, Any] = {}
     expected = []
-    for record in records:
+    for record in ran.records:
         old = kept.get(record.k)
         new = record if old is None else (old[0], old[1], max(old[2], record.sub), old[3] + record.v)
         kept[record.k] = tuple(new)
         expected.append(kept[record.k])
-    assert rows == sorted(expected)
-    state = read_state(str(tmp_path / "root"), "reduce", "reduce", "reduced").to_pylist()
+    assert ran.rows["reduce"] == sorted(expected)
+    state = read_state(str(ran.root), "functions", "reduce", "reduced").to_pylist()
     assert {row["k"]: tuple(row["value"].values()) for row in state} == kept
 
 
 @pytest.mark.parametrize("verb", ["sum", "max_by"])
-def test_running_aggregations(spark, tmp_path: Path, verb: str) -> None:
-    records, rows = twice(
-        tmp_path,
-        spark,
-        f"running-{verb}",
-        lambda stream: getattr(stream.key_by("k", order_by=["n"]), verb)("v", uid="running"),
-    )
+def test_running_aggregations(ran: Ran, verb: str) -> None:
     kept: dict[Any, Any] = {}
     expected = []
-    for record in records:
+    for record in ran.records:
         old = kept.get(record.k)
         if old is not None:
             record = old._replace(v=old.v + record.v) if verb == "sum" else max(old, record, key=lambda r: r.v)
         kept[record.k] = record
         expected.append(tuple(record))
-    assert rows == sorted(expected)
+    assert ran.rows[verb] == sorted(expected)
 
 
-def test_another_aggregation_under_the_same_uid_starts_afresh(spark, tmp_path: Path) -> None:
+def test_another_aggregation_under_the_same_uid_starts_afresh(ran: Ran) -> None:
     """It must not take a sum for a maximum."""
-    verbs = iter(["sum", "max"])
-    records, rows = twice(
-        tmp_path,
-        spark,
-        "changed",
-        lambda stream: getattr(stream.key_by("k", order_by=["n"]), next(verbs))("v", uid="running"),
-    )
     kept: dict[Any, Any] = {}
     expected = []
-    for record in records:
-        if record.n == 80:
+    for record in ran.records:
+        if record.n == FIRST_RUN:
             kept.clear()
-        old = kept.get(record.k, record._replace(v=0 if record.n < 80 else record.v))
-        kept[record.k] = old._replace(v=old.v + record.v if record.n < 80 else max(old.v, record.v))
+        first = record.n < FIRST_RUN
+        old = kept.get(record.k, record._replace(v=0 if first else record.v))
+        kept[record.k] = old._replace(v=old.v + record.v if first else max(old.v, record.v))
         expected.append(tuple(kept[record.k]))
-    assert rows == sorted(expected)
+    assert ran.rows["changed"] == sorted(expected)
 
 
 # What is refused, and what it is called -----------------------------------------------------------------------------
