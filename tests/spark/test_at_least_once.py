@@ -5,13 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crash_to_function import given_job
 from support import Input, by_n, count_job, counted, run_all, state_of
 
 from state_engine.api import CheckpointConfig, CheckpointingMode
+from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import SinkError
 from state_engine.spark import ForeachEpochSink
 from state_engine.spark.kill_at import CRASH_AT
@@ -21,11 +24,45 @@ SCRIPT = Path(__file__).parent / "crash_to_function.py"
 AT_LEAST_ONCE = CheckpointConfig().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
 
 
-def run(folder: Path, mode: str, crash_at: str | None = None) -> None:
+def run_in_a_process(folder: Path, mode: str, crash_at: str | None = None) -> None:
+    """Runs the job in a process of its own, which is killed at a place of the protocol."""
     environment = {k: v for k, v in os.environ.items() if k != CRASH_AT} | ({CRASH_AT: crash_at} if crash_at else {})
     command = [sys.executable, str(SCRIPT), str(folder), mode]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == (-signal.SIGKILL if crash_at else 0), done.stderr[-4000:]
+
+
+class Cut:
+    """Ends a run at a place of the protocol by an exception."""
+
+    def __init__(self, crash_at: str | None) -> None:
+        self.crash_at = crash_at
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        if f"{point.name}@{epoch}" == self.crash_at:
+            raise RuntimeError(f"cut at {self.crash_at}")
+
+
+Run = Callable[[Path, str, str | None], None]
+
+
+@pytest.fixture(params=["cut", pytest.param("killed", marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the job of `crash_to_function.py` to its end, or to a place of the protocol."""
+    if request.param == "killed":
+        return run_in_a_process
+    spark = request.getfixturevalue("spark")
+
+    def run_here(folder: Path, mode: str, crash_at: str | None) -> None:
+        monkeypatch.setattr("state_engine.spark.startup.crash_from_environment", lambda: Cut(crash_at))
+        client = given_job(spark, folder, CheckpointingMode[mode]).start(available_now=True)
+        if crash_at is None:
+            assert client.await_termination(120)
+        else:
+            with pytest.raises(RuntimeError, match=f"cut at {crash_at}"):
+                client.await_termination(120)
+
+    return run_here
 
 
 def got(folder: Path) -> list[dict[str, Any]]:
@@ -41,14 +78,13 @@ def rows_of(calls: list[dict[str, Any]]) -> list[Any]:
     return by_n(row for call in calls for row in call["rows"])
 
 
-@pytest.mark.timeout(600)
-def test_it_repeats_after_a_kill_and_counts_once(tmp_path: Path) -> None:
+def test_it_repeats_after_a_kill_and_counts_once(run: Run, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
-    run(tmp_path, "AT_LEAST_ONCE", crash_at="E6_BEFORE_PUT@3")
+    run(tmp_path, "AT_LEAST_ONCE", "E6_BEFORE_PUT@3")
     assert [call["epoch"] for call in got(tmp_path)] == [2, 3], "the second had left when the process died"
     source.add_many(1)
-    run(tmp_path, "AT_LEAST_ONCE", crash_at="E7_COMMITTED@4")  # epoch 3 is the claim of this start
-    run(tmp_path, "AT_LEAST_ONCE")
+    run(tmp_path, "AT_LEAST_ONCE", "E7_COMMITTED@4")  # epoch 3 is the claim of this start
+    run(tmp_path, "AT_LEAST_ONCE", None)
     calls = got(tmp_path)
     assert len(rows_of(calls)) > len(counted(source.all)), "what was not sealed has come again"
     tries = [call["attempt"] for call in calls if (call["generation"], call["behind"]) == (1, 2)]
@@ -60,12 +96,11 @@ def test_it_repeats_after_a_kill_and_counts_once(tmp_path: Path) -> None:
     assert state_of(tmp_path / "root", "given", "count", "count") == times_of(source)
 
 
-@pytest.mark.timeout(600)
-def test_exactly_once_waits_for_the_seal(tmp_path: Path) -> None:
+def test_exactly_once_waits_for_the_seal(run: Run, tmp_path: Path) -> None:
     source = Input(tmp_path / "in").add_many(2)
-    run(tmp_path, "EXACTLY_ONCE", crash_at="E6_BEFORE_PUT@3")
+    run(tmp_path, "EXACTLY_ONCE", "E6_BEFORE_PUT@3")
     assert [call["epoch"] for call in got(tmp_path)] == [2]
-    run(tmp_path, "EXACTLY_ONCE")
+    run(tmp_path, "EXACTLY_ONCE", None)
     once = {(call["generation"], call["epoch"]): call for call in got(tmp_path)}
     assert rows_of(list(once.values())) == counted(source.all)
     assert {(call["behind"], call["attempt"]) for call in got(tmp_path)} == {(None, "")}
