@@ -13,6 +13,7 @@ from support import Input, newest, state_of, table_rows
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
+    pytest.mark.long,  # `test_lost_shuffle_files.py` sees the same mix of attempts, in one process
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the executor through /proc"),
     pytest.mark.timeout(400),
 ]
