@@ -88,54 +88,73 @@ def shown(sink: str) -> list[str]:
     return sorted(repr(tuple(row.values())) for row in MemorySink(sink).rows())
 
 
-def per_key(stream: Any) -> Any:
-    return stream.key_by("k").aggregate(AGGREGATES, uid="op")
+def per_key(stream: Any, uid: str = "op") -> Any:
+    return stream.key_by("k").aggregate(AGGREGATES, uid=uid)
 
 
-def per_window(assigner: Any) -> Callable[[Any], Any]:
-    def build(stream: Any) -> Any:
+def per_window(assigner: Any) -> Callable[..., Any]:
+    def build(stream: Any, uid: str = "op") -> Any:
         return stream.assign_timestamps_and_watermarks(BOUNDED).key_by("k").window(assigner).aggregate(
-            {name: one for name, one in AGGREGATES.items() if name != "exact"}, uid="op"
+            {name: one for name, one in AGGREGATES.items() if name != "exact"}, uid=uid
         )  # fmt: skip
 
     return build
 
 
+BUILDS: dict[str, Callable[..., Any]] = {
+    "key": per_key,
+    "sliding": per_window(SLIDING),
+    "tumbling": per_window(TUMBLING),
+}
+
+
+STARTS = [
+    ({"rows": (80, 90)}, ("ONE_PHASE", "TWO_PHASE"), 2, "heap"),
+    ({"rows": (70,), "restore": "epoch:1/2"}, ("TWO_PHASE", "ONE_PHASE"), 3, "rocksdb"),
+    ({"rows": (100, 1)}, ("ONE_PHASE", "TWO_PHASE"), 1, "rocksdb"),
+]
+"""What each start of the two jobs reads, their phases, and the parallelism and backend of both."""
+
+
 @pytest.mark.parametrize(
-    "build", [per_key, per_window(SLIDING), per_window(TUMBLING)], ids=["key", "sliding", "tumbling"]
+    ("uids", "starts"),
+    [(("key", "sliding"), 2), pytest.param(tuple(BUILDS), 3, marks=pytest.mark.long)],
+    ids=["two starts", "three starts"],
 )
-def test_two_phases_give_what_one_gives(spark: Any, tmp_path: Path, build: Callable[[Any], Any]) -> None:
-    source, root, name = Epochs(tmp_path / "in"), str(tmp_path / "root"), tmp_path.name
+def test_two_phases_give_what_one_gives(spark: Any, tmp_path: Path, uids: tuple[str, ...], starts: int) -> None:
+    """Two jobs that differ by their phases, with an aggregation per key and of windows; both change their phases."""
+    source, root = Epochs(tmp_path / "in"), str(tmp_path / "root")
+    for number, (reads, phases, parallelism, backend) in enumerate(STARTS[:starts], 1):
+        options: dict[str, Any] = dict(reads)
+        for count in options.pop("rows"):
+            source.add_random(count)
+        for name, strategy in zip(("one", "two"), phases, strict=True):
+            job = StreamJob(name, root=root, agg_phase_strategy=strategy, state_backend=backend)
+            for uid in uids:
+                stream = job.from_stream(source.stream(spark), bounded=number == starts)
+                BUILDS[uid](stream, uid).sink_to(MemorySink(f"{name}-{uid}"), uid=f"{uid}-out")
+            run_all(job, parallelism=parallelism, **options)
+        if number < starts:
+            assert_same_state(root)
+    for uid in uids:
+        assert shown(f"one-{uid}") == shown(f"two-{uid}"), uid
+        assert len(shown(f"one-{uid}")) > 30
 
-    def run(job_name: str, strategy: Any, parallelism: int, backend: str, **options: Any) -> None:
-        job = StreamJob(job_name, root=root, agg_phase_strategy=strategy, state_backend=backend)
-        build(job.from_stream(source.stream(spark), bounded="restore" in options)).sink_to(
-            MemorySink(f"{name}-{job_name}"), uid="out"
-        )
-        run_all(job, parallelism=parallelism, **options)
 
-    def run_both(first: str, second: str, *more: Any, **options: Any) -> None:
-        run("one", first, *more, **options)
-        run("two", second, *more, **options)
+def assert_same_state(root: str) -> None:
+    """Compares the values that both jobs hold.
 
-    source.add_random(80).add_random(90)
-    run_both("ONE_PHASE", "TWO_PHASE", 2, "heap")
-    source.add_random(70).add_random(3)
-    run_both("ONE_PHASE", "ONE_PHASE", 3, "rocksdb")
-    source.add_random(100).add_random(1)
-    run_both("ONE_PHASE", "TWO_PHASE", 1, "rocksdb")
+    An idle epoch may have come after the last one of either, in which windows fired.
+    """
     manifest = open_job(root, "one").newest().manifest
-    for state in (schema.name for schema in manifest.schemas if schema.shape == "value"):
+    for uid, state in ((schema.uid, schema.name) for schema in manifest.schemas if schema.shape == "value"):
         one, two = (
-            {(row["k"], row["namespace"]): row["value"] for row in read_state(root, job, "op", state).to_pylist()}
+            {(row["k"], row["namespace"]): row["value"] for row in read_state(root, job, uid, state).to_pylist()}
             for job in ("one", "two")
         )
-        common = one.keys() & two.keys()  # an idle epoch may have come behind one of them, in which windows fired
-        assert {at: one[at] for at in common} == {at: two[at] for at in common}, state
-        assert common or build is not per_key
-    run_both("ONE_PHASE", "TWO_PHASE", 2, "heap", restore="epoch:1/3")
-    assert shown(f"{name}-one") == shown(f"{name}-two")
-    assert len(shown(f"{name}-one")) > 30
+        common = one.keys() & two.keys()
+        assert {at: one[at] for at in common} == {at: two[at] for at in common}, (uid, state)
+        assert common or uid != "key"
 
 
 def job_of(source: Epochs, root: Path, spark: Any, build: Callable[[Any], Any], **options: Any) -> StreamJob:
@@ -171,7 +190,11 @@ def test_a_sum_without_room_stops_the_job_and_one_that_comes_back_does_not(spark
 
 
 @pytest.mark.parametrize(
-    "build", [per_window(TUMBLING), lambda s: per_key(s.assign_timestamps_and_watermarks(BOUNDED))]
+    "build",
+    [
+        per_window(TUMBLING),
+        pytest.param(lambda s: per_key(s.assign_timestamps_and_watermarks(BOUNDED)), marks=pytest.mark.long),
+    ],
 )
 def test_a_record_without_event_time_is_not_lost_in_its_group(spark: Any, tmp_path: Path, build: Any) -> None:
     source = Epochs(tmp_path / "in").add({"k": "a", "at": 1}).add({"k": "a", "at": 2}, {"k": "a"}, {"k": "a", "at": 3})
