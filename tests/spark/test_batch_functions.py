@@ -29,11 +29,24 @@ class CountBatches(KeyedBatchProcessFunction):
         return [rows, (LATER, rows.filter(pc.greater(rows["times"], 1)).select(["n"]))]
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-def test_restarts_another_parallelism_and_the_other_form(spark: Any, tmp_path: Path, backend: str) -> None:
+FORMS: list[tuple[Any, int]] = [(CountBatches(), 2), (CountBatches(), 3), (Count(), 2), (CountBatches(), 1)]
+
+
+@pytest.mark.parametrize(
+    ("files", "backends"),
+    [
+        (1, ["heap", "rocksdb", "rocksdb", "heap"]),
+        pytest.param(2, ["heap"] * 4, marks=pytest.mark.long),
+        pytest.param(2, ["rocksdb"] * 4, marks=pytest.mark.long),
+    ],
+    ids=["both", "heap", "rocksdb"],
+)
+def test_restarts_another_parallelism_and_the_other_form(
+    spark: Any, tmp_path: Path, files: int, backends: list[str]
+) -> None:
     source, sink = Input(tmp_path / "in"), MemorySink("forms")
-    for function, parallelism in ((CountBatches(), 2), (CountBatches(), 3), (Count(), 2), (CountBatches(), 1)):
-        source.add_many(2)
+    for (function, parallelism), backend in zip(FORMS, backends, strict=True):
+        source.add_many(files)
         job = count_job(
             source.stream(spark), tmp_path / "root", "forms", sink, function, state_backend=backend,
             parallelism=parallelism,

@@ -52,13 +52,23 @@ class ByRow(KeyedProcessFunction):
         yield ctx.get_current_key(), timestamp, self.count.value()
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-def test_each_timer_fires_once(spark: Any, tmp_path: Path, backend: str) -> None:
-    source, sink = Input(tmp_path / "in"), MemorySink(f"timers-{backend}")
-    forms = [(ByBatch(), 2), (ByBatch(), 3), (ByRow(), 2), (ByBatch(), 1)]
-    for number, (function, parallelism) in enumerate(forms):
-        source.add_many(2, seed=number + 1)
-        ends = number + 1 == len(forms)
+FORMS: list[tuple[Any, int]] = [(ByBatch(), 2), (ByBatch(), 3), (ByRow(), 2), (ByBatch(), 1)]
+
+
+@pytest.mark.parametrize(
+    ("files", "backends"),
+    [
+        (1, ["heap", "rocksdb", "rocksdb", "heap"]),
+        pytest.param(2, ["heap"] * 4, marks=pytest.mark.long),
+        pytest.param(2, ["rocksdb"] * 4, marks=pytest.mark.long),
+    ],
+    ids=["both", "heap", "rocksdb"],
+)
+def test_each_timer_fires_once(spark: Any, tmp_path: Path, files: int, backends: list[str]) -> None:
+    source, sink = Input(tmp_path / "in"), MemorySink("timers")
+    for number, ((function, parallelism), backend) in enumerate(zip(FORMS, backends, strict=True)):
+        source.add_many(files, seed=number + 1)
+        ends = number + 1 == len(FORMS)
         job = StreamJob("timers", root=str(tmp_path / "root"), parallelism=parallelism, state_backend=backend)
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(5)).with_timestamp_column("n")
         stream = job.from_stream(source.stream(spark), bounded=ends).assign_timestamps_and_watermarks(strategy)

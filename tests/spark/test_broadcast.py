@@ -57,10 +57,10 @@ def test_every_subtask_gets_every_record_of_a_source_and_of_an_operator(spark, t
     assert by_n(MemorySink("everywhere-again").rows()) == expected
 
 
-@pytest.mark.parametrize("parallelism", [1, 4])
+@pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_one_of_two_inputs_is_broadcast(spark, tmp_path: Path, parallelism: int) -> None:
     folders, name = Folders(tmp_path, 2), f"one-of-two-{parallelism}"
-    folders.add(2, 1)
+    folders.add(1, 1)
     job = StreamJob(name, root=str(tmp_path / "root"), parallelism=parallelism)
     one, two = (job.from_stream(source.stream(spark)) for source in folders.inputs)
     both = one.connect(two.select("n as number", "v").broadcast()).process(WhereOfTwo(), SEEN, uid="both")
@@ -75,7 +75,7 @@ def test_one_of_two_inputs_is_broadcast(spark, tmp_path: Path, parallelism: int)
 
 def test_a_key_takes_it_back(spark, tmp_path: Path) -> None:
     folders = Folders(tmp_path, 1)
-    folders.add(2)
+    folders.add(1)
     job = StreamJob("taken-back", root=str(tmp_path / "root"), parallelism=3)
     keyed = job.from_stream(folders.inputs[0].stream(spark)).broadcast().key_by("k", order_by=["n"])
     keyed.process(Count(), COUNTS, uid="count").sink_to(MemorySink("taken-back"), uid="out")

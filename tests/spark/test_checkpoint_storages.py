@@ -47,7 +47,10 @@ def base_of(root: Path, job: str, row: Any = None) -> Base:
     return read_base(open_storage(str(root), job), (row or completed(root, job)[-1]).base)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(
+    "storage",
+    ["filesystem", pytest.param("delta", marks=pytest.mark.long), pytest.param("memory", marks=pytest.mark.long)],
+)
 def test_checkpoints_restarts_and_rescales(spark: Any, tmp_path: Path, started: Any, storage: str) -> None:
     root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in").add_many(2)
 
@@ -89,7 +92,7 @@ def test_checkpoints_restarts_and_rescales(spark: Any, tmp_path: Path, started: 
     assert_tally(root, "shapes", sinks, source.all)
 
 
-@pytest.mark.parametrize("storage", ["filesystem", "memory"])
+@pytest.mark.parametrize("storage", ["memory", pytest.param("filesystem", marks=pytest.mark.long)])
 def test_a_restore_from_a_checkpoint(spark: Any, tmp_path: Path, started: Any, storage: str) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(2)
 
@@ -111,7 +114,7 @@ def test_a_restore_from_a_checkpoint(spark: Any, tmp_path: Path, started: Any, s
 def test_a_job_moves_from_storage_to_storage(spark: Any, tmp_path: Path) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in")
     for storage in ("delta", "filesystem", "memory", "delta"):
-        source.add_many(2)
+        source.add_many(1)
         run_all(count_job(source.stream(spark), root, "moving", checkpoint_config=config(storage, 10)))
         assert base_of(root, "moving").storage == storage
     assert_counts(root, "moving", source.all)

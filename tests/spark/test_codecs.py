@@ -57,7 +57,7 @@ class Count(KeyedProcessFunction):
 
 
 def test_a_newer_codec_goes_on_with_the_state(spark, tmp_path: Path) -> None:
-    source, root = Input(tmp_path / "in").add_many(2), tmp_path / "root"
+    source, root = Input(tmp_path / "in").add_many(1), tmp_path / "root"
 
     def run(codec: TypeCodec[Tally], parallelism: int) -> None:
         job = StreamJob("codecs", root=str(root))
@@ -68,7 +68,7 @@ def test_a_newer_codec_goes_on_with_the_state(spark, tmp_path: Path) -> None:
         run_all(job, parallelism=parallelism)
 
     run(ByWord(), 1)
-    source.add_many(2)
+    source.add_many(1)
     run(ByWordInCapitals(), 2)
     expected: dict[Any, dict[str, int]] = {}
     for record in source.all:

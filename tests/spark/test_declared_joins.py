@@ -58,7 +58,9 @@ def partners(folders: Folders) -> set[tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right"])
+@pytest.mark.parametrize(
+    "how", ["left", pytest.param("inner", marks=pytest.mark.long), pytest.param("right", marks=pytest.mark.long)]
+)
 def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_path: Path, how: str) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 
@@ -74,7 +76,7 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
     add(folders, 2)
     run()
     assert {pair for pair in rows() if None not in pair} == partners(folders)
-    add(folders, 2)
+    add(folders, 1)
     run("rocksdb", parallelism=3)
     run(restore="epoch:1/2", parallelism=1)
     assert newest(root, f"interval-{how}").generation == 2
@@ -91,7 +93,7 @@ def test_an_interval_join_through_restart_restore_and_rescale(spark: Any, tmp_pa
     assert not state_of(root, f"interval-{how}", "near", "left"), "nothing is left of what is over"
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("how", ["left", pytest.param("inner", marks=pytest.mark.long)])
 def test_a_temporal_join_through_restart_restore_and_rescale(spark: Any, tmp_path: Path, how: Any) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 2)
 
@@ -125,7 +127,7 @@ def test_a_temporal_join_through_restart_restore_and_rescale(spark: Any, tmp_pat
 def test_windows_behind_joins_lose_nothing(spark: Any, tmp_path: Path) -> None:
     """Rows have event times that are not late for what stands behind, those without a partner, too."""
     folders = Folders(tmp_path, 2)
-    add(folders, 4)
+    add(folders, 2)
     job = StreamJob("behind", root=str(tmp_path / "root"), parallelism=2)
     orders, shipments = streams(job, spark, folders, bounded=True)
     near = orders.interval_join(shipments).between(Time.milliseconds(LOWER), Time.milliseconds(UPPER))

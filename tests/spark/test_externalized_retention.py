@@ -29,7 +29,12 @@ pytestmark = pytest.mark.spark
 RETAIN = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 DELETE = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
 NONE = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
-MODES = [RETAIN, DELETE, NONE]
+
+
+def modes(first: ExternalizedCheckpointRetention) -> list[Any]:
+    """All modes; those after the first run in the long run: `tests/checkpoint/test_externalized.py` has the table."""
+    others = [mode for mode in (RETAIN, DELETE, NONE) if mode is not first]
+    return [first, *(pytest.param(mode, marks=pytest.mark.long) for mode in others)]
 
 
 class CountUntilTold(Count):
@@ -79,7 +84,7 @@ class Job:
         assert_counts(self.root, self.name, self.source.all)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(DELETE))
 def test_cancelled(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
     client = started(job.started())
@@ -92,7 +97,7 @@ def test_cancelled(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedC
     job.check_savepoint(savepoint.savepoint_id)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(DELETE))
 def test_failed(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
     client = started(job.started())
@@ -108,7 +113,7 @@ def test_failed(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedChec
         assert_counts(job.root, job.name, good)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", modes(NONE))
 def test_finished(spark: Any, tmp_path: Path, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
     config = CheckpointConfig().set_checkpoint_interval(10).set_externalized_checkpoint_retention(mode)
@@ -122,7 +127,7 @@ def test_finished(spark: Any, tmp_path: Path, mode: ExternalizedCheckpointRetent
     assert by_n(MemorySink(job.name).rows()) == counted(job.source.all), "what went to sinks stays"
 
 
-@pytest.mark.parametrize("mode", [DELETE, NONE])
+@pytest.mark.parametrize("mode", [NONE, pytest.param(DELETE, marks=pytest.mark.long)])
 def test_stopped(spark: Any, tmp_path: Path, started: Any, mode: ExternalizedCheckpointRetention) -> None:
     job = Job(spark, tmp_path, mode)
     started(job.started()).stop()

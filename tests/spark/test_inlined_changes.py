@@ -56,7 +56,7 @@ def places(root: Path, job: str, uid: str) -> set[bool]:
 
 
 def test_an_epoch_is_one_file_and_the_next_start_reads_it(spark: Any, tmp_path: Path) -> None:
-    root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in").add_many(3)
+    root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in").add_many(1)
 
     def job() -> StreamJob:
         return tally_job(source.stream(spark), root, "small", sinks, max_parallelism=13, data_inline_threshold=ALL)
@@ -65,7 +65,7 @@ def test_an_epoch_is_one_file_and_the_next_start_reads_it(spark: Any, tmp_path: 
     assert places(root, "small", "tally") == places(root, "small", "totals") == {True}
     assert change_files(root, "small") == []
     assert_tally(root, "small", sinks, source.all)
-    source.add_many(2)
+    source.add_many(1)
     run_all(job(), parallelism=3)
     assert change_files(root, "small") == []
     assert_tally(root, "small", sinks, source.all)
@@ -111,7 +111,7 @@ def test_each_start_may_choose_another_threshold(spark: Any, tmp_path: Path, sta
 
 
 def test_a_savepoint_names_no_file_that_is_none_and_brings_everything_back(spark: Any, tmp_path: Path) -> None:
-    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3)
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(1)
     sinks, others = outputs(tmp_path / "out"), outputs(tmp_path / "other")
 
     def job(name: str = "saved", into: Any = sinks) -> StreamJob:
@@ -125,7 +125,7 @@ def test_a_savepoint_names_no_file_that_is_none_and_brings_everything_back(spark
     at = list(source.all)
     states = {name: state_of(root, "saved", "tally", name) for name in ("times", "recent", "by_sub")}
 
-    source.add_many(2)
+    source.add_many(1)
     run_all(job())
     run_all(job("fork", others), restore=f"saved/{pin.savepoint_id}")
     expected = truth(source.all)

@@ -20,7 +20,7 @@ def test_a_key_of_two_columns_either_of_which_may_be_null(spark, tmp_path: Path)
             assert ctx.get_current_key() == (value.k, value.sub)
             return super().process_element(value, ctx)
 
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(1)
     df = source.stream(spark).selectExpr("n", "k", "nullif(sub, 's1') as sub")
     root, name = tmp_path / "root", "two-columns"
     run_all(count_job(df, root, name, function=Keys(), key=["k", "sub"], parallelism=3))
@@ -31,7 +31,7 @@ def test_a_key_of_two_columns_either_of_which_may_be_null(spark, tmp_path: Path)
 
 
 def test_a_null_key_is_a_key_like_any(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), tmp_path / "root", "null-key", parallelism=5))
     nulls = sum(1 for row in source.all if row.k is None)
     assert nulls
@@ -63,7 +63,7 @@ def test_every_type_of_key(spark, tmp_path: Path) -> None:
             self.total.update((self.total.value() or 0) + 1)
             return [(value.n, self.total.value())]
 
-    source = Input(tmp_path / "in").add_many(2)
+    source = Input(tmp_path / "in").add_many(1)
     columns = [f"c{i}" for i in range(len(KEYS))]
     root = tmp_path / "root"
 
@@ -96,7 +96,7 @@ def test_a_function_without_keys(spark, tmp_path: Path) -> None:
                 yield {"n": value.n, "k": value.k}
                 yield Row(value.n, "twice")
 
-    source = Input(tmp_path / "in").add_many(2)
+    source = Input(tmp_path / "in").add_many(1)
     job = StreamJob("no-keys", root=str(tmp_path / "root"), parallelism=3)
     split = job.from_stream(source.stream(spark)).process(Split(), "n bigint, k string", uid="split")
     split.get_side_output(odd).sink_to(MemorySink("no-keys-odd"), uid="odd-out")
@@ -129,7 +129,7 @@ def test_generators_lists_tuples_dicts_rows_and_nothing(spark, tmp_path: Path) -
         def process_element(self, value: Any, ctx: Any) -> Any:
             super().process_element(value, ctx)
 
-    source = Input(tmp_path / "in").add_many(2)
+    source = Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), tmp_path / "root", "ways", function=Ways()))
     assert_counts(tmp_path / "root", "ways", source.all)
     run_all(count_job(source.stream(spark), tmp_path / "root", "nothing", function=Nothing()))
