@@ -110,7 +110,7 @@ BUILDS: dict[str, Callable[..., Any]] = {
 
 STARTS = [
     ({"rows": (80, 90)}, ("ONE_PHASE", "TWO_PHASE"), 2, "heap"),
-    ({"rows": (70,), "restore": "epoch:1/2"}, ("TWO_PHASE", "ONE_PHASE"), 3, "rocksdb"),
+    ({"rows": (70, 60), "restore": "epoch:1/2"}, ("TWO_PHASE", "ONE_PHASE"), 3, "rocksdb"),
     ({"rows": (100, 1)}, ("ONE_PHASE", "TWO_PHASE"), 1, "rocksdb"),
 ]
 """What each start of the two jobs reads, their phases, and the parallelism and backend of both."""
