@@ -163,6 +163,20 @@ def run(engines: str, epoch: str, folder: Path, queries: str = ",".join(QUERIES)
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_one_query_of_one_form_arrives_at_what_is_right(tmp_path: Path) -> None:
+    rows = run("declared/rocksdb,duckdb", "6k", tmp_path, "q11")
+    assert [(row["engine"], row["form"], row["backend"]) for row in rows] == [
+        ("lakestate", "declared/rocksdb", "rocksdb"),
+        ("duckdb", "batch", "none"),
+    ]
+    assert {row["workload"] for row in rows} == {"nexmark-q11"}
+    assert all(row["results_equal"] for row in rows)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_lakestate_arrives_at_what_is_right(tmp_path: Path) -> None:
     rows = run("lakestate,duckdb", "6k", tmp_path)
     assert [row["workload"] for row in rows] == [f"nexmark-{query}" for query in QUERIES for _ in range(2)]
@@ -172,6 +186,7 @@ def test_lakestate_arrives_at_what_is_right(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_row_names_its_form_and_backend(tmp_path: Path) -> None:
     rows = run("vectorised,declared/rocksdb,spark", "6k", tmp_path, "q4")
@@ -186,6 +201,7 @@ def test_a_row_names_its_form_and_backend(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not FLINK_PYTHON.exists(), reason="`make flink` makes it")
 def test_flink_arrives_at_what_is_right(tmp_path: Path) -> None:

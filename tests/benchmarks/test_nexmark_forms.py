@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from benchmarks.data import same_tables
 from benchmarks.engines.spark import PEER_SETTINGS
@@ -40,9 +41,19 @@ def written(engine: str) -> list[str]:
     return [query for query in QUERIES if runs(query, NEXMARK_ENGINES[f"nexmark/{engine}"])]
 
 
+def pairs() -> list[ParameterSet]:
+    """Returns each form with each query; in `make test` each query has one form, the forms in turn."""
+    turn = {query: FORMS[number % len(FORMS)] for number, query in enumerate(QUERIES)}
+    return [
+        pytest.param(form, query, marks=[] if turn[query] == form else pytest.mark.long)
+        for form in FORMS
+        for query in written(form)
+    ]
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "query"), [(form, query) for form in FORMS for query in written(form)])
+@pytest.mark.parametrize(("engine", "query"), pairs())
 def test_a_form_arrives_at_what_is_right(
     spark: "SparkSession", inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, query: str
 ) -> None:
@@ -56,7 +67,9 @@ def test_a_form_arrives_at_what_is_right(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("query", written("spark"))
+@pytest.mark.parametrize(
+    "query", [pytest.param(query, marks=[] if query == "q11" else pytest.mark.long) for query in written("spark")]
+)
 def test_spark_arrives_at_what_is_right(spark: "SparkSession", inputs: Path, tmp_path: Path, query: str) -> None:
     from benchmarks.nexmark import spark as peer
 

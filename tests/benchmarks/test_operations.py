@@ -227,18 +227,41 @@ def test_wrong_options_are_refused_before_anything_runs(arguments: list[str]) ->
     assert CliRunner().invoke(app, ["operations", *arguments]).exit_code == 2
 
 
+def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    """Runs the workload of Lakestate as the command line does, one round, and returns its rows; it leaves no files."""
+    given = [*arguments, "--rounds", "1", "--engines", "lakestate", "--json", str(folder / "out.json")]
+
+    result = CliRunner().invoke(app, ["operations", *given, "--work", str(folder / "work")])
+
+    assert result.exit_code == 0, result.output
+    assert list((folder / "work").iterdir()) == []
+    rows: list[dict[str, Any]] = json.loads((folder / "out.json").read_text())
+    return rows
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_a_restore_of_a_small_state_arrives_at_what_is_right(tmp_path: Path) -> None:
+    rows = run(tmp_path, "--parts", "restore", "--keys", "2k")
+
+    assert [(row["operation"], row["form"], row["keys"], row["parallelism"]) for row in rows] == [
+        ("restore", "start", 2_000, 2),
+        ("restore", "delta", 2_000, 2),
+        ("restore", "load", 2_000, 2),
+    ]
+    assert all(row["results_equal"] for row in rows)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
     stream = ["--stream-keys", "500", "--epoch", "1k", "--savepoints", "2", "--pairs", "1"]
-    sizes = [*stream, "--keys", "2k,3k", "--rounds", "1", "--engines", "lakestate"]
 
-    result = CliRunner().invoke(app, ["operations", *sizes, "--json", str(out), "--work", str(tmp_path / "work")])
+    rows = run(tmp_path, *stream, "--keys", "2k,3k")
 
-    assert result.exit_code == 0, result.output
-    rows = json.loads(out.read_text())
     assert [(row["operation"], row["form"], row["keys"], row["parallelism"]) for row in rows] == [
         ("native savepoint", "native", 500, 2),
         ("stream", "alone", 500, 2),
@@ -251,7 +274,6 @@ def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
     assert [one["last"] for one in loads[4]["ranges"]] == [31, 63, 95, 127]
     assert sum(one["rows"] for one in loads[4]["ranges"]) == 3_000
     assert "paired_ratio" in rows[2]
-    assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_changes_go_on_with_other_values_and_appear_whole(tmp_path: Path) -> None:

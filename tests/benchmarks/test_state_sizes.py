@@ -75,6 +75,7 @@ def test_backends_take_turns(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("epochs", "labels"), [
     (SMALL._replace(least=6), ["lakestate/row", "lakestate/row/rocksdb", "lakestate/row/files"]),

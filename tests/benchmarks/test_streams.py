@@ -35,6 +35,20 @@ def engines_of(workload: str, *products: str) -> list[str]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_one_engine_of_each_kind_arrives_at_what_is_right(tmp_path: Path) -> None:
+    rows = run("windows", ["declared/rocksdb", "groupBy", "duckdb"], "10k", tmp_path)
+
+    assert [(row["engine"], row["records"], row["results_equal"]) for row in rows] == [
+        ("lakestate", 50_000, True),
+        ("spark", 50_000, True),
+        ("duckdb", 50_000, True),
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_lakestate_and_spark_arrive_at_what_is_right(workload: str, tmp_path: Path) -> None:
     engines = engines_of(workload, "lakestate", "spark", "duckdb")
@@ -49,6 +63,7 @@ def test_lakestate_and_spark_arrive_at_what_is_right(workload: str, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not FLINK_PYTHON.exists(), reason="`make flink` makes it")
 @pytest.mark.parametrize("workload", WORKLOADS)

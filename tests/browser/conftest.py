@@ -67,10 +67,21 @@ def live_dagster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def live(live_dagster: Any) -> Any:
-    """The live Dagster with a job `flights` that stands still after four checkpoints: `live.log`."""
-    live_dagster.log = _conftest.Stream(live_dagster.root)
-    live_dagster.log.checkpoints(1, 4)
-    live_dagster.declare("flights")
-    client = live_dagster.client
-    client.wait_for(lambda: client.materializations("flights/checkpoint"), "the checkpoint sensor")
+    """The live Dagster with a job `flights` that was stopped after four checkpoints."""
+    _stopped(live_dagster, "flights")
     return live_dagster
+
+
+@pytest.fixture(scope="module")
+def harbour(live_dagster: Any) -> Any:
+    """The log of another stopped job, whose savepoints and restores are not those of `flights`."""
+    return _stopped(live_dagster, "harbour")
+
+
+def _stopped(live_dagster: Any, job: str) -> Any:
+    stream = _conftest.Stream(live_dagster.root, job)
+    stream.checkpoints(1, 4)
+    live_dagster.declare(job)
+    client = live_dagster.client
+    client.wait_for(lambda: client.materializations(f"{job}/checkpoint"), "the checkpoint sensor")
+    return stream

@@ -17,7 +17,9 @@ def test_the_browser_draws_a_page(page: Page) -> None:
     expect(page.get_by_role("heading")).to_have_text("Lakestate runs")
 
 
-@pytest.mark.parametrize(("wanted", "outcome"), [("", "1 skipped"), ("required", "1 error")])
+@pytest.mark.parametrize(
+    ("wanted", "outcome"), [pytest.param("", "1 skipped", marks=pytest.mark.long), ("required", "1 error")]
+)
 def test_without_a_browser_tests_are_skipped_unless_it_is_required(tmp_path: Path, wanted: str, outcome: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER), "-k", "draws_a_page"]
     environment = {**os.environ, "PATH": str(tmp_path), "LAKESTATE_BROWSER": wanted}

@@ -1,15 +1,26 @@
-"""What a person sees of a stream, and does: the graph, a checkpoint, a savepoint by a click."""
+"""What a person sees of a stream, and does: the graph, a checkpoint, a savepoint by a click, a restore by clicks."""
 
 from typing import Any
 
 import pytest
 from dagster_pages import AssetPage, shows
 from playwright.sync_api import Page
+from restores import chosen_of, restore_by_clicks, take_last_nights
 
+from lakestate.assets.ranges import range_name
+from state_engine.inspect import diff_states, open_job
+from state_engine.key_groups import key_group_of
 from state_engine.savepoint import list_savepoints
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 JOB = "flights"
+
+
+def place(stream: Any) -> str:
+    """Returns the newest epoch of a job, as `diff_states` takes it."""
+    newest = open_job(stream.state_store.root, stream.job).newest()
+    assert newest is not None
+    return f"epoch:{newest.manifest.generation}/{newest.manifest.epoch}"
 
 
 def test_the_graph_shows_the_assets_of_a_job_as_one_group(live: Any, page: Page) -> None:
@@ -38,3 +49,22 @@ def test_a_savepoint_is_taken_by_a_click(live: Any, page: Page) -> None:
     passed = {name for name, check in live.client.checks(f"{JOB}/savepoint").items() if check and check["success"]}
     assert blocking <= passed
     shows(savepoint.open("checks"), [*blocking, "Checks (5)", "Succeeded", pin.savepoint_id])
+
+
+def test_a_backfill_by_clicks_restores_the_chosen_key_groups_and_no_others(
+    live_dagster: Any, harbour: Any, page: Page
+) -> None:
+    take_last_nights(live_dagster, harbour.job)
+    harbour.checkpoints(5, 6)
+    before, groups = place(harbour), harbour.log.max_parallelism
+
+    restored = restore_by_clicks(live_dagster, page, harbour.job)
+
+    (diff,) = diff_states(harbour.state_store.root, harbour.job, before, place(harbour), examples=100)
+    changed = {next(iter(one.entry.values())) for one in diff.examples}
+    assert changed == {
+        key for key in (f"N{n}" for n in range(20)) if key_group_of((key,), ["string"], groups) in chosen_of(groups)
+    }
+    assert 0 < len(changed) < 20
+    shows(restored.open("partitions"), ["Materialized (3)", "Missing (13)", range_name(3)])
+    shows(restored.open("events"), ["last-night", "key_groups"])

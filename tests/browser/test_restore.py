@@ -1,64 +1,16 @@
-"""A restore as a person starts it: a backfill over ranges of the key groups of one savepoint."""
+"""A restore as a person starts it, of a stream that runs: a backfill over ranges of the key groups of one savepoint."""
 
 from typing import Any
 
 import pytest
-from dagster_pages import AssetPage, shows
+from dagster_pages import shows
 from live_job import MAX_PARALLELISM
 from playwright.sync_api import Page
+from restores import chosen_of, restore_by_clicks, take_last_nights
 
-from lakestate.assets.ranges import key_groups_of, range_name
-from state_engine.inspect import diff_states, open_job
 from state_engine.key_groups import key_group_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-CHOSEN = (3, 4, 11)
-
-
-def place(live: Any) -> str:
-    newest = open_job(str(live.root), "flights").newest()
-    assert newest is not None
-    return f"epoch:{newest.manifest.generation}/{newest.manifest.epoch}"
-
-
-def chosen_of(groups: int) -> set[int]:
-    ranges = (key_groups_of(index, groups) for index in CHOSEN)
-    return {group for one in ranges for group in range(one.first, one.last + 1)}
-
-
-def restore_by_clicks(live: Any, page: Page, job: str) -> AssetPage:
-    """Clicks a backfill of the chosen ranges together, and waits for what it recorded; returns the page."""
-    asset = f"{job}/restored_state"
-    restored = AssetPage(page, live.url, asset)
-    restored.choose(savepoint=["last-night"], key_groups=[range_name(index) for index in CHOSEN])
-    restored.launch_backfill()
-    client = live.client
-    client.wait_for(lambda: len(client.materializations(asset)) == len(CHOSEN), "the backfill", 240)
-    return restored
-
-
-def take_last_nights(live: Any, job: str) -> dict[str, Any]:
-    """Takes a savepoint through Dagster; returns its metadata."""
-    live.client.add_partition(f"{job}_savepoints", "last-night")
-    live.client.wait_for_run(live.client.launch_run(f"{job}/savepoint", partition="last-night"))
-    return dict(live.client.materializations(f"{job}/savepoint")[0]["metadata"])
-
-
-def test_a_backfill_by_clicks_restores_the_chosen_key_groups_and_no_others(live: Any, page: Page) -> None:
-    take_last_nights(live, "flights")
-    live.log.checkpoints(5, 6)
-    before, groups = place(live), live.log.log.max_parallelism
-
-    restored = restore_by_clicks(live, page, "flights")
-
-    (diff,) = diff_states(str(live.root), "flights", before, place(live), examples=100)
-    changed = {next(iter(one.entry.values())) for one in diff.examples}
-    assert changed == {
-        key for key in (f"N{n}" for n in range(20)) if key_group_of((key,), ["string"], groups) in chosen_of(groups)
-    }
-    assert 0 < len(changed) < 20
-    shows(restored.open("partitions"), ["Materialized (3)", "Missing (13)", range_name(3)])
-    shows(restored.open("events"), ["last-night", "key_groups"])
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.mark.spark

@@ -27,17 +27,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 class Stream:
-    """The log of a stopped job named `flights`, extended epoch by epoch."""
+    """The log of a stopped job, extended epoch by epoch."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, job: str = "flights") -> None:
+        self.job = job
         self.state_store = StateStoreResource(root=str(root))
         self.resources = {
             "state_store": self.state_store,
             "rest_client": RestClientResource(root=str(root)),
             "spark_session": SparkSessionResource(master="local[1]"),
         }
-        self.log = JobBuilder(str(root), "flights", [state("aircraft", "legs", "tailnum string", "bigint")])
-        self.publisher = CheckpointPublisher(self.log.storage, "flights")
+        self.log = JobBuilder(str(root), job, [state("aircraft", "legs", "tailnum string", "bigint")])
+        self.publisher = CheckpointPublisher(self.log.storage, job)
 
     def epoch(self, *, checkpoint_id: int | None = None) -> None:
         """Seals an epoch that counts 20 aircraft, and publishes it as a checkpoint if that has an id."""
@@ -128,18 +129,14 @@ def live_dagster(live_dagster_of_all: Any) -> Any:
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
-def new_live_stream(live_dagster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Declares a job of a new name in the live Dagster, and gives its `LiveStream`, which is not started yet.
-
-    The arguments are those of `build_stream_definitions`. Tests that start it are marked `spark` as well.
-    """
+@contextlib.contextmanager
+def _streams(live_dagster: Any) -> Iterator[Callable[..., Any]]:
     from live_stream import LiveStream
 
-    monkeypatch.setenv("PYTHONPATH", live_dagster.environment["PYTHONPATH"])  # where the job is announced
-    monkeypatch.syspath_prepend(str(live_dagster.folder))
-
     with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("PYTHONPATH", live_dagster.environment["PYTHONPATH"])  # where the job is announced
+        patch.syspath_prepend(str(live_dagster.folder))
 
         def make(name: str = "tide", **arguments: Any) -> LiveStream:
             job = f"{name}{next(_numbers)}"
@@ -147,4 +144,22 @@ def new_live_stream(live_dagster: Any, monkeypatch: pytest.MonkeyPatch) -> Itera
             stack.callback(live_dagster.retire, job)
             return stack.enter_context(LiveStream(live_dagster.root, job))
 
+        yield make
+
+
+@pytest.fixture
+def new_live_stream(live_dagster: Any) -> Iterator[Callable[..., Any]]:
+    """Declares a job of a new name in the live Dagster, and gives its `LiveStream`, which is not started yet.
+
+    The arguments are those of `build_stream_definitions`. Tests that start it are marked `spark` as well.
+    """
+    with _streams(live_dagster) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def new_shared_stream(live_dagster_of_all: Any) -> Iterator[Callable[..., Any]]:
+    """As `new_live_stream`, for a stream that the tests of one file share: a start costs about ten seconds."""
+    live_dagster_of_all.mend()
+    with _streams(live_dagster_of_all) as make:
         yield make

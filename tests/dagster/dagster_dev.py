@@ -145,4 +145,4 @@ class DagsterDev:
         while not condition():
             assert self._process.poll() is None, self._log.read_text()
             assert time.monotonic() < until, f"waited for {what}\n{self._log.read_text()}"
-            time.sleep(0.5)
+            time.sleep(0.1)

@@ -86,7 +86,7 @@ class GraphQLClient:
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300, every_s: float = 0.5) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout_s: float = 300, every_s: float = 0.1) -> Any:
         """Waits until `condition()` is true, and returns what it gave."""
         until = time.monotonic() + timeout_s
         while not (found := condition()):
@@ -272,7 +272,7 @@ class GraphQLClient:
             newest.extend((tick["timestamp"], tick["status"]) for tick in self.ticks(name)[:1])
             return len(newest) >= SETTLED and len(set(newest[-SETTLED:])) == 1 and newest[-1][1] != "STARTED"
 
-        self.wait_for(has_settled, "the last tick of a sensor")
+        self.wait_for(has_settled, "the last tick of a sensor", every_s=0.5)
 
     def ticks(self, sensor: str) -> list[dict[str, Any]]:
         """Returns the newest ticks of a sensor: `status`, `timestamp`, `skipReason`, `cursor`, `runIds`, `error`."""

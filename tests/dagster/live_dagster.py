@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 from collections.abc import Mapping
 from datetime import timedelta
@@ -192,13 +191,8 @@ class LiveDagster:
         (self.folder / HOLD).unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Ends what runs, first in good order."""
-        for process in self._processes.values():
-            process.send_signal(signal.SIGINT)
-        until = time.monotonic() + 20
+        """Kills what runs: nobody reads the database any more, and an end in good order takes seconds."""
         for part in list(self._processes):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._processes[part].wait(max(0.1, until - time.monotonic()))
             self.kill(part)
 
     def check(self) -> None:
@@ -235,9 +229,8 @@ class LiveDagster:
         self._load()
 
     def retire(self, job: str) -> None:
-        """Takes a job out of the code location: its sensors tick no more."""
+        """Takes a job out of the code location when the next one is declared; each load costs a new code server."""
         del self._declared[job]
-        self._load()
 
     def _load(self) -> None:
         self._write_jobs()

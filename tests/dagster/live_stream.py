@@ -168,7 +168,7 @@ class LiveStream:
         while not (found := condition()):
             assert self._failure is None, self._failure
             assert time.monotonic() < until, f"waited for {what} of {self.job}\n{self.log()}"
-            time.sleep(0.2)
+            time.sleep(0.05)
         return found
 
     def tally(self) -> list[tuple[Any, ...]]:

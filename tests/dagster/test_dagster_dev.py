@@ -13,6 +13,7 @@ from state_engine.savepoint import list_savepoints
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_stopped_stream(stream, tmp_path, dagster_dev):
     stream.checkpoints(1, 3)
@@ -67,6 +68,7 @@ class RunningFlights:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_running_stream_goes_on_while_dagster_takes_a_savepoint(tmp_path, dagster_dev):
     from lakestate.examples.flights.data import read_flights, write_files

@@ -14,7 +14,7 @@ from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest
 from state_engine.savepoint import SavepointWish, list_savepoints
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PATIENCE_S = 400
 SECOND = timedelta(seconds=1)

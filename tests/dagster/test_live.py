@@ -3,7 +3,7 @@
 import pytest
 from live_job import truth
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_live_stream):

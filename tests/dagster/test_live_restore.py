@@ -46,7 +46,7 @@ def backfill(live_dagster, stream, ranges, savepoint="nightly", *, succeeds=True
     return client.wait_for_backfill(backfill_id, succeeds=succeeds)
 
 
-@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_backfill_restores_three_of_sixteen_ranges(live_dagster, new_live_stream, running):
     stream, client = new_live_stream("part"), live_dagster.client
     stream.feed(3).start().wait_until_read()
@@ -89,6 +89,7 @@ def test_a_backfill_restores_three_of_sixteen_ranges(live_dagster, new_live_stre
     stream.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("running", [False, True])
 def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagster, new_live_stream, running):
     stream, client = new_live_stream("rewind"), live_dagster.client
@@ -128,6 +129,7 @@ def damage(stream, savepoint_id):
     return path
 
 
+@pytest.mark.long
 def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("refused"), new_live_stream("other"), live_dagster.client
     other.feed(1).start(available_now=True)
@@ -159,6 +161,7 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, ne
     assert client.materializations(asset) == []
 
 
+@pytest.mark.long
 def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stream):
     stream, client = new_live_stream("dry"), live_dagster.client
     stream.feed(2).start().wait_until_read()
@@ -177,6 +180,7 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     assert client.materializations(asset) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
 def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     live_dagster, new_live_stream, point, is_whole
@@ -215,6 +219,7 @@ def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     assert {key for _, _, key in stream.changed_keys(before, stream.place)} - {f"s{n}" for n in range(5)} == chosen
 
 
+@pytest.mark.long
 def test_rescale_and_restore_of_one_job_take_turns_and_another_job_goes_on(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("turns"), new_live_stream("other"), live_dagster.client
     other.feed(1).start()

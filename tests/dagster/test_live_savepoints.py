@@ -60,25 +60,33 @@ def assert_checked(client, stream, event):
     assert {check["metadata"]["savepoint_id"] for check in checks.values()} == {event["metadata"]["savepoint_id"]}
 
 
-def only_savepoint(stream):
-    (taken,) = list_savepoints(stream.root, stream.job)
+@pytest.fixture(scope="module")
+def running(new_shared_stream):
+    """A stream that runs while the tests of this file take savepoints of it."""
+    return new_shared_stream(policies=policies()).feed(2).start().wait_until_read()
+
+
+def savepoint_of(stream, label):
+    (taken,) = [one for one in list_savepoints(stream.root, stream.job) if one.label == label]
     return taken
 
 
-def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, new_live_stream):
-    client, stream = live_dagster.client, new_live_stream(policies=policies())
-    stream.feed(2).start().wait_until_read()
+def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running):
+    client, stream = live_dagster.client, running
+    before = stream.newest.epoch
     client.add_partition(f"{stream.job}_savepoints", "by hand")
     config = {"note": "why", "kind": "canonical"}
     client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition="by hand", config=config))
     event = events(live_dagster, stream)["by hand"]
-    taken = only_savepoint(stream)
-    assert (taken.label, taken.trigger, taken.note, taken.kind) == ("by hand", "dagster", "why", "canonical")
+    taken = savepoint_of(stream, "by hand")
+    assert (taken.trigger, taken.note, taken.kind) == ("dagster", "why", "canonical")
     assert event["metadata"]["savepoint_id"] == taken.savepoint_id
+    assert taken.epoch > before
     assert_checked(client, stream, event)
-    stream.stop()
+    assert stream.runs
 
 
+@pytest.mark.long
 def test_one_by_cron_within_a_minute_of_its_time(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(cron="* * * * *"))
     stream.feed(2).start().wait_until_read()
@@ -89,6 +97,7 @@ def test_one_by_cron_within_a_minute_of_its_time(live_dagster, new_live_stream):
     stream.stop()
 
 
+@pytest.mark.long
 def test_every_n_checkpoints_and_growth(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(every_n_checkpoints=2))
     stream.feed(2).start().wait_until_read()
@@ -103,6 +112,7 @@ def test_every_n_checkpoints_and_growth(live_dagster, new_live_stream):
     stream.stop()
 
 
+@pytest.mark.long
 def test_a_new_code_version(live_dagster, new_live_stream):
     client, stream = live_dagster.client, new_live_stream(policies=policies(on_new_code_version=True))
     stream.feed(2).start().wait_until_read()
@@ -118,6 +128,7 @@ def test_a_new_code_version(live_dagster, new_live_stream):
     stream.stop()
 
 
+@pytest.mark.long
 def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_stream):
     idle = RescalePolicy(
         action="act", by_busy_alone=True, busy_below=0.95, busy_above=1.0, min_parallelism=2, max_parallelism=4,
@@ -138,6 +149,7 @@ def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_strea
     stream.stop()
 
 
+@pytest.mark.long
 def test_checkpoints_that_failed_in_a_row(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(failures_in_a_row=2))
     stream.feed(2).start().wait_until_read()
@@ -151,19 +163,18 @@ def test_checkpoints_that_failed_in_a_row(live_dagster, new_live_stream):
     assert event["metadata"]["epoch"] == stream.newest.epoch
 
 
-def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, new_live_stream):
-    stream = new_live_stream(policies=policies())
-    stream.feed(2).start().wait_until_read()
+def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
+    stream = running
     wish = SavepointWish(label="by REST")
     location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
     event = wait_for_savepoint(live_dagster, stream, "rest")
     assert event["partition"] == location.rpartition("/")[2]
-    stream.stop()
     taken = trigger_savepoint(stream.root, stream.job, label="by a program")
     event = wait_for_savepoint(live_dagster, stream, "user")
     assert (event["partition"], event["metadata"]["label"]) == (taken.savepoint_id, "by a program")
 
 
+@pytest.mark.long
 def test_retention_removes_what_the_policy_says_and_says_how_much(live_dagster, new_live_stream):
     rules = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
     client = live_dagster.client

@@ -29,7 +29,7 @@ if "KILL_BEHIND_EVENT" in os.environ:
 '''
 LAST_OF_A_TICK = 2  # behind the state comes the checkpoint
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ def test_a_token_is_no_setting():
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
     announce(tmp_path, "tide")

@@ -85,7 +85,7 @@ def environment():
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("master", ["local[1]", "local-cluster[1,1,1024]"])
+@pytest.mark.parametrize("master", ["local[1]", pytest.param("local-cluster[1,1,1024]", marks=pytest.mark.long)])
 def test_a_savepoint_by_spark_has_a_session_that_ends_with_its_run(stream, master):
     stream.checkpoints(1, 2)
     root = stream.state_store.root
@@ -99,6 +99,7 @@ def test_a_savepoint_by_spark_has_a_session_that_ends_with_its_run(stream, maste
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_counts_rows_over_spark_connect(tmp_path):
     pq.write_table(pa.table({"n": range(7)}), tmp_path / "rows.parquet")
     with socket.socket() as free:

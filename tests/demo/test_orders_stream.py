@@ -45,6 +45,7 @@ def all_right(checks: list[Check]) -> bool:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_doubled_or_different(tmp_path: Path) -> None:
     orders = Orders(tmp_path)

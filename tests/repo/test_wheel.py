@@ -131,6 +131,7 @@ def test_the_command_is_there(installed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_the_job_of_the_readme_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     [job] = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)

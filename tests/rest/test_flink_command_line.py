@@ -69,6 +69,22 @@ def assert_stopped_behind(job: Running, savepoint: Savepoint) -> None:
     assert find_endpoint(str(job.folder), JOB) is None
 
 
+def test_a_job_is_listed_gets_a_savepoint_and_is_stopped_with_one(flink: Flink, tmp_path: Path) -> None:
+    with running_job(tmp_path) as job:
+        listed = flink(job.endpoint, "list")
+        assert listed.code == 0, listed.text
+        assert f"{JOB_ID} : {JOB} (RUNNING)" in listed.text
+
+        taken = savepoint_in(flink(job.endpoint, "savepoint", "-type", "native", JOB_ID), tmp_path)
+        assert (taken.kind, taken.trigger) == ("native", "rest")
+
+        elsewhere = tmp_path / "elsewhere"
+        stopped = flink(job.endpoint, "stop", "--savepointPath", f"file://{elsewhere}", JOB_ID)
+        assert_stopped_behind(job, savepoint_in(stopped, tmp_path, elsewhere))
+        assert f'Suspending job "{JOB_ID}" with a CANONICAL savepoint.' in stopped.text
+
+
+@pytest.mark.long
 def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     with running_job(tmp_path) as job:
@@ -131,6 +147,7 @@ def test_list_savepoint_checkpoint_and_stop(flink: Flink, tmp_path: Path) -> Non
         assert f'Suspending job "{JOB_ID}" with a CANONICAL savepoint.' in stopped.text
 
 
+@pytest.mark.long
 def test_stop_with_drain(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
         drained = flink(job.endpoint, "stop", "--drain", "--type", "native", JOB_ID)
@@ -141,6 +158,7 @@ def test_stop_with_drain(flink: Flink, tmp_path: Path) -> None:
     assert before.epoch < last.epoch
 
 
+@pytest.mark.long
 def test_cancel_with_a_savepoint(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
         cancelled = flink(job.endpoint, "cancel", "-s", f"file://{tmp_path}/elsewhere", JOB_ID)
@@ -148,6 +166,7 @@ def test_cancel_with_a_savepoint(flink: Flink, tmp_path: Path) -> None:
         assert f"Cancelled job {JOB_ID}. Savepoint stored in" in cancelled.text
 
 
+@pytest.mark.long
 def test_cancel_of_a_job_that_wants_a_token(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path, token=TOKEN) as job:
         assert_failed(flink(job.endpoint, "cancel", JOB_ID), "A bearer token is needed")
