@@ -19,7 +19,7 @@ from benchmarks.workloads.workload import CHECKS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EPOCHS, EPOCH_EVENTS = 5, 6_000
+EPOCHS, EPOCH_EVENTS = 3, 6_000
 FORMS = ["lakestate", "vectorised", "declared"]
 
 

@@ -1,11 +1,54 @@
-"""That the live Dagster and the live stream are what other tests take them for."""
+"""One live Dagster and one stream that runs: savepoints of it, and a restore into it. Further tests are long."""
 
 import pytest
 from live_job import truth
+from live_restores import restore_three_of_sixteen
+from live_savepoints import assert_checked, events, policies, savepoint_of, wait_for_savepoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
+from lakestate.rest.bodies import savepoint_trigger
+from lakestate.running_job import RunningJob
+from state_engine.savepoint import SavepointWish, trigger_savepoint
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@pytest.fixture(scope="module")
+def running(new_shared_stream):
+    """A stream that runs while the tests of this file take savepoints of it and restore it."""
+    return new_shared_stream(policies=policies()).feed(3).start().wait_until_read()
+
+
+def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running):
+    client, stream = live_dagster.client, running
+    before = stream.newest.epoch
+    client.add_partition(f"{stream.job}_savepoints", "by hand")
+    config = {"note": "why", "kind": "canonical"}
+    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition="by hand", config=config))
+    event = events(live_dagster, stream)["by hand"]
+    taken = savepoint_of(stream, "by hand")
+    assert (taken.trigger, taken.note, taken.kind) == ("dagster", "why", "canonical")
+    assert event["metadata"]["savepoint_id"] == taken.savepoint_id
+    assert taken.epoch > before
+    assert_checked(client, stream, event)
+    assert stream.runs
+
+
+def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
+    stream = running
+    wish = SavepointWish(label="by REST")
+    location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
+    event = wait_for_savepoint(live_dagster, stream, "rest")
+    assert event["partition"] == location.rpartition("/")[2]
+    taken = trigger_savepoint(stream.root, stream.job, label="by a program")
+    event = wait_for_savepoint(live_dagster, stream, "user")
+    assert (event["partition"], event["metadata"]["label"]) == (taken.savepoint_id, "by a program")
+
+
+def test_a_backfill_restores_three_of_sixteen_ranges_of_a_stream_that_runs(live_dagster, running):
+    restore_three_of_sixteen(live_dagster, running, running=True)
+
+
+@pytest.mark.long
 def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_live_stream):
     stream = new_live_stream()
     client = live_dagster.client
@@ -30,6 +73,7 @@ def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_li
     stream.stop()
 
 
+@pytest.mark.long
 def test_daemon_and_code_server_come_back_from_a_kill(live_dagster, new_live_stream):
     stream = new_live_stream()
     stream.feed(2).start()

@@ -4,92 +4,23 @@ import time
 
 import pytest
 from live_job import MAX_PARALLELISM, truth
+from live_restores import backfill, partitions, restore_three_of_sixteen, take_savepoint
 
-from lakestate.assets.ranges import RANGES, key_groups_of, range_name
+from lakestate.assets.ranges import RANGES
 from lakestate.supervision import StartRequest, start_driver, stop_driver
 from state_engine.inspect import open_job
 from state_engine.key_groups import key_group_of
 from state_engine.storage.port import open_storage
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
-
-CHOSEN = [2, 3, 9]
-GROUPS = {
-    group
-    for index in CHOSEN
-    for group in range(key_groups_of(index, MAX_PARALLELISM).first, key_groups_of(index, MAX_PARALLELISM).last + 1)
-}
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 
-def is_chosen(key):
-    return key_group_of((key,), ["string"], MAX_PARALLELISM) in GROUPS
-
-
-def partitions(ranges, savepoint):
-    return [f"{range_name(index)}|{savepoint}" for index in ranges]
-
-
-def take_savepoint(live_dagster, stream, name="nightly"):
-    """Takes a savepoint through Dagster; returns its id and its epoch."""
-    client = live_dagster.client
-    client.add_partition(f"{stream.job}_savepoints", name)
-    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition=name))
-    metadata = client.materializations(f"{stream.job}/savepoint")[0]["metadata"]
-    return metadata["savepoint_id"], f"epoch:{metadata['generation']}/{metadata['epoch']}"
-
-
-def backfill(live_dagster, stream, ranges, savepoint="nightly", *, succeeds=True, **config):
-    client = live_dagster.client
-    backfill_id = client.launch_backfill(
-        f"{stream.job}/restored_state", partitions(ranges, savepoint), config=config or None
-    )
-    return client.wait_for_backfill(backfill_id, succeeds=succeeds)
-
-
-@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_backfill_restores_three_of_sixteen_ranges(live_dagster, new_live_stream, running):
-    stream, client = new_live_stream("part"), live_dagster.client
-    stream.feed(3).start().wait_until_read()
-    savepoint_id, at_savepoint = take_savepoint(live_dagster, stream)
-    stream.feed(3).wait_until_read()
-    if not running:
-        stream.stop()
-    before = stream.place
-    since = stream.changed_keys(at_savepoint, before)
-    assert any(not is_chosen(key) for _, _, key in since)
-
-    done = backfill(live_dagster, stream, CHOSEN)
-    assert len(done["runs"]) == 2, "Dagster gives each run of ranges that follow each other a run of its own"
-    after = stream.place
-    changed = stream.changed_keys(before, after)
-    assert changed == {one for one in since if is_chosen(one[2])}
-    assert any("timer" in state for _, state, _ in changed)
-    assert not {one for one in stream.changed_keys(at_savepoint, after) if is_chosen(one[2])}
-    assert stream.newest.generation == 1
-
-    events = client.materializations(f"{stream.job}/restored_state")
-    assert {event["partition"] for event in events} == set(partitions(CHOSEN, "nightly"))
-    metadata = [event["metadata"] for event in events]
-    assert {one["savepoint_id"] for one in metadata} == {savepoint_id}
-    assert {one["key_groups"] for one in metadata} == {"8–15", "36–39"}
-    assert {one["job_was_running"] for one in metadata} == {running}
-    assert all(one["timers"] > 0 and one["rows_before"] >= one["dagster/row_count"] > 0 for one in metadata)
-    assert all("not replayed" in one["input"] and len(one["states"]) <= 20 for one in metadata)
-
-    if not running:
-        stream.start()
-    fed = len(stream.rows)
-    stream.feed(1).wait_until_read()
-    whole = truth(stream.rows)[0]
-    assert [row for row in stream.tally() if not is_chosen(row[1])] == [row for row in whole if not is_chosen(row[1])]
-    gone = {row.n for row in stream.rows[180:fed] if is_chosen(row.k)}
-    partly = truth(row for row in stream.rows if row.n not in gone)[0]
-    later = [row for row in partly if row[0] >= fed and is_chosen(row[1])]
-    assert [row for row in stream.tally() if row[0] >= fed and is_chosen(row[1])] == later
+def test_a_backfill_restores_three_of_sixteen_ranges_of_a_stopped_stream(live_dagster, new_live_stream):
+    stream = new_live_stream("part").feed(3).start().wait_until_read()
+    restore_three_of_sixteen(live_dagster, stream, running=False)
     stream.stop()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("running", [False, True])
 def test_a_full_restore_with_rewind_ends_with_the_results_of_a_batch(live_dagster, new_live_stream, running):
     stream, client = new_live_stream("rewind"), live_dagster.client
@@ -129,7 +60,6 @@ def damage(stream, savepoint_id):
     return path
 
 
-@pytest.mark.long
 def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("refused"), new_live_stream("other"), live_dagster.client
     other.feed(1).start(available_now=True)
@@ -161,7 +91,6 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(live_dagster, ne
     assert client.materializations(asset) == []
 
 
-@pytest.mark.long
 def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stream):
     stream, client = new_live_stream("dry"), live_dagster.client
     stream.feed(2).start().wait_until_read()
@@ -180,7 +109,6 @@ def test_a_dry_run_and_a_wrong_config_change_nothing(live_dagster, new_live_stre
     assert client.materializations(asset) == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("point", "is_whole"), [("before restore", False), ("behind restore", True)])
 def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     live_dagster, new_live_stream, point, is_whole
@@ -219,7 +147,6 @@ def test_a_killed_restore_has_happened_whole_or_not_at_all_and_frees_the_pool(
     assert {key for _, _, key in stream.changed_keys(before, stream.place)} - {f"s{n}" for n in range(5)} == chosen
 
 
-@pytest.mark.long
 def test_rescale_and_restore_of_one_job_take_turns_and_another_job_goes_on(live_dagster, new_live_stream):
     stream, other, client = new_live_stream("turns"), new_live_stream("other"), live_dagster.client
     other.feed(1).start()

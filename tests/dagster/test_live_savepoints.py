@@ -7,86 +7,22 @@ from pathlib import Path
 import msgspec
 import pytest
 from live_job import truth
+from live_savepoints import NONE, SECOND, events, policies, wait_for_savepoint
 
 from lakestate.policies import RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
-from lakestate.policies.savepoints import Spacing
-from lakestate.rest.bodies import savepoint_trigger
-from lakestate.running_job import RunningJob
 from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
 from state_engine.checkpoint.rows import ended_row
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import SystemClock
 from state_engine.epoch.ports import Mark
-from state_engine.savepoint import SavepointWish, list_savepoints, trigger_savepoint
+from state_engine.savepoint import list_savepoints
 from state_engine.storage.port import open_storage
 from state_engine.storage.tables import open_tables
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
-
-NONE = Spacing(at_least=timedelta(0), per_gib=timedelta(0), busy_percent=100)
-SECOND = timedelta(seconds=1)
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
-def policies(retention=None, **fields):
-    savepoints = SavepointPolicy(**{"spacing": NONE, "look_every": SECOND} | fields)
-    return StreamPolicies(report_every=SECOND, savepoints=savepoints, retention=retention or StreamRetention())
-
-
-def events(dagster, stream):
-    """Returns the savepoints that were recorded, by partition."""
-    found = dagster.client.materializations(f"{stream.job}/savepoint")
-    return {event["partition"]: event for event in reversed(found)}
-
-
-def wait_for_savepoint(dagster, stream, trigger):
-    """Waits until a savepoint of a trigger is recorded, with its checks passed in that run; returns its event."""
-    client = dagster.client
-
-    def look():
-        found = [one for one in events(dagster, stream).values() if one["metadata"]["trigger"] == trigger]
-        return found[0] if found else None
-
-    event = client.wait_for(look, f"a savepoint by {trigger} of {stream.job}")
-    client.wait_for_run(event["run_id"])
-    assert_checked(client, stream, event)
-    return event
-
-
-def assert_checked(client, stream, event):
-    checks = client.checks(f"{stream.job}/savepoint")
-    assert len(checks) >= 5
-    assert all(check is not None and check["success"] for check in checks.values()), checks
-    assert {check["metadata"]["savepoint_id"] for check in checks.values()} == {event["metadata"]["savepoint_id"]}
-
-
-@pytest.fixture(scope="module")
-def running(new_shared_stream):
-    """A stream that runs while the tests of this file take savepoints of it."""
-    return new_shared_stream(policies=policies()).feed(2).start().wait_until_read()
-
-
-def savepoint_of(stream, label):
-    (taken,) = [one for one in list_savepoints(stream.root, stream.job) if one.label == label]
-    return taken
-
-
-def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running):
-    client, stream = live_dagster.client, running
-    before = stream.newest.epoch
-    client.add_partition(f"{stream.job}_savepoints", "by hand")
-    config = {"note": "why", "kind": "canonical"}
-    client.wait_for_run(client.launch_run(f"{stream.job}/savepoint", partition="by hand", config=config))
-    event = events(live_dagster, stream)["by hand"]
-    taken = savepoint_of(stream, "by hand")
-    assert (taken.trigger, taken.note, taken.kind) == ("dagster", "why", "canonical")
-    assert event["metadata"]["savepoint_id"] == taken.savepoint_id
-    assert taken.epoch > before
-    assert_checked(client, stream, event)
-    assert stream.runs
-
-
-@pytest.mark.long
 def test_one_by_cron_within_a_minute_of_its_time(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(cron="* * * * *"))
     stream.feed(2).start().wait_until_read()
@@ -97,7 +33,6 @@ def test_one_by_cron_within_a_minute_of_its_time(live_dagster, new_live_stream):
     stream.stop()
 
 
-@pytest.mark.long
 def test_every_n_checkpoints_and_growth(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(every_n_checkpoints=2))
     stream.feed(2).start().wait_until_read()
@@ -112,7 +47,6 @@ def test_every_n_checkpoints_and_growth(live_dagster, new_live_stream):
     stream.stop()
 
 
-@pytest.mark.long
 def test_a_new_code_version(live_dagster, new_live_stream):
     client, stream = live_dagster.client, new_live_stream(policies=policies(on_new_code_version=True))
     stream.feed(2).start().wait_until_read()
@@ -128,7 +62,6 @@ def test_a_new_code_version(live_dagster, new_live_stream):
     stream.stop()
 
 
-@pytest.mark.long
 def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_stream):
     idle = RescalePolicy(
         action="act", by_busy_alone=True, busy_below=0.95, busy_above=1.0, min_parallelism=2, max_parallelism=4,
@@ -149,7 +82,6 @@ def test_one_before_a_rescale_that_a_sensor_sees_to(live_dagster, new_live_strea
     stream.stop()
 
 
-@pytest.mark.long
 def test_checkpoints_that_failed_in_a_row(live_dagster, new_live_stream):
     stream = new_live_stream(policies=policies(failures_in_a_row=2))
     stream.feed(2).start().wait_until_read()
@@ -163,18 +95,6 @@ def test_checkpoints_that_failed_in_a_row(live_dagster, new_live_stream):
     assert event["metadata"]["epoch"] == stream.newest.epoch
 
 
-def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
-    stream = running
-    wish = SavepointWish(label="by REST")
-    location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
-    event = wait_for_savepoint(live_dagster, stream, "rest")
-    assert event["partition"] == location.rpartition("/")[2]
-    taken = trigger_savepoint(stream.root, stream.job, label="by a program")
-    event = wait_for_savepoint(live_dagster, stream, "user")
-    assert (event["partition"], event["metadata"]["label"]) == (taken.savepoint_id, "by a program")
-
-
-@pytest.mark.long
 def test_retention_removes_what_the_policy_says_and_says_how_much(live_dagster, new_live_stream):
     rules = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
     client = live_dagster.client
