@@ -163,10 +163,10 @@ def run(engines: str, epoch: str, folder: Path, queries: str = ",".join(QUERIES)
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_one_query_of_one_form_arrives_at_what_is_right(tmp_path: Path) -> None:
-    rows = run("declared/rocksdb,duckdb", "6k", tmp_path, "q11")
+def test_one_query_of_spark_arrives_at_what_is_right(tmp_path: Path) -> None:
+    rows = run("spark,duckdb", "6k", tmp_path, "q11")
     assert [(row["engine"], row["form"], row["backend"]) for row in rows] == [
-        ("lakestate", "declared/rocksdb", "rocksdb"),
+        ("spark", "sql", "rocksdb"),
         ("duckdb", "batch", "none"),
     ]
     assert {row["workload"] for row in rows} == {"nexmark-q11"}

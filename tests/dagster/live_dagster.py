@@ -191,7 +191,7 @@ class LiveDagster:
         (self.folder / HOLD).unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Kills what runs: nobody reads the database any more, and an end in good order takes seconds."""
+        """Kills what runs. No test reads the database afterwards, and Dagster takes seconds to end by itself."""
         for part in list(self._processes):
             self.kill(part)
 
