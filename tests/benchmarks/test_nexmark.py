@@ -160,17 +160,9 @@ def run(engines: str, epoch: str, folder: Path, queries: str = ",".join(QUERIES)
     return rows
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_one_query_of_spark_arrives_at_what_is_right(tmp_path: Path) -> None:
-    rows = run("spark,duckdb", "6k", tmp_path, "q11")
-    assert [(row["engine"], row["form"], row["backend"]) for row in rows] == [
-        ("spark", "sql", "rocksdb"),
-        ("duckdb", "batch", "none"),
-    ]
-    assert {row["workload"] for row in rows} == {"nexmark-q11"}
-    assert all(row["results_equal"] for row in rows)
+def test_the_reference_of_one_query_runs_in_a_process_of_its_own_and_arrives_at_what_is_right(tmp_path: Path) -> None:
+    rows = run("duckdb", "6k", tmp_path, "q11")
+    assert [(row["engine"], row["workload"], row["results_equal"]) for row in rows] == [("duckdb", "nexmark-q11", True)]
 
 
 @pytest.mark.spark

@@ -68,7 +68,7 @@ def test_a_form_arrives_at_what_is_right(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "query", [pytest.param(query, marks=[] if query == "q11" else pytest.mark.long) for query in written("spark")]
+    "query", [pytest.param(query, marks=[] if query == "q8" else pytest.mark.long) for query in written("spark")]
 )
 def test_spark_arrives_at_what_is_right(spark: "SparkSession", inputs: Path, tmp_path: Path, query: str) -> None:
     from benchmarks.nexmark import spark as peer

@@ -241,6 +241,7 @@ def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_restore_of_a_small_state_arrives_at_what_is_right(tmp_path: Path) -> None:
     rows = run(tmp_path, "--parts", "restore", "--keys", "2k")

@@ -13,7 +13,6 @@ from state_engine.savepoint import list_savepoints
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_stopped_stream(stream, tmp_path, dagster_dev):
     stream.checkpoints(1, 3)

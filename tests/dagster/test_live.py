@@ -33,6 +33,7 @@ def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running
     assert stream.runs
 
 
+@pytest.mark.long
 def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
     stream = running
     wish = SavepointWish(label="by REST")

@@ -6,13 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import psycopg2
 import pytest
 from live_dagster import ROOT, LiveDagster
 from live_stream import LiveStream
 from postgres_server import postgres_programs, postgres_server
 
+from lakestate.assets import build_savepoint_asset
 from lakestate.assets.ranges import range_name
+from lakestate.operate.checkpoint_sensor import build_checkpoint_sensor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SETTINGS = ROOT / "deploy" / "postgres" / "dagster.yaml"
@@ -72,6 +75,29 @@ def test_the_code_location_is_valid_with_it(postgres, tmp_path):
     assert "Validation successful" in done.stdout + done.stderr
 
 
+def test_runs_and_events_of_an_instance_are_kept_there(postgres, tmp_path, new_stream, monkeypatch):
+    for name, value in postgres.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "home").mkdir()
+    shutil.copy(SETTINGS, tmp_path / "home" / "dagster.yaml")
+    monkeypatch.chdir(tmp_path / "home")
+    stream = new_stream(tmp_path / "state")
+    stream.checkpoints(1, 2)
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        with dg.build_sensor_context(instance, resources={"state_store": stream.state_store}) as context:
+            for event in build_checkpoint_sensor("flights")(context).asset_events:
+                instance.report_runless_asset_event(event)
+        instance.add_dynamic_partitions("flights_savepoints", ["nightly"])
+        assets = [build_savepoint_asset("flights")]
+        assert dg.materialize(assets, instance=instance, partition_key="nightly", resources=stream.resources).success
+        assert instance.get_latest_materialization_event(dg.AssetKey(["flights", "checkpoint"])) is not None
+    found = counts(postgres)
+    assert found["runs"] == 1
+    assert found["event_logs"] > 10
+    assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"
+
+
+@pytest.mark.long
 def test_events_of_a_stopped_job_and_its_restore_are_kept_there(postgres, tmp_path, new_stream):
     with LiveDagster(tmp_path, settings=SETTINGS, environment=postgres) as live:
         client, job = live.client, "flights"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from lakestate.cli import app
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 JOBS = ("flights", "orders")
 
