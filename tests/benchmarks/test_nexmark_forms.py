@@ -19,7 +19,7 @@ from benchmarks.workloads.workload import CHECKS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EPOCHS, EPOCH_EVENTS = 3, 6_000
+EPOCHS, EPOCH_EVENTS = 5, 6_000
 FORMS = ["lakestate", "vectorised", "declared"]
 
 
@@ -67,9 +67,8 @@ def test_a_form_arrives_at_what_is_right(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "query", [pytest.param(query, marks=[] if query == "q8" else pytest.mark.long) for query in written("spark")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("query", written("spark"))
 def test_spark_arrives_at_what_is_right(spark: "SparkSession", inputs: Path, tmp_path: Path, query: str) -> None:
     from benchmarks.nexmark import spark as peer
 
@@ -89,6 +88,7 @@ def assert_equal(case: Case, outcome: Outcome) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_spark_refuses_what_is_left_out(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
     """If this fails, a newer Spark can do query 4: write it."""
     from pyspark.errors import AnalysisException
