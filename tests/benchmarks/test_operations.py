@@ -243,21 +243,6 @@ def run(folder: Path, *arguments: str) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_a_restore_of_a_small_state_arrives_at_what_is_right(tmp_path: Path) -> None:
-    rows = run(tmp_path, "--parts", "restore", "--keys", "2k")
-
-    assert [(row["operation"], row["form"], row["keys"], row["parallelism"]) for row in rows] == [
-        ("restore", "start", 2_000, 2),
-        ("restore", "delta", 2_000, 2),
-        ("restore", "load", 2_000, 2),
-    ]
-    assert all(row["results_equal"] for row in rows)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.timeout(900)
 def test_all_parts_run_at_a_small_size(tmp_path: Path) -> None:
     stream = ["--stream-keys", "500", "--epoch", "1k", "--savepoints", "2", "--pairs", "1"]
 

@@ -55,15 +55,6 @@ def counts(postgres):
     return found
 
 
-def assert_kept(postgres, folder, *, runs):
-    """Asserts that the database holds the history of this number of runs, and no file does."""
-    found = counts(postgres)
-    assert found["runs"] == runs
-    assert found["event_logs"] > 20
-    assert found["job_ticks"] > 0
-    assert not list(folder.rglob("*.db")), "nothing of it is in files"
-
-
 @pytest.mark.long
 def test_the_code_location_is_valid_with_it(postgres, tmp_path):
     (tmp_path / "home").mkdir()
@@ -97,29 +88,9 @@ def test_runs_and_events_of_an_instance_are_kept_there(postgres, tmp_path, new_s
     assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"
 
 
-@pytest.mark.long
-def test_events_of_a_stopped_job_and_its_restore_are_kept_there(postgres, tmp_path, new_stream):
-    with LiveDagster(tmp_path, settings=SETTINGS, environment=postgres) as live:
-        client, job = live.client, "flights"
-        stream = new_stream(live.root)
-        stream.checkpoints(1, 2)
-        live.declare(job)
-        reported = client.wait_for(lambda: client.materializations(f"{job}/checkpoint"), "the checkpoint sensor")
-        assert [event["metadata"]["checkpoint_id"] for event in reported] == [2]
-        client.add_partition(f"{job}_savepoints", "nightly")
-        client.wait_for_run(client.launch_run(f"{job}/savepoint", partition="nightly"))
-        stream.epoch()
-        before = stream.log.head.manifest.epoch
-        partitions = [f"{range_name(index)}|nightly" for index in range(3)]
-        client.wait_for_backfill(client.launch_backfill(f"{job}/restored_state", partitions))
-        assert stream.state_store.open_job(job).newest().manifest.epoch > before
-        assert {event["partition"] for event in client.materializations(f"{job}/restored_state")} == set(partitions)
-        assert_kept(postgres, tmp_path, runs=2)
-
-
 @pytest.mark.spark
 @pytest.mark.long
-def test_checkpoints_savepoint_and_restore_of_a_stream_are_kept_there(postgres, tmp_path, monkeypatch):
+def test_checkpoints_savepoint_and_restore_are_kept_there(postgres, tmp_path, monkeypatch):
     with LiveDagster(tmp_path, settings=SETTINGS, environment=postgres) as live:
         monkeypatch.setenv("PYTHONPATH", live.environment["PYTHONPATH"])
         client, job = live.client, "tide"
@@ -138,4 +109,8 @@ def test_checkpoints_savepoint_and_restore_of_a_stream_are_kept_there(postgres, 
             assert stream.newest.epoch > at_savepoint
             events = client.materializations(f"{job}/restored_state")
             assert {event["partition"] for event in events} == set(partitions)
-        assert_kept(postgres, tmp_path, runs=2)
+        found = counts(postgres)
+        assert found["runs"] == 2
+        assert found["event_logs"] > 20
+        assert found["job_ticks"] > 0
+    assert not list(tmp_path.rglob("*.db")), "nothing of it is in files"
