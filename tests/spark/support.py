@@ -375,6 +375,22 @@ def with_epochs(client: Any, count: int, *, of_input: bool = False) -> Any:
     return client
 
 
+def wait_for_beats(client: Any, count: int) -> None:
+    """Waits until the heart of a running job has beaten `count` times more: whatever a beat brings about is there."""
+    heart, beats = client._heartbeat, []
+    beat = heart._beat
+
+    def counted() -> None:
+        beat()
+        beats.append(1)
+
+    heart._beat = counted
+    try:
+        wait_for(lambda: len(beats) >= count, f"{count} beats of the heart")
+    finally:
+        heart._beat = beat
+
+
 def newest(root: Path, job: str) -> Any:
     """Returns the newest sealed manifest."""
     from state_engine.inspect import open_job

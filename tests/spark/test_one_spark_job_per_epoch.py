@@ -26,7 +26,6 @@ from state_engine.api import KeyedCoProcessFunction
 from state_engine.spark import MemorySink, StreamJob
 
 pytestmark = pytest.mark.spark
-EPOCHS = 50
 PARALLELISM = 2
 STEPS = 3  # read and route; the first operator; the second
 
@@ -68,7 +67,8 @@ def items(sequence: Any) -> list[Any]:
     return [sequence.apply(i) for i in range(sequence.size())]
 
 
-def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("epochs", [6, pytest.param(50, marks=pytest.mark.long)])
+def test_each_epoch_is_one_job_and_each_operator_runs_once(spark, tmp_path: Path, epochs: int) -> None:
     tally_calls, totals_calls = str(tmp_path / "tally-calls"), str(tmp_path / "totals-calls")
 
     class CountedTally(Tally):
@@ -81,20 +81,20 @@ def test_fifty_epochs_are_fifty_jobs_and_each_operator_runs_once(spark, tmp_path
             one_more(totals_calls)
             return super().process_element(value, ctx)
 
-    source = Input(tmp_path / "in").add_many(EPOCHS, rows=20)
-    job = StreamJob("fifty", root=str(tmp_path / "root"), parallelism=PARALLELISM)
+    source = Input(tmp_path / "in").add_many(epochs, rows=20)
+    job = StreamJob("each", root=str(tmp_path / "root"), parallelism=PARALLELISM)
     tally = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(CountedTally(), TALLY, uid="a")
-    sinks = [MemorySink(f"fifty-{name}") for name in ("first", "second", "negative", "totals")]
+    sinks = [MemorySink(f"each-{name}") for name in ("first", "second", "negative", "totals")]
     tally.sink_to(sinks[0], uid="first").sink_to(sinks[1], uid="second")
     tally.get_side_output(NEGATIVE).sink_to(sinks[2], uid="negative")
     tally.key_by("sub", order_by=["n"]).process(CountedTotals(), TOTALS, uid="b").sink_to(sinks[3], uid="totals")
     client = run_all(job)
 
     expected = truth(source.all)
-    assert len(client.epochs) == EPOCHS
-    assert client.spark_jobs == EPOCHS
+    assert len(client.epochs) == epochs
+    assert client.spark_jobs == epochs
     # The status store follows a moment behind the query.
-    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == EPOCHS, "the end of all jobs in Spark's books")
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == epochs, "the end of all jobs in Spark's books")
     for work in work_of(spark, str(client.query.runId)):
         assert work == Work(stages=STEPS, skipped_stages=0, tasks=[PARALLELISM] * STEPS, failed_tasks=0)
     assert os.path.getsize(tally_calls) == len(source.all)
@@ -123,7 +123,7 @@ def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once
             return [(value.n, value.k, 2)]
 
     folders = Folders(tmp_path, 4)
-    folders.add(3, 3, 3, 3)
+    folders.add(2, 2, 2, 2)
     job = StreamJob("connected-jobs", root=str(tmp_path / "root"), parallelism=PARALLELISM)
     streams = [job.from_stream(source.stream(spark)) for source in folders.inputs]
     one = streams[0].union(streams[1]).key_by("k").process(Counted("one"), COUNTS, uid="one")
@@ -133,8 +133,8 @@ def test_connected_streams_are_one_job_too_and_each_operator_takes_a_record_once
     both.sink_to(MemorySink("connected-jobs"), uid="out")
     client = run_all(job)
 
-    assert len(client.epochs) == client.spark_jobs == 3
-    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 3, "the end of all jobs in Spark's books")
+    assert len(client.epochs) == client.spark_jobs == 2
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 2, "the end of all jobs in Spark's books")
     for work in work_of(spark, str(client.query.runId)):
         # Two first operators read and route beside each other.
         assert (work.stages, work.skipped_stages, work.failed_tasks) == (4, 0, 0)
@@ -152,11 +152,11 @@ def test_an_operator_that_three_others_read_runs_once(spark, tmp_path: Path) -> 
             one_more(calls)
             return super().process_element(value, ctx)
 
-    source = Input(tmp_path / "in").add_many(3, rows=20)
+    source = Input(tmp_path / "in").add_many(2, rows=20)
     client = run_all(branch_job(source.stream(spark), tmp_path / "root", "three-readers", first=Counted()))
 
-    assert len(client.epochs) == client.spark_jobs == 3
-    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 3, "the end of all jobs in Spark's books")
+    assert len(client.epochs) == client.spark_jobs == 2
+    wait_for(lambda: len(work_of(spark, str(client.query.runId))) == 2, "the end of all jobs in Spark's books")
     for work in work_of(spark, str(client.query.runId)):
         # Read and route; the first operator; what it gives, on the way to three others; two that meet; the two ends.
         assert (work.stages, work.skipped_stages, work.failed_tasks) == (7, 0, 0)

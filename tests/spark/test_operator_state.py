@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Input, by_n, newest, records, run_all, wait_for, with_epochs
+from support import Input, by_n, newest, records, run_all, wait_for, wait_for_beats, with_epochs
 
 from state_engine.api import (
     CheckpointedFunction,
@@ -89,8 +89,8 @@ def everything(root: Path, name: str, source: Input) -> None:
 
 def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "rescaled"
-    for run, parallelism in enumerate((2, 3, 1, 1)):
-        source.add_many(2, rows=30, seed=run)
+    for run, parallelism in enumerate((2, 3, 1)):
+        source.add_many(1, rows=35, seed=run)
         run_all(buffer_job(source.stream(spark), root, name), parallelism=parallelism)
         everything(root, name, source)
         assert len(held(root, name)) <= parallelism
@@ -98,10 +98,19 @@ def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
         assert {row["namespace"] for row in rows} == {str(parallelism)}
     assert newest(root, name).operators["buffer"].since == 2
 
+    savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
+    there = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
+    root.rename(tmp_path / "gone")
+    new = tmp_path / "new"
+    assert validate_savepoint(str(new), name, str(there)).ok
+    source.add_many(1, rows=30, seed=9)
+    run_all(buffer_job(source.stream(spark), new, name), restore=str(there), parallelism=3)
+    everything(new, name, source)
+
 
 def test_published_savepointed_and_restored_from_a_base(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "published-lists"
-    source.add_many(3, rows=30)
+    source.add_many(2, rows=30)
     client = run_all(buffer_job(source.stream(spark), root, name, checkpoint_interval_ms=10))
     [*_, checkpoint] = [row for row in open_job(str(root), name).checkpoints() if row.status == "completed"]
     assert (root / name / "_operator" / "buffer" / "buffer").is_dir()
@@ -122,21 +131,7 @@ def test_published_savepointed_and_restored_from_a_base(spark: Any, tmp_path: Pa
     everything(root, name, source)
 
 
-def test_written_out_moved_and_restored_at_another_parallelism(spark: Any, tmp_path: Path) -> None:
-    source, root, name = Input(tmp_path / "in"), tmp_path / "root", "moved-lists"
-    source.add_many(2, rows=30)
-    run_all(buffer_job(source.stream(spark), root, name), parallelism=2)
-    savepoint = trigger_savepoint(str(root), name, kind="canonical", directory=str(tmp_path / "backup"))
-    there = (tmp_path / "backup" / savepoint.savepoint_id).rename(tmp_path / "there")
-    root.rename(tmp_path / "gone")
-    new = tmp_path / "new"
-    assert validate_savepoint(str(new), name, str(there)).ok
-
-    source.add_many(1, rows=30, seed=9)
-    run_all(buffer_job(source.stream(spark), new, name), restore=str(there), parallelism=3)
-    everything(new, name, source)
-
-
+@pytest.mark.long
 def test_lists_of_more_subtasks_than_there_are_key_groups_now(spark: Any, tmp_path: Path) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "fewer-groups"
     source.add_many(2, rows=30)
@@ -269,11 +264,11 @@ def check_lives(found: list[dict[str, Any]]) -> None:
 def test_the_order_of_all_calls(spark: Any, tmp_path: Path, started: Any) -> None:
     folder = tmp_path / "calls"
     folder.mkdir()
-    source, root, name = Input(tmp_path / "in").add_many(4, rows=6), tmp_path / "root", "recorded"
+    source, root, name = Input(tmp_path / "in").add_many(3, rows=8), tmp_path / "root", "recorded"
     job = recorder_job(source.stream(spark), root, name, Recorder(str(folder)), checkpoint_interval_ms=10)
     assert [call["call"] for call in calls(folder, of_workers=False)] == ["initialize_state", "open", "close"]
     client = started(job.start(trigger_interval_ms=50))
-    wait_for(lambda: [epoch.kind for epoch in client.epochs].count("epoch") == 4 or client.exception, "all records")
+    wait_for(lambda: [epoch.kind for epoch in client.epochs].count("epoch") == 3 or client.exception, "all records")
     wait_for(lambda: any(c["call"] == "notify_checkpoint_complete" for c in calls(folder)), "a notification")
     client.stop(drain=True)
     found = calls(folder)
@@ -321,11 +316,11 @@ def test_a_notification_that_raises_fails_the_job_and_the_checkpoint_stays(
 def test_without_a_listener_no_epoch_is_made_for_a_checkpoint(spark: Any, tmp_path: Path, started: Any) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "nobody-listens"
     source.add(records(20))
-    client = started(buffer_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
-    with_epochs(client, 1, of_input=True)
+    job = buffer_job(source.stream(spark), root, name, heartbeat_interval_ms=20)
+    client = with_epochs(started(job.start(trigger_interval_ms=50)), 1, of_input=True)
     client.trigger_checkpoint().result(60)
     count = len(client.epochs)
-    time.sleep(0.6)  # three beats of the heart
+    wait_for_beats(client, 3)
     assert len(client.epochs) == count
 
 
@@ -362,6 +357,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_functions_are_closed_when_the_session_is_stopped(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -34,6 +34,19 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "sum": lambda keyed, uid: keyed.sum("v", uid=uid),
     "max_by": lambda keyed, uid: keyed.max_by("v", uid=uid),
 }
+QUICK = [
+    ("latest", "aggregate"),
+    ("aggregate", "deduplicate"),
+    ("top_n", "latest"),
+    ("latest", "sum"),
+    ("aggregate", "max_by"),
+]
+"""Each changelog and each reader; the other pairs run in `make test-long`."""
+PAIRS = [
+    pytest.param(changelog, reader, marks=() if (changelog, reader) in QUICK else pytest.mark.long)
+    for changelog in CHANGELOGS
+    for reader in READERS
+]
 
 
 def keyed(spark: Any, tmp_path: Path, name: str = "job") -> Any:
@@ -44,8 +57,7 @@ def keyed(spark: Any, tmp_path: Path, name: str = "job") -> Any:
     return timed.filter(lambda row: True, uid="all").key_by("k")
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("changelog", CHANGELOGS)
+@pytest.mark.parametrize(("changelog", "reader"), PAIRS)
 def test_what_would_take_its_rows_for_records_is_refused(
     spark: Any, tmp_path: Path, changelog: str, reader: str
 ) -> None:

@@ -28,7 +28,7 @@ from state_engine.spark.plan_template import PlanTemplate
 from state_engine.spark.plans import RowsAtHand
 
 pytestmark = pytest.mark.spark
-EPOCHS = 6
+EPOCHS = 3
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ EPOCHS = 12
 pytestmark = [pytest.mark.spark]
 on_cluster = [
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the executor through /proc"),
     pytest.mark.timeout(600),
 ]

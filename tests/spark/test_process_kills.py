@@ -1,6 +1,8 @@
 """Real processes, ended by SIGKILL at the places of the protocol, then started again: results are exact.
 
-Each chain is one job that dies several times, at different places, with new input each time.
+Each chain is one job that dies several times, at different places, with new input each time. `make test` runs the one
+that dies when one of its three sinks has an epoch's output and the others lack it. `tests/epoch` crashes the same
+protocol at every point, without processes.
 """
 
 import os
@@ -8,17 +10,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import crash_job
 import pytest
 from branches import Branches, check_state, expected
 from enrichment import check_enriched
-from support import Folders, Input, assert_tally, newest, outputs, table_rows
+from support import Folders, Input, assert_tally, newest, outputs, run_all, table_rows
 
 from state_engine.spark.kill_at import CRASH_AT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("crash_job.py")
 
+SHORT = ["E7_SINK_COMMITTED"]
 CHAINS = [
     ["E4_OPERATED", "E5_BEFORE_CHANGE_FILE", "E5_CHANGE_FILE_WRITTEN"],
     ["E5_OUTPUT_STAGED", "E5_ACKED", "E6_ACKS_HELD"],
@@ -27,6 +32,7 @@ CHAINS = [
     ["E9_PUBLISH_BEGUN", "E9_TABLE_COMMITTED", "E9_BASE_WRITTEN"],
     ["S4_SEEDED", "S5_STARTED"],
 ]
+long_chains = [pytest.param(chain, marks=pytest.mark.long) for chain in CHAINS]
 
 
 def run(folder: Path, *arguments: str, crash_at: str | None = None) -> None:
@@ -47,8 +53,8 @@ def run(folder: Path, *arguments: str, crash_at: str | None = None) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("chain", CHAINS, ids="-".join)
-def test_killed_and_started_again(tmp_path: Path, chain: list[str]) -> None:
+@pytest.mark.parametrize("chain", [SHORT, *long_chains], ids="-".join)
+def test_killed_and_started_again(spark: Any, tmp_path: Path, chain: list[str]) -> None:
     source = Input(tmp_path / "in")
     for point in chain:
         source.add_many(2, rows=50)
@@ -56,10 +62,11 @@ def test_killed_and_started_again(tmp_path: Path, chain: list[str]) -> None:
         epoch = head.epoch + 3 if head is not None else 2  # behind its claim, in the second file that it reads
         run(tmp_path, crash_at=f"{point}@*" if point[0] == "S" or point[:2] == "E9" else f"{point}@{epoch}")
     source.add_many(1, rows=50)
-    run(tmp_path)
+    run_all(crash_job.tally(spark, tmp_path))
     assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
     """Before the closing manifest, between that and the sinks, and between the sinks and the new generation."""
@@ -75,6 +82,7 @@ def test_a_restore_that_dies_is_resumed(tmp_path: Path) -> None:
     assert_tally(tmp_path / "root", "crash", outputs(tmp_path / "out"), source.all)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_job_that_dies_while_it_is_rescaled_was_rescaled_or_was_not(tmp_path: Path) -> None:
     """What the sealed epoch says, the next start has, with nothing said."""
@@ -95,6 +103,7 @@ def test_a_job_that_dies_while_it_is_rescaled_was_rescaled_or_was_not(tmp_path: 
     assert_tally(root, "crash", outputs(tmp_path / "out"), source.all)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_job_of_two_sources_that_is_killed_goes_on_in_both(tmp_path: Path) -> None:
     folders = Folders(tmp_path, 2)
@@ -108,6 +117,7 @@ def test_a_job_of_two_sources_that_is_killed_goes_on_in_both(tmp_path: Path) -> 
     check_enriched(tmp_path / "root", "crash", folders, table_rows(str(tmp_path / "out")))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_job_of_branches_that_is_killed_gives_each_output_once(tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in"), tmp_path / "root"

@@ -41,7 +41,7 @@ def test_state_at_every_checkpoint_is_the_fold(spark, tmp_path: Path, started) -
 
 
 def test_without_an_interval_there_are_no_checkpoints(spark, tmp_path: Path) -> None:
-    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3)
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(1)
     run_all(count_job(source.stream(spark), root, "no-interval"))
     assert completed(root, "no-interval") == []
     assert newest(root, "no-interval").checkpoint_id is None
@@ -119,7 +119,7 @@ def test_checkpoints_that_fail_fail_the_job_and_lose_nothing(spark, tmp_path: Pa
 
 
 def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path: Path) -> None:
-    root, name, source = tmp_path / "root", "base", Input(tmp_path / "in").add_many(4)
+    root, name, source = tmp_path / "root", "base", Input(tmp_path / "in").add_many(2)
     run_all(count_job(source.stream(spark), root, name, checkpoint_interval_ms=10))
     rows = completed(root, name)
     assert rows
@@ -131,7 +131,7 @@ def test_a_restart_begins_at_the_base_and_not_at_the_first_epoch(spark, tmp_path
     for epoch in range(2, base.epoch + 1):  # what lies before the base is not read any more
         for file in (root / name / "_epochs" / "g000001" / "changes").glob(f"e{epoch:010d}-*"):
             file.unlink()
-    source.add_many(2)
+    source.add_many(1)
     run_all(count_job(source.stream(spark), root, name, parallelism=3))
     assert_counts(root, name, source.all)
 

@@ -1,5 +1,6 @@
 """Outputs and states equal those of a plain loop, at every parallelism and number of key groups."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,16 @@ from support import Input, assert_tally, outputs, run_all, tally_job
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("max_parallelism", [13, 128])
-@pytest.mark.parametrize("parallelism", [1, 2, 3, 7, 13])
+QUICK = [(1, 128), (3, 13), (7, 128)]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "max_parallelism"),
+    [
+        pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.long)
+        for pair in product([1, 2, 3, 7, 13], [13, 128])
+    ],
+)
 def test_every_parallelism_gives_the_same(spark, tmp_path: Path, parallelism: int, max_parallelism: int) -> None:
     source = Input(tmp_path / "in").add_many(2, rows=200)
     sinks = outputs(tmp_path / "out")

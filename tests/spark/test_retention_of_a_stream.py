@@ -23,7 +23,7 @@ from state_engine.errors import CondemnedError, CorruptionError, NotFoundError
 from state_engine.inspect import open_job
 from state_engine.savepoint import list_savepoints, load_savepoint, trigger_savepoint, validate_savepoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 SCRIPT = Path(__file__).with_name("retained_job.py")
 JOB = "retained"
 ROUNDS, EPOCHS = 3, 18

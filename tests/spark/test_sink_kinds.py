@@ -1,7 +1,7 @@
 """Sinks other than Delta: what they get, how often, and what a restore means for them."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -16,13 +16,33 @@ from state_engine.storage.delta import live_files
 pytestmark = pytest.mark.spark
 
 
-def test_a_function_gets_each_epoch_with_its_id(spark, tmp_path: Path) -> None:
-    got: dict[EpochId, pa.Table] = {}
-    source = Input(tmp_path / "in").add_many(3)
-    root, sink = tmp_path / "root", ForeachEpochSink(lambda epoch, table: got.update({epoch: table}))
-    run_all(count_job(source.stream(spark), root, "foreach", sink=sink))
-    assert list(got) == [EpochId("foreach", 1, epoch) for epoch in (2, 3, 4)]
-    assert by_n(row for table in got.values() for row in table.to_pylist()) == counted(source.all)
+class Kinds(NamedTuple):
+    """A job of two operators: the first has one sink of each kind, the second has none. It has read three files."""
+
+    source: Input
+    root: Path
+    table: str
+    got: dict[EpochId, pa.Table]
+    """What the function was called with."""
+
+
+@pytest.fixture(scope="module")
+def kinds(spark, tmp_path_factory: pytest.TempPathFactory) -> Kinds:
+    folder = tmp_path_factory.mktemp("kinds")
+    source, got = Input(folder / "in").add_many(3), dict[EpochId, pa.Table]()
+    found = Kinds(source, folder / "root", str(folder / "table"), got)
+    job = StreamJob("kinds", root=str(found.root), parallelism=2)
+    counts = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="count")
+    counts.sink_to(ForeachEpochSink(lambda epoch, table: got.update({epoch: table})), uid="function")
+    counts.sink_to(DeltaSink(found.table), uid="table").sink_to(DiscardingSink(), uid="discarded")
+    counts.key_by("k").process(Count(), COUNTS, uid="sinkless")
+    run_all(job)
+    return found
+
+
+def test_a_function_gets_each_epoch_with_its_id(kinds: Kinds) -> None:
+    assert list(kinds.got) == [EpochId("kinds", 1, epoch) for epoch in (2, 3, 4)]
+    assert by_n(row for table in kinds.got.values() for row in table.to_pylist()) == counted(kinds.source.all)
 
 
 def test_an_epoch_that_the_function_refused_comes_again_with_the_same_rows(spark, tmp_path: Path) -> None:
@@ -34,7 +54,7 @@ def test_an_epoch_that_the_function_refused_comes_again_with_the_same_rows(spark
         if broken[0] and epoch.epoch == 3:
             raise ConnectionError("the other side is away")
 
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(2)
     root = tmp_path / "root"
     client = count_job(source.stream(spark), root, "refusing", sink=ForeachEpochSink(take)).start(available_now=True)
     with pytest.raises(SinkError, match="the other side is away") as caught:
@@ -67,11 +87,11 @@ def test_a_function_cannot_take_back_what_it_did(spark, tmp_path: Path) -> None:
 
 
 def test_output_of_a_memory_sink_goes_back(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(2)
     root = tmp_path / "root"
     run_all(count_job(source.stream(spark), root, "memory"))
     run_all(count_job(source.stream(spark), root, "memory"), restore="epoch:1/2")
-    assert [(e.generation, e.epoch) for e in MemorySink("memory").epochs] == [(1, 2), (2, 4), (2, 5)]
+    assert [(e.generation, e.epoch) for e in MemorySink("memory").epochs] == [(1, 2), (2, 4)]
     assert_counts(root, "memory", source.all)
 
 
@@ -81,7 +101,7 @@ def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
     def die(*_: Any, **__: Any) -> None:
         raise ConnectionError("the driver ends behind the closing manifest")
 
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(2)
     root, sink = tmp_path / "root", DeltaSink(str(tmp_path / "table"))
 
     def job() -> StreamJob:
@@ -99,20 +119,14 @@ def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
     assert before < set(live_files(sink.path))
 
 
-def test_nothing_is_staged_for_a_discarding_sink(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(2)
-    root = tmp_path / "root"
-    run_all(count_job(source.stream(spark), root, "discarded", sink=DiscardingSink()))
-    assert not list(root.rglob("*-out.parquet"))
-    assert state_of(root, "discarded", "count", "count") == {k: n for _, k, n in counted(source.all)}
+def test_nothing_is_staged_for_a_discarding_sink(kinds: Kinds) -> None:
+    assert list(kinds.root.rglob("*-function.parquet"))
+    assert not list(kinds.root.rglob("*-discarded.parquet"))
+    assert state_of(kinds.root, "kinds", "count", "count") == {k: n for _, k, n in counted(kinds.source.all)}
 
 
-def test_an_operator_without_any_sink(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(2)
-    job = StreamJob("sinkless", root=str(tmp_path / "root"), parallelism=2)
-    job.from_stream(source.stream(spark)).key_by("k").process(Count(), COUNTS, uid="count")
-    run_all(job)
-    assert sum(state_of(tmp_path / "root", "sinkless", "count", "count").values()) == len(source.all)
+def test_an_operator_without_any_sink(kinds: Kinds) -> None:
+    assert sum(state_of(kinds.root, "kinds", "sinkless", "count").values()) == len(kinds.source.all)
 
 
 def test_two_jobs_may_write_one_delta_table(spark, tmp_path: Path) -> None:
@@ -126,13 +140,10 @@ def test_two_jobs_may_write_one_delta_table(spark, tmp_path: Path) -> None:
     assert sorted(rows, key=key) == sorted(counted(one.all) + counted(two.all), key=key)
 
 
-def test_spark_reads_the_table_with_its_statistics(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(3)
-    table = str(tmp_path / "table")
-    run_all(count_job(source.stream(spark), tmp_path / "root", "by-spark", sink=DeltaSink(table)))
-    df = spark.read.format("delta").load(table)
-    assert df.count() == len(source.all)
+def test_spark_reads_the_table_with_its_statistics(spark, kinds: Kinds) -> None:
+    df = spark.read.format("delta").load(kinds.table)
+    assert df.count() == len(kinds.source.all)
     assert df.where("n between 70 and 80").count() == 11
-    assert DeltaTable(table).metadata().configuration == {}, "the table is its owner's, with Delta's defaults"
-    history = spark.sql(f"describe history delta.`{table}`").count()
+    assert DeltaTable(kinds.table).metadata().configuration == {}, "the table is its owner's, with Delta's defaults"
+    history = spark.sql(f"describe history delta.`{kinds.table}`").count()
     assert history >= 3

@@ -13,7 +13,7 @@ from test_event_time import EVENTS_IN_ORDER, Files, expected_sessions
 
 from state_engine.spark.kill_at import CRASH_AT
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 SCRIPT = Path(__file__).with_name("crash_sessions.py")
 
 

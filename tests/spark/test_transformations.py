@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_all_of_them_in_one_job(spark, tmp_path: Path) -> None:
-    source = Input(tmp_path / "in").add_many(3)
+    source = Input(tmp_path / "in").add_many(2)
     job = StreamJob("between", root=str(tmp_path / "root"), parallelism=3)
     first = job.from_stream(source.stream(spark)).key_by("k", order_by=["n"]).process(Count(), COUNTS, uid="first")
     second = (
@@ -122,7 +122,9 @@ def test_the_first_of_two_maps_that_raise_is_told(spark, tmp_path: Path) -> None
     assert "a consequence" in text
 
 
-@pytest.mark.parametrize("wrong", [("not a number", "k", 1), (1, "k"), 7])
+@pytest.mark.parametrize(
+    "wrong", [("not a number", "k", 1), *(pytest.param(row, marks=pytest.mark.long) for row in ((1, "k"), 7))]
+)
 def test_a_map_that_returns_another_type_than_declared(spark, tmp_path: Path, wrong: Any) -> None:
     source = Input(tmp_path / "in").add_many(2)
     name = f"map-wrong-{type(wrong).__name__}-{len(str(wrong))}"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +122,13 @@ TIME_WINDOWS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("per_file", [24, 5])
-@pytest.mark.parametrize("kind", ["tumbling", "sliding", "sessions"])
+QUICK = [("tumbling", 24), ("sliding", 5), ("sessions", 5)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "per_file"),
+    [pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.long) for pair in product(TIME_WINDOWS, (24, 5))],
+)
 def test_windows_by_event_time(spark, tmp_path: Path, kind: str, per_file: int) -> None:
     files = Files(tmp_path / "in")
     for n in range(0, 24, per_file):
@@ -144,7 +150,13 @@ def test_windows_by_event_time(spark, tmp_path: Path, kind: str, per_file: int) 
     assert read_state(str(root), name, "windows", "window-contents").num_rows == 0
 
 
-@pytest.mark.parametrize("backend", [HashMapStateBackend(), EmbeddedRocksDBStateBackend()], ids=repr)
+@pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param(HashMapStateBackend(), id="heap"),
+        pytest.param(EmbeddedRocksDBStateBackend(), id="rocksdb", marks=pytest.mark.long),
+    ],
+)
 def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend: Any) -> None:
     files, root = Files(tmp_path / "in"), tmp_path / "root"
     name = f"published-{type(backend).__name__}"
@@ -154,8 +166,8 @@ def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend
         (6, 15, False, ["260/300", "280/320"]),
         (15, 24, True, []),
     ):
-        for n in range(first, last, 3):
-            files.add(*EVENTS_IN_ORDER[n : n + 3])
+        for n in range(first, last, 5):
+            files.add(*EVENTS_IN_ORDER[n : min(n + 5, last)])
         job = StreamJob(name, root=str(root), parallelism=2 + ends, state_backend=backend, checkpoint_interval_ms=10)
         windows = timed(job, files.stream(spark), bounded=ends).window(SlidingEventTimeWindows.of(ms(40), ms(20)))
         windows.apply(Seen(), SEEN, uid="windows").sink_to(sink, uid="out")
@@ -227,6 +239,8 @@ def test_count_windows_global_windows_and_an_evictor(spark, tmp_path: Path) -> N
         "sliding": ["1 2 3", "3 4 5", "5 6 7"],
         "global": ["1 2", "2 3 4", "4 5 6"],
     }
+    job = StreamJob("counting", root=str(tmp_path / "root"), parallelism=2)
+    sinks = {name: MemorySink(f"windows-{name}") for name in expected}
     for name, windows in {
         "count": lambda keyed: keyed.count_window(3),
         "sliding": lambda keyed: keyed.count_window(3, 2),
@@ -235,10 +249,10 @@ def test_count_windows_global_windows_and_an_evictor(spark, tmp_path: Path) -> N
         ),
     }.items():
         files = Files(tmp_path / name).add(*events[:5]).add(*events[5:])
-        job, sink = StreamJob(name, root=str(tmp_path / "root"), parallelism=2), MemorySink(f"windows-{name}")
         keyed = job.from_stream(files.stream(spark)).key_by("k", order_by=["v"])
-        windows(keyed).apply(Seen(), SEEN, uid="windows").sink_to(sink, uid="out")
-        run_all(job)
+        windows(keyed).apply(Seen(), SEEN, uid=name).sink_to(sinks[name], uid=f"{name}-out")
+    run_all(job)
+    for name, sink in sinks.items():
         assert [seen for k, _, seen in rows(sink) if k == "a"] == expected[name]
         assert [seen for k, _, seen in rows(sink) if k == "b"] == expected[name]
 
@@ -256,7 +270,7 @@ def test_a_trigger_that_fires_early(spark, tmp_path: Path) -> None:
 def test_windows_by_processing_time_end_while_no_record_comes(spark, tmp_path: Path, started) -> None:
     files = Files(tmp_path / "in").add(("a", 1, 0), ("a", 2, 0), ("b", 3, 0))
     job, sink = StreamJob("processing", root=str(tmp_path / "root"), parallelism=2), MemorySink("processing")
-    windows = job.from_stream(files.stream(spark)).key_by("k").window(TumblingProcessingTimeWindows.of(ms(300)))
+    windows = job.from_stream(files.stream(spark)).key_by("k").window(TumblingProcessingTimeWindows.of(ms(100)))
     windows.reduce(lambda a, b: (a.k, a.v + b.v, 0), uid="windows").sink_to(sink, uid="out")
     client = started(job.start(trigger_interval_ms=50))
     wait_for(lambda: rows(sink) or client.exception, "the end of the window")

@@ -48,10 +48,10 @@ def workers_of(folder: Path) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("parallelism", [2, 3])
+@pytest.mark.parametrize("parallelism", [3, pytest.param(2, marks=pytest.mark.long)])
 def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int) -> None:
     """Three subtasks have two task slots; which two run at a time is chance, which worker each has is not."""
-    root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(12, rows=60), tmp_path / "told"
+    root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(8, rows=60), tmp_path / "told"
     told.mkdir()
     job = count_job(source.stream(spark), root, "stays", function=Tells(told), parallelism=parallelism)
     run_all(job)
@@ -63,7 +63,7 @@ def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int
 
 
 def test_a_worker_that_dies_takes_nothing_with_it(spark, tmp_path: Path) -> None:
-    root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(8, rows=60), tmp_path / "told"
+    root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(6, rows=60), tmp_path / "told"
     told.mkdir()
     run_all(count_job(source.stream(spark), root, "dies", function=DiesOnce(told), parallelism=2))
     assert_counts(root, "dies", source.all)
