@@ -16,31 +16,46 @@ SLEEP_S = 30.0
 
 
 class SlowCount(Count):
-    """Says that it is at work, and takes its time once."""
+    """Writes a file `at-work` into the folder, once, and then waits for a file `go`, for half a minute at most."""
 
-    def __init__(self, marker: str, seconds: float) -> None:
-        self.marker = marker
-        self.seconds = seconds
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
 
     def process_element(self, value: Any, ctx: Any) -> list[Any]:
-        if value.n == 70 and not Path(self.marker).exists():
-            Path(self.marker).touch()
-            time.sleep(self.seconds)
+        at_work, go = (Path(self.folder, name) for name in ("at-work", "go"))
+        if value.n == 70 and not at_work.exists():
+            at_work.touch()
+            end = time.monotonic() + SLEEP_S
+            while not go.exists() and time.monotonic() < end:
+                time.sleep(0.01)
         return super().process_element(value, ctx)
 
 
-def start_slow(spark: Any, source: Input, tmp_path: Path, name: str, seconds: float) -> Any:
+def start_slow(spark: Any, source: Input, tmp_path: Path, name: str) -> Any:
     """Starts a job and returns in the middle of its second epoch."""
-    marker = tmp_path / "at-work"
-    client = count_job(source.stream(spark), tmp_path / "root", name, function=SlowCount(str(marker), seconds)).start()
-    wait_for(marker.exists, "the slow record")
+    client = count_job(source.stream(spark), tmp_path / "root", name, function=SlowCount(str(tmp_path))).start()
+    wait_for((tmp_path / "at-work").exists, "the slow record")
     return client
+
+
+def let_go_on(client: Any, tmp_path: Path) -> threading.Thread:
+    """Starts a thread that ends the wait of the slow record once the job has been told to stop."""
+
+    def run() -> None:
+        wait_for(lambda: client._stopping, "the stop")
+        (tmp_path / "go").touch()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
 
 
 def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
-    client = started(start_slow(spark, source, tmp_path, "stop-politely", 1.0))
+    client = started(start_slow(spark, source, tmp_path, "stop-politely"))
+    thread = let_go_on(client, tmp_path)
     client.stop()
+    thread.join()
     assert client.state == "CANCELED"
     assert client.exception is None
     assert [e.records for e in client.epochs] == [60, 60]
@@ -51,8 +66,9 @@ def test_stop_waits_for_the_epoch_at_hand(spark, tmp_path: Path, started) -> Non
 
 def test_what_is_done_before_a_stop_sees_the_epoch_that_the_job_ends_with(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
-    client = started(start_slow(spark, source, tmp_path, "stop-behind", 1.0))
+    client = started(start_slow(spark, source, tmp_path, "stop-behind"))
     seen = []
+    threading.Timer(0.2, (tmp_path / "go").touch).start()
     client.stop(before=lambda: seen.append(client.head.manifest.epoch))
     assert seen == [client.head.manifest.epoch] == [newest(tmp_path / "root", "stop-behind").epoch]
     assert client.state == "CANCELED"
@@ -106,7 +122,7 @@ def test_a_job_stops_with_a_savepoint_or_not_at_all(
 
 def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(4)
-    client = started(start_slow(spark, source, tmp_path, "stop-rudely", SLEEP_S))
+    client = started(start_slow(spark, source, tmp_path, "stop-rudely"))
     begun = time.monotonic()
     client.query.stop()
     wait_for(lambda: client.state != "RUNNING", "the query to end")
@@ -120,11 +136,12 @@ def test_query_stop_cuts_an_epoch_off_and_nothing_of_it_is_sealed(spark, tmp_pat
 
 def test_stop_from_another_thread_while_the_first_awaits_the_end(spark, tmp_path: Path, started) -> None:
     source = Input(tmp_path / "in").add_many(2)
-    client = started(start_slow(spark, source, tmp_path, "stop-elsewhere", 0.5))
-    thread = threading.Thread(target=client.stop)
-    thread.start()
+    client = started(start_slow(spark, source, tmp_path, "stop-elsewhere"))
+    threads = [let_go_on(client, tmp_path), threading.Thread(target=client.stop)]
+    threads[1].start()
     assert client.await_termination(60)
-    thread.join(30)
+    for thread in threads:
+        thread.join(30)
     assert client.state == "CANCELED"
     client.stop()  # a second stop does no harm
     run_all(count_job(source.stream(spark), tmp_path / "root", "stop-elsewhere"))
