@@ -87,9 +87,10 @@ def everything(root: Path, name: str, source: Input) -> None:
     assert sum(n for counts in held(root, name, state="counts") for n in counts) == len(source.all)
 
 
-def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallelisms", [(2, 3, 1), pytest.param((2, 3, 1, 1, 4), marks=pytest.mark.long)], ids=len)
+def test_lists_go_on_at_other_parallelisms(spark: Any, tmp_path: Path, parallelisms: tuple[int, ...]) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "rescaled"
-    for run, parallelism in enumerate((2, 3, 1)):
+    for run, parallelism in enumerate(parallelisms):
         source.add_many(1, rows=35, seed=run)
         run_all(buffer_job(source.stream(spark), root, name), parallelism=parallelism)
         everything(root, name, source)

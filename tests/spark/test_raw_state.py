@@ -115,24 +115,38 @@ def written(manifest: Manifest, state: str) -> int:
     return sum(section.rows for handle in handles for section in handle.sections if section.name == state)
 
 
-def test_raw_state_goes_on_at_other_parallelisms_and_backends(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "starts",
+    [
+        ((2, "heap"), (3, "rocksdb"), (1, "heap")),
+        pytest.param(((2, "heap"), (3, "rocksdb"), (1, "rocksdb"), (1, "heap")), marks=pytest.mark.long),
+    ],
+    ids=len,
+)
+def test_raw_state_goes_on_at_other_parallelisms_and_backends(
+    spark: Any, tmp_path: Path, starts: tuple[tuple[int, str], ...]
+) -> None:
     source, root, name = Input(tmp_path / "in"), tmp_path / "root", "raw-rescaled"
     rocks = EmbeddedRocksDBStateBackend()
     rocks.set_db_storage_paths(str(tmp_path / "disk"))
     rocks.get_memory_configuration().set_fixed_memory_per_slot("16mb")
-    for run, (parallelism, backend) in enumerate(((2, "heap"), (3, rocks), (1, "heap"))):
+    for run, (parallelism, backend_name) in enumerate(starts):
         source.add_many(1, rows=30, seed=run)
+        backend = rocks if backend_name == "rocksdb" else backend_name
         run_all(counts_job(source.stream(spark), root, name, state_backend=backend), parallelism=parallelism)
         everything(root, name, source)
         rows = read_state(str(root), name, UID, PARTITIONS).to_pylist()
         assert {row["namespace"] for row in rows} == {str(parallelism)}
 
 
-def test_raw_state_moves_with_a_running_job_that_is_rescaled(spark: Any, tmp_path: Path, started: Any) -> None:
+@pytest.mark.parametrize("parallelisms", [(4, 2), pytest.param((4, 2, 1, 2), marks=pytest.mark.long)], ids=len)
+def test_raw_state_moves_with_a_running_job_that_is_rescaled(
+    spark: Any, tmp_path: Path, started: Any, parallelisms: tuple[int, ...]
+) -> None:
     """There and back: workers meet ranges that they have not served for some epochs."""
     root, name, source = tmp_path / "root", "raw-moving", Input(tmp_path / "in").add_many(1)
     client = started(counts_job(source.stream(spark), root, name).start(trigger_interval_ms=50))
-    for parallelism in (4, 2):
+    for parallelism in parallelisms:
         with_epochs(client, len(source.files), of_input=True)
         client.rescale(parallelism).result(60)
         source.add_many(1)

@@ -197,11 +197,16 @@ def test_windows_timers_a_chain_and_lists(spark: Any, tmp_path: Path, started: S
 # Two inputs, broadcast, several readers -------------------------------------------------------------------------------
 
 
-def test_two_inputs(spark: Any, tmp_path: Path, started: Started) -> None:
+TWO_RESCALES = ((1, 1), 4), ((1, 1), 1)
+MORE_RESCALES = ((1, 1), 4), ((2, 0), 1), ((0, 2), 3)
+
+
+@pytest.mark.parametrize("rescales", [TWO_RESCALES, pytest.param(MORE_RESCALES, marks=pytest.mark.long)], ids=len)
+def test_two_inputs(spark: Any, tmp_path: Path, started: Started, rescales: Any) -> None:
     folders, root = Folders(tmp_path / "in", 2), tmp_path / "root"
     folders.add(1, 1)
     client = with_epochs(started(enrich_job(spark, folders, root, "two").start(trigger_interval_ms=50)), 1)
-    for files, parallelism in (((1, 1), 4), ((1, 1), 1)):
+    for files, parallelism in rescales:
         assert rescaled(client, parallelism) == {"enrich": parallelism}
         folders.add(*files)
         wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(folders.all), "the records")
@@ -226,7 +231,8 @@ class Match(KeyedBroadcastProcessFunction):
         ctx.get_broadcast_state(RULES).put(value.name, value.number)
 
 
-def test_broadcast_state(spark: Any, tmp_path: Path, started: Started) -> None:
+@pytest.mark.parametrize("parallelisms", [(4, 1), pytest.param((2, 4, 1, 3), marks=pytest.mark.long)], ids=len)
+def test_broadcast_state(spark: Any, tmp_path: Path, started: Started, parallelisms: tuple[int, ...]) -> None:
     name, root, data, rules = "rules", tmp_path / "root", Input(tmp_path / "data"), Input(tmp_path / "rules")
     job = StreamJob(name, root=str(root), parallelism=2)
     elements = job.from_stream(rules.stream(spark)).select("n as number", "sub as name").broadcast(RULES)
@@ -237,7 +243,7 @@ def test_broadcast_state(spark: Any, tmp_path: Path, started: Started) -> None:
     known: dict[str, int] = {}
     counts: dict[Any, int] = {}
     wanted: list[tuple[Any, ...]] = []
-    for step, parallelism in enumerate((4, 1)):
+    for step, parallelism in enumerate(parallelisms):
         rescaled(client, parallelism)
         new = records(6, seed=step, first=1000 * step)
         rules.add(new)

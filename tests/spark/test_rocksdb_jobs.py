@@ -19,12 +19,23 @@ def on(disk: Path) -> EmbeddedRocksDBStateBackend:
     return backend
 
 
-def test_all_shapes_over_restarts_at_other_parallelisms_and_backends(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "starts",
+    [
+        ((2, "rocksdb"), (3, "rocksdb"), (1, "heap")),
+        pytest.param(((2, "rocksdb"), (3, "rocksdb"), (1, "heap"), (3, "rocksdb")), marks=pytest.mark.long),
+    ],
+    ids=len,
+)
+def test_all_shapes_over_restarts_at_other_parallelisms_and_backends(
+    spark: Any, tmp_path: Path, starts: tuple[tuple[int, str], ...]
+) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path)
     source = Input(tmp_path / "in")
     rocks = on(tmp_path / "disk")
-    for parallelism, backend in ((2, rocks), (3, rocks), (1, "heap")):
+    for parallelism, name in starts:
         source.add_many(2, rows=40)
+        backend = rocks if name == "rocksdb" else name
         job = tally_job(
             source.stream(spark), root, "tally", sinks, parallelism, max_parallelism=13, state_backend=backend
         )
@@ -32,9 +43,10 @@ def test_all_shapes_over_restarts_at_other_parallelisms_and_backends(spark: Any,
         assert_tally(root, "tally", sinks, source.all)
 
 
-def test_workers_of_a_host_share_one_database_per_range(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("epochs", [8, pytest.param(20, marks=pytest.mark.long)])
+def test_workers_of_a_host_share_one_database_per_range(spark: Any, tmp_path: Path, epochs: int) -> None:
     root, disk = tmp_path / "root", tmp_path / "disk"
-    source = Input(tmp_path / "in").add_many(8, rows=30)
+    source = Input(tmp_path / "in").add_many(epochs, rows=30)
     options = {"parallelism": 3, "max_parallelism": 13, "state_backend": on(disk)}
     run_all(count_job(source.stream(spark), root, "sharing", **options))
     assert_counts(root, "sharing", source.all)
@@ -43,14 +55,19 @@ def test_workers_of_a_host_share_one_database_per_range(spark: Any, tmp_path: Pa
     assert {folder.name for folder in databases} == {"0"}, "somebody waited in vain"
 
 
-def test_back_to_an_older_epoch_and_on(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "there",
+    [("epoch:1/3", "epoch:1/2"), pytest.param(("epoch:1/3", "epoch:1/2", "epoch:2/5"), marks=pytest.mark.long)],
+    ids=len,
+)
+def test_back_to_an_older_epoch_and_on(spark: Any, tmp_path: Path, there: tuple[str, ...]) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3, rows=30)
 
     def job() -> Any:
         return count_job(source.stream(spark), root, "back", max_parallelism=13, state_backend=on(tmp_path / "disk"))
 
     run_all(job())
-    for back in ("epoch:1/3", "epoch:1/2"):
+    for back in there:
         run_all(job(), restore=back)
         assert_counts(root, "back", source.all)
 

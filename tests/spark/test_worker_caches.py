@@ -49,16 +49,17 @@ def noted(folder: Path, what: str) -> set[str]:
     return {file.name for file in folder.glob(f"{what}/*") if not file.name.startswith(f"{os.getpid()}-")}
 
 
-def test_results_are_exact_whoever_runs_a_subtask(spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("epochs", [10, pytest.param(25, marks=pytest.mark.long)])
+def test_results_are_exact_whoever_runs_a_subtask(spark, tmp_path: Path, epochs: int) -> None:
     opened = tmp_path / "opened"
     opened.mkdir()
-    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(10, rows=30)
+    root, source = tmp_path / "root", Input(tmp_path / "in").add_many(epochs, rows=30)
     function = WhoAmI(str(opened))
     run_all(count_job(source.stream(spark), root, "rotating", function=function, parallelism=3, max_parallelism=13))
     assert_counts(root, "rotating", source.all)
     driver = str(os.getpid())
     instances = [f.name for f in opened.iterdir() if not f.name.startswith(driver)]
-    assert len(instances) < 10, "each task loaded its state anew"
+    assert len(instances) < epochs, "each task loaded its state anew"
     source.add_many(4, rows=30)
     run_all(count_job(source.stream(spark), root, "rotating", function=function, parallelism=2, max_parallelism=13))
     assert_counts(root, "rotating", source.all)
@@ -70,7 +71,12 @@ def test_a_cache_without_room_is_slow_and_right(spark, tmp_path: Path) -> None:
     assert_counts(root, "no-room", source.all)
 
 
-def test_back_and_forth_in_one_session(spark, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "there",
+    [("epoch:1/3", "epoch:1/2"), pytest.param(("epoch:1/3", "epoch:1/2", "epoch:2/5"), marks=pytest.mark.long)],
+    ids=len,
+)
+def test_back_and_forth_in_one_session(spark, tmp_path: Path, there: tuple[str, ...]) -> None:
     """Workers hold newer state of the same ranges each time."""
     root, source = tmp_path / "root", Input(tmp_path / "in").add_many(3, rows=30)
 
@@ -78,10 +84,10 @@ def test_back_and_forth_in_one_session(spark, tmp_path: Path) -> None:
         return count_job(source.stream(spark), root, "forth", parallelism=3, max_parallelism=13)
 
     run_all(job())
-    for back in ("epoch:1/3", "epoch:1/2"):
+    for back in there:
         run_all(job(), restore=back)
         assert_counts(root, "forth", source.all)
-    assert newest(root, "forth").generation == 3
+    assert newest(root, "forth").generation == 1 + len(there)
 
 
 def test_fields_of_a_function_are_not_state_and_do_not_leak_into_a_restore(spark, tmp_path: Path) -> None:
