@@ -91,22 +91,21 @@ def test_delta_behind_its_initial_snapshot(spark, tmp_path: Path) -> None:
     run_all(count_job(source.stream(spark), root, name))
     assert '"isStartingVersion":false' in newest(root, name).sources[0].offset
     assert_counts(root, name, source.all)
-    run_all(count_job(source.stream(spark), root, name), restore=f"epoch:1/{newest(root, name).epoch - 1}")
     source.add(1)
-    run_all(count_job(source.stream(spark), root, name))
+    run_all(count_job(source.stream(spark), root, name), restore=f"epoch:1/{newest(root, name).epoch - 1}")
     assert_counts(root, name, source.all)
 
 
 def test_delta_in_the_middle_of_its_initial_snapshot(spark, tmp_path: Path, started) -> None:
     root, source = tmp_path / "root", DeltaInput(tmp_path / "table")
-    source.add(6)
+    source.add(3)
     name = "delta-snapshot"
     job = count_job(source.stream(spark), root, name)
-    client = with_epochs(started(job.start(trigger_interval_ms=300)), 2)
+    client = with_epochs(started(job.start(trigger_interval_ms=600_000)), 1)
     client.stop()
-    assert len(client.epochs) < 6
+    assert len(client.epochs) == 1
     assert '"isStartingVersion":true' in newest(root, name).sources[0].offset
-    source.add(2)
+    source.add(1)
     run_all(count_job(source.stream(spark), root, name))
     # Which file the snapshot begins with is Delta's choice, so counts per record are not those of `n`'s order.
     rows = MemorySink(name).rows()
