@@ -2,6 +2,7 @@
 
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,16 @@ def workers_of(folder: Path) -> dict[str, list[int]]:
     return found
 
 
+@pytest.fixture
+def own_workers(spark, tmp_path: Path) -> Iterator[None]:
+    """Has Spark start workers for this test alone: in those of other tests two partitions may share one already."""
+    environment = spark.sparkContext.environment
+    environment["LAKESTATE_TEST_WORKERS"] = str(tmp_path)
+    yield
+    del environment["LAKESTATE_TEST_WORKERS"]
+
+
+@pytest.mark.usefixtures("own_workers")
 @pytest.mark.parametrize("parallelism", [3, pytest.param(2, marks=pytest.mark.long)])
 def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int) -> None:
     """Three subtasks have two task slots; which two run at a time is chance, which worker each has is not."""
