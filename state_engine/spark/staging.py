@@ -48,7 +48,7 @@ class Stages:
         encoded: dict[str, tuple[pa.Buffer, pa.Table]] = {}
         for spec in self._specs:
             batches = self._batches.get(spec.output)
-            if not batches:
+            if not batches or spec.table == "":  # a discarding sink gets nothing, whatever others read the output
                 continue
             if spec.output not in encoded:
                 table = pa.Table.from_batches(batches)

@@ -122,6 +122,7 @@ def test_output_that_a_restore_keeps_is_kept_by_the_start_that_finishes_it(
 def test_nothing_is_staged_for_a_discarding_sink(kinds: Kinds) -> None:
     assert list(kinds.root.rglob("*-function.parquet"))
     assert not list(kinds.root.rglob("*-discarded.parquet"))
+    assert not list(Path().glob("part-*.parquet")), "nor where the process began, although other sinks have the output"
     assert state_of(kinds.root, "kinds", "count", "count") == {k: n for _, k, n in counted(kinds.source.all)}
 
 
