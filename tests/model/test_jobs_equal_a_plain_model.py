@@ -206,6 +206,7 @@ class Job(RuleBasedStateMachine):
         shutil.rmtree(self.disk, ignore_errors=True)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("home", ["heap", "rocksdb"])
 def test_a_job_equals_its_plain_model(home: str, shape: str) -> None:
