@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from state_engine.checkpoint.failure_reasons import FailureReason
+from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
 from state_engine.errors import StorageError
 from state_engine.inspect import read_state
+from state_engine.log.retention_records import Floor
 from state_engine.storage.background import OneThread
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
@@ -119,6 +121,15 @@ def test_what_was_given_up_never_becomes_visible_and_the_next_covers_it(root: st
     ]
     live = read_state(running.job.root, running.job.job, "aircraft", "count", at="checkpoint:2")
     assert model_of(COUNT, live) == running.job.rows("aircraft", "count")
+
+
+def test_what_retention_has_freed_meanwhile_never_becomes_visible(root: str) -> None:
+    """Another driver owns the job: its checkpoints are newer, and retention has removed the epoch of this one."""
+    running = held_up(root, CrashPoint.E9_BASE_WRITTEN)
+    floor = Floor(job=running.job.job, generation=1, epoch=1, checkpoint_id=1, raised_at=0)
+    raise_floor(running.job.storage, floor)
+    assert running.end() == [(1, EXPIRED)]
+    assert [row.status for row in running.rows()] == ["expired"]
 
 
 def test_what_is_visible_cannot_be_given_up(root: str) -> None:

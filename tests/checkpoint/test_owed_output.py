@@ -1,0 +1,111 @@
+"""What retention leaves to sinks: output that a start still has to commit, and the way into an abandoned line."""
+
+import random
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from state_engine.checkpoint.compaction import compact
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
+from state_engine.epoch import debts, look
+from state_engine.epoch.ports import Mark
+from state_engine.log.change_file import checksum_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import output_path
+from state_engine.log.records import Ack, OutputFile
+from state_engine.savepoint import trigger_savepoint
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.testing.jobs import JobBuilder
+from state_engine.testing.manual import CountingIds, ManualClock
+from state_engine.testing.sample_jobs import SCHEMAS, random_changes
+
+AT_ONCE = RetentionPolicy(grace_ms=0)
+STAGED = b"rows"
+
+
+class Staging(JobBuilder):
+    """A job whose first operator stages output in each epoch, as for a sink that is a function."""
+
+    def _acks(self, uid: str, epoch: int, changes: object) -> tuple[Ack, ...]:
+        first, *others = super()._acks(uid, epoch, changes)  # type: ignore[arg-type]
+        if uid != self.schemas[0].uid:
+            return (first, *others)
+        path = output_path(self._generation, epoch, uid, 0, first.attempt, "main")
+        self.storage.put_exclusive(path, STAGED)
+        staged = OutputFile(output="sink", path=path, length=len(STAGED), checksum=checksum_of(STAGED), rows=1)
+        return (replace(first, outputs=(staged,)), *others)
+
+
+class Running:
+    """A job with a publisher; each third epoch carries a checkpoint."""
+
+    def __init__(self, root: str) -> None:
+        self.job = Staging(root, "flights", SCHEMAS)
+        self.clock, self.ids = ManualClock(), CountingIds()
+        self.publisher = CheckpointPublisher(self.job.storage, self.job.job, clock=self.clock, ids=self.ids)
+        self.rng, self.checkpoints = random.Random(7), 0
+
+    def run(self, checkpoints: int) -> StoredManifest:
+        for _ in range(checkpoints):
+            self.job.epoch(random_changes(self.rng))
+            self.job.epoch(random_changes(self.rng))
+            self.checkpoints += 1
+            sealed = self.job.epoch(random_changes(self.rng), checkpoint_id=self.checkpoints)
+            self.clock.advance(60_000)
+            self.publisher.begin(sealed, Mark(checkpoint_id=self.checkpoints, full=False, trigger="interval"))
+            self.job.adopt(self.publisher.completed())
+        return sealed
+
+    def retain(self) -> list[str]:
+        plan = plan_retention(self.job.root, self.job.job, AT_ONCE, self.clock.now_ms())
+        return apply_retention(plan, clock=self.clock, ids=self.ids).removed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return f"memory://{tmp_path}"
+
+
+def outputs_of(stored: StoredManifest) -> list[str]:
+    acks = (ack for operator in stored.manifest.operators.values() for ack in operator.acks)
+    return [output.path for ack in acks for output in ack.outputs]
+
+
+def test_output_that_a_start_owes_stays_where_a_compaction_came_in_between(root: str) -> None:
+    """The driver died between the seal of the newest epoch and its sink's commit; then the job was compacted."""
+    running = Running(root)
+    running.run(2)
+    running.job.epoch(random_changes(running.rng))
+    newest = running.job.epoch(random_changes(running.rng))
+    assert compact(root, running.job.job, clock=running.clock, ids=running.ids) is not None
+    assert running.retain(), "older epochs go"
+    log = ManifestLog(running.job.storage, running.job.job)
+    head = look.newest(log)
+    assert head is not None
+    owed = debts.owed(log, head)
+    assert owed is not None
+    assert owed.hash == newest.hash
+    assert [running.job.storage.get(path) for path in outputs_of(owed)] == [STAGED]
+
+
+def test_an_abandoned_line_can_be_entered_again_from_where_it_was_left(root: str) -> None:
+    """A savepoint in an abandoned line: a restore gives sinks again what its epochs behind the common past gave.
+
+    And it takes from them what came in place of these, which the manifests of the line say that it leaves.
+    """
+    running = Running(root)
+    running.run(4)
+    trigger_savepoint(root, running.job.job, epoch=12)
+    running.job.restore(running.job.log.read(1, 4))
+    running.run(4)
+    assert running.retain(), "epochs go that neither the savepoint nor the newest checkpoint needs"
+    log = ManifestLog(running.job.storage, running.job.job)
+    head = look.newest(log)
+    assert head is not None
+    entered = [log.read(1, epoch) for epoch in range(5, 13)]
+    given_again = [running.job.storage.get(path) for stored in entered for path in outputs_of(stored)]
+    assert given_again == [STAGED] * len(entered)
+    left = [log.read(2, epoch) for epoch in range(5, head.manifest.epoch + 1)]
+    assert left[-1].hash == head.hash

@@ -1,0 +1,47 @@
+"""The floor of a generation: numbers up to it were sealed and freed, and are never used again."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from state_engine.checkpoint.floors import raise_floor
+from state_engine.epoch.seal import seal
+from state_engine.errors import FencedError
+from state_engine.log.paths import manifest_path
+from state_engine.log.retention_records import Floor
+from state_engine.testing.sample_jobs import sample_job
+from state_engine.testing.simulated import Faults
+from state_engine.testing.simulator import Simulation
+
+
+def floor_at(job: str, epoch: int) -> Floor:
+    return Floor(job=job, generation=1, epoch=epoch, checkpoint_id=0, raised_at=0)
+
+
+@pytest.mark.parametrize(("floor", "sealed"), [(2, True), (3, False), (4, False)])
+def test_no_epoch_is_sealed_at_the_floor_or_below_it(tmp_path: Path, floor: int, sealed: bool) -> None:
+    job = sample_job(f"memory://{tmp_path}")
+    job.epoch()
+    second = job.epoch()
+    raise_floor(job.storage, floor_at(job.job, floor))
+    third = replace(second.manifest, epoch=3, predecessor=second.hash)
+    if sealed:
+        assert seal(job.log, third, 3).mine
+    else:
+        with pytest.raises(FencedError, match=f"the generation's floor is {floor}"):
+            seal(job.log, third, 3)
+    assert job.log.epochs(1) == ([1, 2, 3] if sealed else [1, 2])
+
+
+def test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own() -> None:
+    simulation = Simulation(0)
+    simulation.finish(Faults())
+    world = simulation.world
+    newest = simulation.head.manifest
+    raise_floor(world.storage, floor_at(world.job, newest.epoch))
+    for epoch in range(1, newest.epoch + 1):
+        world.storage.delete(manifest_path(1, epoch))
+    world.log = world.open_log()
+    simulation.start()
+    assert (simulation.head.manifest.generation, simulation.head.manifest.epoch) == (2, 1)

@@ -1,0 +1,78 @@
+"""Bugs between the engine and Spark: source positions, subtasks, workers' caches, sinks."""
+
+from mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "source-files-of-the-epoch-before",
+        "state_engine.spark.offsets",
+        "OffsetLog._position",
+        "range(self._file_offsets[index] + 1, offset + 1)",
+        "range(max(self._file_offsets[index], 0), offset + 1)",
+        "Each manifest names the files of the epoch before as new ones.",
+        ("tests/spark/test_offsets.py",),
+    ),
+    Mutant(
+        "batch-of-several-log-entries",
+        "state_engine.spark.offsets",
+        "OffsetLog._position",
+        "range(self._file_offsets[index] + 1, offset + 1)",
+        "range(offset, offset + 1)",
+        "Of a batch that spans several entries of Spark's log only the files of the last one are named.",
+        ("tests/spark/test_offsets.py",),
+    ),
+    Mutant(
+        "files-of-a-compaction",
+        "state_engine.spark.offsets",
+        "OffsetLog._files_of",
+        'if e["batchId"] == number]',
+        'if e["batchId"] <= number]',
+        "A manifest names files that epochs before it have read.",
+        ("tests/spark/test_offsets.py",),
+    ),
+    Mutant(
+        "seeded-directory-reads-old-files-again",
+        "state_engine.spark.seeding",
+        "_file_log",
+        "0 if n == last else -1",
+        "0",
+        "Spark takes minutes to begin with a directory of many files.",
+        ("tests/spark/test_seeding.py",),
+    ),
+    Mutant(
+        "failed-link-is-not-forgotten",
+        "state_engine.spark.link",
+        "Link.fail",
+        "            WORKER.discard(self._cached)\n",
+        "",
+        "An instance whose function failed half way through an epoch is used for the next attempt.",
+        ("tests/spark/test_subtask_of_a_chain.py", "tests/spark/test_subtask.py"),
+    ),
+    Mutant(
+        "poisoned-links-report-their-changes",
+        "state_engine.spark.chain",
+        "Chain.end",
+        "            for link in self._links:\n                link.poison(failure)",
+        "            pass",
+        "The acks of a chain in which one operator failed do not say so.",
+        ("tests/spark/test_subtask_of_a_chain.py",),
+    ),
+    Mutant(
+        "chain-does-not-hand-on-what-timers-gave",
+        "state_engine.spark.chain",
+        "Chain._step",
+        "self._hand_on(n + 1, self._links[n].run(step))",
+        "self._hand_on(len(self._links), self._links[n].run(step))",
+        "Rows that timers of the first operator give skip the operators that are chained to it.",
+        ("tests/spark/test_subtask_of_a_chain.py",),
+    ),
+    Mutant(
+        "barrier-of-the-first-reader-only",
+        "state_engine.spark.handover",
+        "Handover.marks",
+        "control * len(self.outputs)",
+        "control[:1] * len(each)",
+        "Every subtask of an operator gets the full barrier, and acks count several times.",
+        ("tests/spark/test_handover.py",),
+    ),
+)
