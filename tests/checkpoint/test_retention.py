@@ -282,17 +282,6 @@ def test_a_savepoint_between_condemning_and_deleting_is_refused_and_one_before_i
     assert not [path for path in running.files() if path.startswith("_retention/condemned")], "lists do not stay"
 
 
-def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> None:
-    running = Running(root)
-    running.run(3)
-    plan = running.plan()
-    assert manifest_path(1, 4) in {removal.path for removal in plan.removals}
-    trigger_savepoint(root, running.job.job, epoch=4)
-    report = apply_retention(plan, clock=running.clock, ids=running.ids)
-    assert manifest_path(1, 4) in report.spared
-    assert_whole(running.job)
-
-
 def test_savepoints_keep_what_they_list_and_the_way_back_to_them(root: str) -> None:
     running = Running(root)
     running.run(2)
@@ -384,20 +373,6 @@ def test_what_a_restore_abandoned_goes_when_newer_checkpoints_completed(root: st
     assert running.job.log.floors()[1] >= 12
     assert running.publisher.next_checkpoint_id() == 6
     assert_whole(running.job)
-
-
-def test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored(root: str) -> None:
-    """Behind the last checkpoint of the abandoned line as well: the way back of a restore that was a mistake."""
-    running = Running(root)
-    running.run(3)
-    running.job.epoch(random_changes(running.rng))
-    abandoned = running.job.epoch(random_changes(running.rng))
-    running.job.restore(running.job.log.read(1, 9))
-    running.retain()
-    assert_reads(running.job, "epoch:1/11", abandoned)
-    running.run(1)
-    running.retain()
-    assert not running.job.storage.exists(manifest_path(1, 11))
 
 
 def test_an_epoch_that_another_job_began_with_is_kept(root: str) -> None:

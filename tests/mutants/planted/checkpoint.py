@@ -10,7 +10,7 @@ MUTANTS = (
         "files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)",
         "files_of_epoch(history, head) | _of_window(history, retained)",
         "Retention deletes staged output that the next start still has to commit to a sink.",
-        ("tests/checkpoint/test_owed_output.py",),
+        ("tests/checkpoint/test_retention_and_lines.py",),
     ),
     Mutant(
         "retention-forgets-the-way-into-an-abandoned-line",
@@ -19,7 +19,7 @@ MUTANTS = (
         "left += (*way.left, *way.entered)",
         "left += way.left",
         "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
-        ("tests/checkpoint/test_owed_output.py",),
+        ("tests/checkpoint/test_retention_and_lines.py",),
     ),
     Mutant(
         "retention-forgets-output-of-an-abandoned-line",
@@ -28,7 +28,7 @@ MUTANTS = (
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
         "A restore into an abandoned line cannot give its sinks again what they had.",
-        ("tests/checkpoint/test_owed_output.py",),
+        ("tests/checkpoint/test_retention_and_lines.py",),
     ),
     Mutant(
         "retention-forgets-forks",
@@ -64,7 +64,9 @@ MUTANTS = (
         "if generation < facts.start[0]:",
         "if generation <= facts.start[0]:",
         "Epochs that a restore has just abandoned are deleted before newer checkpoints have completed.",
-        ("tests/checkpoint/test_retention.py::test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored",),
+        (
+            "tests/checkpoint/test_retention_and_lines.py::test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored",
+        ),
     ),
     Mutant(
         "a-number-is-freed-without-a-floor",
@@ -82,7 +84,7 @@ MUTANTS = (
         "(again[path] for path in condemned if path in again)",
         "(r for r in plan.removals if r.path in condemned)",
         "Files that a savepoint has protected since they were condemned are deleted all the same.",
-        ("tests/checkpoint/test_retention.py::test_a_savepoint_between_planning_and_condemning_is_spared",),
+        ("tests/checkpoint/test_retention_and_lines.py::test_a_savepoint_between_planning_and_condemning_is_spared",),
     ),
     Mutant(
         "lease-without-a-look-at-the-lists",

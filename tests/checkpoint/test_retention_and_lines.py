@@ -1,4 +1,4 @@
-"""What retention leaves to sinks: output that a start still has to commit, and the way into an abandoned line."""
+"""What retention leaves: output that a start still owes, abandoned lines for a while, and what is protected meanwhile."""
 
 import random
 from pathlib import Path
@@ -11,12 +11,14 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
 from state_engine.epoch import debts, look
 from state_engine.epoch.ports import Mark
+from state_engine.inspect import read_state
 from state_engine.log.change_file import checksum_of
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import output_path
+from state_engine.log.paths import manifest_path, output_path
 from state_engine.log.records import Ack, OutputFile
 from state_engine.savepoint import trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
+from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import SCHEMAS, random_changes
@@ -109,3 +111,37 @@ def test_an_abandoned_line_can_be_entered_again_from_where_it_was_left(root: str
     assert given_again == [STAGED] * len(entered)
     left = [log.read(2, epoch) for epoch in range(5, head.manifest.epoch + 1)]
     assert left[-1].hash == head.hash
+
+
+def test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored(root: str) -> None:
+    """Behind the last checkpoint of the abandoned line as well: the way back of a restore that was a mistake."""
+    running = Running(root)
+    running.run(3)
+    running.job.epoch(random_changes(running.rng))
+    abandoned = running.job.epoch(random_changes(running.rng))
+    running.job.restore(running.job.log.read(1, 9))
+    running.retain()
+    assert_whole(root, running.job, abandoned)
+    running.run(1)
+    running.retain()
+    assert not running.job.storage.exists(manifest_path(1, 11))
+
+
+def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> None:
+    running = Running(root)
+    running.run(3)
+    plan = plan_retention(root, running.job.job, AT_ONCE, running.clock.now_ms())
+    assert manifest_path(1, 4) in {removal.path for removal in plan.removals}
+    pinned = running.job.log.read(1, 4)
+    trigger_savepoint(root, running.job.job, epoch=4)
+    report = apply_retention(plan, clock=running.clock, ids=running.ids)
+    assert manifest_path(1, 4) in report.spared
+    assert_whole(root, running.job, pinned)
+
+
+def assert_whole(root: str, job: JobBuilder, stored: StoredManifest) -> None:
+    """All states of an epoch are read as they were."""
+    place = f"epoch:{stored.manifest.generation}/{stored.manifest.epoch}"
+    for schema in SCHEMAS:
+        live = read_state(root, job.job, schema.uid, schema.name, at=place)
+        assert model_of(schema, live) == job.rows(schema.uid, schema.name, stored), schema.name
