@@ -1,4 +1,4 @@
-"""What retention leaves: output that a start still owes, abandoned lines for a while, and what is protected meanwhile."""
+"""What retention leaves: output that a start still owes, abandoned lines for a while, what is protected meanwhile."""
 
 import random
 from pathlib import Path

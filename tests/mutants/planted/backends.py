@@ -19,7 +19,10 @@ MUTANTS = (
         "return self.stamped or entry in self.base",
         "return entry in self.base",
         "A value that was cleared after it expired comes back with the next load.",
-        ("tests/backends",),
+        (
+            "tests/backends/test_stamped_values.py",
+            "tests/backends/test_stamped_tables.py",
+        ),
     ),
     Mutant(
         "state-is-handed-out-uncopied",
@@ -55,7 +58,7 @@ MUTANTS = (
         "at + self.milliseconds <= self.time.processing_time",
         "at + self.milliseconds < self.time.processing_time",
         "A value is still read at the very time at which it expires, and a load drops it.",
-        ("tests/backends",),
+        ("tests/backends/test_heap_keeps_the_suite.py",),
     ),
     Mutant(
         "failed-attempt-loses-its-timers",
@@ -64,7 +67,10 @@ MUTANTS = (
         "undone = (self._changes, self._pending)",
         "undone = (self._changes,)",
         "Timers that an attempt fired are gone although it was not sealed.",
-        ("tests/backends",),
+        (
+            "tests/backends/test_timers.py",
+            "tests/backends/test_heap_keeps_the_suite.py",
+        ),
     ),
     Mutant(
         "deleted-timer-of-the-same-time-fires",
@@ -73,7 +79,10 @@ MUTANTS = (
         "                    if self._took(entry, time):\n                        yield time, entry",
         "                    self._took(entry, time)\n                    yield time, entry",
         "A timer fires although another one of the same time has just deleted it.",
-        ("tests/backends", "tests/testing/test_harness_timer_edges.py", "tests/runtime/test_batch_timers.py"),
+        (
+            "tests/testing/test_harness_timer_edges.py",
+            "tests/testing/test_harness_timers.py",
+        ),
     ),
     Mutant(
         "null-keys-go-elsewhere",
@@ -82,7 +91,7 @@ MUTANTS = (
         "np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, seeds)",
         "hashes",
         "State of a null key lies in another key group than the one to which Spark sends its records.",
-        ("tests/backends/test_key_codec.py", "tests/key_groups"),
+        ("tests/backends/test_key_codec.py",),
     ),
     Mutant(
         "rocksdb-token-in-a-write-of-its-own",
@@ -128,7 +137,7 @@ MUTANTS = (
         "restored is None or (found.types == self._types(schema.name) and not is_migrated(restored, schema))",
         "restored is None or not is_migrated(restored, schema)",
         "A database keeps what a field held before it was dropped and came back.",
-        ("tests/backends", "tests/spark/test_worker_caches_of_changed_types.py"),
+        ("tests/spark/test_worker_caches_of_changed_types.py",),
     ),
     Mutant(
         "pieces-of-operator-lists-overlap",

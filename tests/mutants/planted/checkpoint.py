@@ -10,7 +10,9 @@ MUTANTS = (
         "files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)",
         "files_of_epoch(history, head) | _of_window(history, retained)",
         "Retention deletes staged output that the next start still has to commit to a sink.",
-        ("tests/checkpoint/test_retention_and_lines.py",),
+        (
+            "tests/checkpoint/test_owed_output.py::test_output_that_a_start_owes_stays_where_a_compaction_came_in_between",
+        ),
     ),
     Mutant(
         "retention-forgets-the-way-into-an-abandoned-line",
@@ -19,7 +21,7 @@ MUTANTS = (
         "left += (*way.left, *way.entered)",
         "left += way.left",
         "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
-        ("tests/checkpoint/test_retention_and_lines.py",),
+        ("tests/checkpoint/test_owed_output.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",),
     ),
     Mutant(
         "retention-forgets-output-of-an-abandoned-line",
@@ -28,7 +30,7 @@ MUTANTS = (
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
         "A restore into an abandoned line cannot give its sinks again what they had.",
-        ("tests/checkpoint/test_retention_and_lines.py",),
+        ("tests/checkpoint/test_owed_output.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",),
     ),
     Mutant(
         "retention-forgets-forks",
@@ -122,7 +124,7 @@ MUTANTS = (
         "ranges.append((start, group - 1))",
         "ranges.append((start, group))",
         "List elements of a key group at a border are in two files of a checkpoint, and so doubled.",
-        ("tests/checkpoint/test_ranges.py",),
+        ("tests/checkpoint/test_ranges.py::test_ranges_hold_all_key_groups_and_no_more_rows_than_fit",),
     ),
     Mutant(
         "state-files-of-a-former-type",
@@ -131,7 +133,7 @@ MUTANTS = (
         "ids | {schema.schema_id}",
         "{schema.schema_id}",
         "The first full checkpoint after a change of type leaves out all older state.",
-        ("tests/checkpoint/test_publish_evolution.py",),
+        ("tests/checkpoint/test_publish_evolution.py::test_only_the_state_that_changed_is_folded_from_scratch",),
     ),
     Mutant(
         "type-that-changed-with-the-base",
@@ -140,7 +142,7 @@ MUTANTS = (
         "former.until >= base.epoch",
         "former.until > base.epoch",
         "A checkpoint lays files of the new type upon a base whose very epoch was the last of the old type.",
-        ("tests/checkpoint/test_publish_evolution.py",),
+        ("tests/checkpoint/test_publish_evolution.py::test_only_the_state_that_changed_is_folded_from_scratch",),
     ),
     Mutant(
         "new-source-has-no-files",

@@ -10,7 +10,10 @@ MUTANTS = (
         "timers.first <= limit",
         "timers.first < limit",
         "A timer at the very watermark fires an epoch late, or never where the input has ended.",
-        ("tests/runtime", "tests/testing"),
+        (
+            "tests/testing/test_harness_timers.py",
+            "tests/testing/test_harness_timer_edges.py",
+        ),
     ),
     Mutant(
         "watermark-overtakes-its-record",
@@ -28,7 +31,10 @@ MUTANTS = (
         "            time.timestamp = at  # in front of the entry: states may clean up when they hear of it\n",
         "",
         "What a timer emits or touches has the event time of whatever came before it.",
-        ("tests/runtime", "tests/testing"),
+        (
+            "tests/runtime/test_timed_side_outputs.py",
+            "tests/testing/test_harness_timers.py",
+        ),
     ),
     Mutant(
         "window-is-over-and-its-contents-stay",
@@ -37,7 +43,7 @@ MUTANTS = (
         "        self._do.contents.clear()\n",
         "",
         "Elements of windows that are over stay in the state for ever, and a window that comes again has them.",
-        ("tests/runtime/windows",),
+        ("tests/runtime/windows/test_time_windows.py",),
     ),
     Mutant(
         "late-by-nothing",
@@ -46,7 +52,7 @@ MUTANTS = (
         "end <= late_below",
         "end < late_below",
         "A record of a window that is just over makes that window fire again, with this record alone.",
-        ("tests/runtime/windows",),
+        ("tests/runtime/windows/test_lateness_and_triggers.py",),
     ),
     Mutant(
         "late-records-leave-no-trace",
@@ -55,7 +61,7 @@ MUTANTS = (
         "timestamp + self._do.allowed_lateness <= self._time.late_below",
         "timestamp + self._do.allowed_lateness < self._time.late_below - 1",
         "A record that is just late is neither in a window nor in the side output for late records.",
-        ("tests/runtime/windows",),
+        ("tests/runtime/windows/test_lateness_and_triggers.py",),
     ),
     Mutant(
         "merged-window-leaves-its-trigger-state",
@@ -64,7 +70,7 @@ MUTANTS = (
         "            trigger.clear(window, ctx)\n",
         "",
         "State of a trigger stays for windows that were merged away, and a window of the same time counts from there.",
-        ("tests/runtime/windows",),
+        ("tests/runtime/windows/test_sessions.py",),
     ),
     Mutant(
         "side-output-loses-its-first-row",

@@ -28,7 +28,10 @@ MUTANTS = (
         'f"Savepoint {pin.savepoint_id}", listed, log)',
         'f"Savepoint {pin.savepoint_id}", (), log)',
         "A savepoint lists files of an older base that retention is about to delete.",
-        ("tests/savepoint", "tests/checkpoint/test_leases.py"),
+        (
+            "tests/savepoint/test_native.py",
+            "tests/checkpoint/test_leases.py",
+        ),
     ),
     Mutant(
         "torn-copy-counts-as-whole",
@@ -73,7 +76,7 @@ MUTANTS = (
         "max(merged[-1].last, last)",
         "last",
         "Of key groups 0-9 and 2-3 only 0-3 are restored.",
-        ("tests/savepoint",),
+        ("tests/savepoint/test_selection.py",),
     ),
     Mutant(
         "shelf-overwrites-its-pieces",

@@ -19,7 +19,7 @@ MUTANTS = (
         "return pa.array(offsets, pa.int32(), mask=mask)",
         "return pa.array(offsets, pa.int32())",
         "A null list or map becomes an empty one.",
-        ("tests/serialization",),
+        ("tests/serialization/test_round_trip.py",),
     ),
     Mutant(
         "null-row-is-a-row-of-nulls",
@@ -28,7 +28,7 @@ MUTANTS = (
         "mask=missing)",
         "mask=None)",
         "A null struct becomes a struct of nulls.",
-        ("tests/serialization",),
+        ("tests/serialization/test_round_trip.py",),
     ),
     Mutant(
         "rows-by-position-whatever-their-names",
@@ -37,7 +37,7 @@ MUTANTS = (
         "if names == struct.names or set(names) != set(struct.names):",
         "if len(names) == len(struct.names):",
         "A row whose fields have another order than the columns has its values swapped.",
-        ("tests/serialization", "tests/runtime/test_outputs.py"),
+        ("tests/runtime/test_outputs.py",),
     ),
     Mutant(
         "booleans-are-numbers",
@@ -64,7 +64,10 @@ MUTANTS = (
         "(offsets - start).astype(np.int32)",
         "offsets.astype(np.int32)",
         "Lists whose element type changed are read from the wrong place.",
-        ("tests/serialization",),
+        (
+            "tests/serialization/test_evolution.py",
+            "tests/serialization/test_evolution_equals_a_plain_model.py",
+        ),
     ),
     Mutant(
         "converted-null-row",
@@ -73,7 +76,10 @@ MUTANTS = (
         "mask=mask)",
         "mask=None)",
         "A null struct whose type changed becomes a struct of defaults.",
-        ("tests/serialization",),
+        (
+            "tests/serialization/test_evolution.py",
+            "tests/serialization/test_evolution_equals_a_plain_model.py",
+        ),
     ),
     Mutant(
         "alias-takes-a-field-that-is-there",
@@ -91,7 +97,10 @@ MUTANTS = (
         "scale >= s and precision - scale >= p - s",
         "precision - scale >= p - s",
         "A start with fewer decimal places is taken for a widening.",
-        ("tests/serialization",),
+        (
+            "tests/serialization/test_evolution.py",
+            "tests/serialization/test_evolution_equals_a_plain_model.py",
+        ),
     ),
     Mutant(
         "lists-are-shared-with-the-function",
@@ -109,6 +118,9 @@ MUTANTS = (
         "return value.astimezone(datetime.UTC)",
         "return value.replace(tzinfo=datetime.UTC)",
         "A timestamp of another time zone is off by hours as long as it is in a worker's cache.",
-        ("tests/serialization", "tests/backends/test_warm_equals_loaded.py"),
+        (
+            "tests/serialization/test_conforming.py",
+            "tests/backends/test_warm_equals_loaded.py",
+        ),
     ),
 )

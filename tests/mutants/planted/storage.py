@@ -127,7 +127,7 @@ MUTANTS = (
         "if stored.hash != reference.checksum:",
         "if not stored.hash:",
         "A base that another attempt wrote under this name is read as the one that was meant.",
-        ("tests/storage", "tests/checkpoint", "tests/savepoint"),
+        ("tests/storage/test_state_reader.py::test_another_base_under_the_name_of_the_one_that_was_meant_is_damage",),
     ),
     Mutant(
         "file-that-begins-where-a-range-ends",
@@ -136,6 +136,6 @@ MUTANTS = (
         "file.last < first or file.first > last",
         "file.last < first or file.first >= last",
         "A subtask does not load its last key group when a state file begins with it.",
-        ("tests/storage", "tests/checkpoint", "tests/savepoint"),
+        ("tests/storage/test_state_reader.py::test_any_run_of_key_groups_has_its_rows_and_no_others",),
     ),
 )
