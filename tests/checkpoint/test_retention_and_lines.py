@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_discard, plan_retention
 from state_engine.epoch import debts, look
 from state_engine.epoch.ports import Mark
 from state_engine.inspect import read_state
@@ -137,6 +137,16 @@ def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> Non
     report = apply_retention(plan, clock=running.clock, ids=running.ids)
     assert manifest_path(1, 4) in report.spared
     assert_whole(root, running.job, pinned)
+
+
+def test_the_id_of_a_checkpoint_that_was_never_published_is_not_used_again_once_its_job_was_deleted(root: str) -> None:
+    running = Running(root)
+    running.run(1)
+    running.job.epoch(random_changes(running.rng), checkpoint_id=2)  # its driver died before it published anything
+    assert running.publisher.next_checkpoint_id() == 3
+    apply_retention(plan_discard(root, running.job.job, running.clock.now_ms()), clock=running.clock)
+    assert not running.job.storage.exists(manifest_path(1, 4))
+    assert running.publisher.next_checkpoint_id() == 3
 
 
 def assert_whole(root: str, job: JobBuilder, stored: StoredManifest) -> None:

@@ -161,6 +161,23 @@ def test_null_lists_that_hide_elements() -> None:
     assert way.convert(hidden[:0]).to_pylist() == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "values"),
+    [
+        ("array<int>", "array<bigint>", [[1, 2], [3], [], [4, 5, 6]]),
+        ("map<string,int>", "map<string,bigint>", [{"a": 1, "b": 2}, {"c": 3}, {}, {"d": 4}]),
+        ("array<array<int>>", "array<array<bigint>>", [[[1], [2, 3]], [[4]], [], [[5, 6], []]]),
+    ],
+)
+def test_every_slice_of_a_column_has_its_own_elements(old: str, new: str, values: list[Any]) -> None:
+    array, way = writer(parse_ddl(old))(values), conversion(parse_ddl(old), parse_ddl(new))
+    for start in range(len(values) + 1):
+        for stop in range(start, len(values) + 1):
+            made = way.convert(array[start:stop])
+            made.validate(full=True)
+            assert reader(parse_ddl(new))(made) == values[start:stop]
+
+
 def test_what_was_said_is_kept_only_if_it_was_used() -> None:
     said = {"aliases": {"n": ("a",), "b": ("z",)}, "defaults": {"b": b"", "c": encode_default(Types.INT(), 1)}}
     way = conversion(parse_ddl(AB), parse_ddl("struct<n:int,b:string,c:int>"), **said)

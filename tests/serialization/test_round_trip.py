@@ -3,9 +3,11 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import TypeInformation
 from state_engine.serialization.convert import reader, writer
 from state_engine.serialization.types import to_arrow
@@ -34,6 +36,22 @@ def test_slices_and_chunks_read_alike(column: tuple[TypeInformation, list[Any]],
     assert read(array.slice(start, stop - start)) == listed[start:stop]
     chunks = pa.chunked_array([array.slice(0, start), array.slice(start, stop - start), array.slice(stop)])
     assert read(chunks) == listed
+
+
+@pytest.mark.parametrize(
+    ("ddl", "listed"),
+    [
+        ("array<bigint>", [[1, 2], [3], [], [4, 5, 6], None, [7]]),
+        ("map<string,bigint>", [{"a": 1, "b": 2}, {"c": 3}, {}, {"d": 4, "e": 5}, None, {"f": 6}]),
+        ("array<array<string>>", [[["a"], ["b", "c"]], [["d"]], [], [["e"], []], None, [["f"]]]),
+        ("array<map<string,int>>", [[{"a": 1}, {"b": 2}], [{"c": 3}], [], [{"d": 4}], None, [{"e": 5, "f": 6}]]),
+    ],
+)
+def test_every_slice_of_a_column_has_its_own_elements(ddl: str, listed: list[Any]) -> None:
+    array, read = writer(parse_ddl(ddl))(listed), reader(parse_ddl(ddl))
+    for start in range(len(listed) + 1):
+        for stop in range(start, len(listed) + 1):
+            assert read(array.slice(start, stop - start)) == listed[start:stop]
 
 
 @given(types())

@@ -11,7 +11,7 @@ MUTANTS = (
         "files_of_epoch(history, head) | _of_window(history, retained)",
         "Retention deletes staged output that the next start still has to commit to a sink.",
         (
-            "tests/checkpoint/test_owed_output.py::test_output_that_a_start_owes_stays_where_a_compaction_came_in_between",
+            "tests/checkpoint/test_retention_and_lines.py::test_output_that_a_start_owes_stays_where_a_compaction_came_in_between",
         ),
     ),
     Mutant(
@@ -21,7 +21,9 @@ MUTANTS = (
         "left += (*way.left, *way.entered)",
         "left += way.left",
         "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
-        ("tests/checkpoint/test_owed_output.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",),
+        (
+            "tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",
+        ),
     ),
     Mutant(
         "retention-forgets-output-of-an-abandoned-line",
@@ -30,7 +32,9 @@ MUTANTS = (
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
         "A restore into an abandoned line cannot give its sinks again what they had.",
-        ("tests/checkpoint/test_owed_output.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",),
+        (
+            "tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",
+        ),
     ),
     Mutant(
         "retention-forgets-forks",
@@ -160,6 +164,8 @@ MUTANTS = (
         "max(self._world.rows.highest_id(), *freed, 0)",
         "max(self._world.rows.highest_id(), 0)",
         "The id of a checkpoint that was deleted is used again, and functions are told of the wrong one.",
-        ("tests/checkpoint/test_retention.py",),
+        (
+            "tests/checkpoint/test_retention_and_lines.py::test_the_id_of_a_checkpoint_that_was_never_published_is_not_used_again_once_its_job_was_deleted",
+        ),
     ),
 )

@@ -10,7 +10,7 @@ MUTANTS = (
         "values[a - start : b - start]",
         "values[a:b]",
         "Lists of a batch that is a slice of another one are read from the wrong place.",
-        ("tests/serialization/test_round_trip.py",),
+        ("tests/serialization/test_round_trip.py::test_every_slice_of_a_column_has_its_own_elements",),
     ),
     Mutant(
         "null-list-is-an-empty-list",
@@ -64,10 +64,7 @@ MUTANTS = (
         "(offsets - start).astype(np.int32)",
         "offsets.astype(np.int32)",
         "Lists whose element type changed are read from the wrong place.",
-        (
-            "tests/serialization/test_evolution.py",
-            "tests/serialization/test_evolution_equals_a_plain_model.py",
-        ),
+        ("tests/serialization/test_evolution.py::test_every_slice_of_a_column_has_its_own_elements",),
     ),
     Mutant(
         "converted-null-row",
