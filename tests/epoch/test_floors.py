@@ -34,6 +34,15 @@ def test_no_epoch_is_sealed_at_the_floor_or_below_it(tmp_path: Path, floor: int,
     assert job.log.epochs(1) == ([1, 2, 3] if sealed else [1, 2])
 
 
+@pytest.mark.parametrize("floor", [2, 3, 4])
+def test_a_manifest_at_the_floor_or_below_it_is_not_the_newest(tmp_path: Path, floor: int) -> None:
+    """A savepoint keeps it, or a driver that slept has put it and is about to take it back."""
+    job = sample_job(f"memory://{tmp_path}")
+    newest = [job.epoch() for _ in range(3)][-1]
+    raise_floor(job.storage, floor_at(job.job, floor))
+    assert job.log.newest(1) == (newest if floor < 3 else None)
+
+
 def test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own() -> None:
     simulation = Simulation(0)
     simulation.finish(Faults())

@@ -109,7 +109,7 @@ MUTANTS = (
         "if not epochs or epochs[-1] <= self.floors().get(generation, 0):",
         "if not epochs or epochs[-1] < self.floors().get(generation, 0):",
         "A job whose state was deleted goes on behind the manifest of its last savepoint.",
-        ("tests/storage/test_manifest_log.py", "tests/epoch/test_look.py", "tests/checkpoint/test_retention.py"),
+        ("tests/epoch/test_floors.py::test_a_manifest_at_the_floor_or_below_it_is_not_the_newest",),
     ),
     Mutant(
         "cached-manifest-is-trusted",
