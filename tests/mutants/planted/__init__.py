@@ -28,4 +28,4 @@ _FIXED = (
 )
 
 FIXED = tuple(mutant for mutant in MUTANTS if mutant.id in _FIXED)
-"""Ten that run with `make test`: fast, and of all rooms."""
+"""Ten that run in `.ci/run`: fast, and of all rooms."""
