@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from state_engine.api import (
     EmbeddedRocksDBStateBackend,
@@ -19,8 +20,8 @@ from state_engine.backends.schemas import state_schema
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import CorruptionError, DamagedManifestError
 from state_engine.key_groups import key_group_of, range_of
-from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import changes_folder
+from state_engine.log.manifest import StoredManifest, encode_manifest
+from state_engine.log.paths import changes_folder, manifest_path
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
 from state_engine.spark.task_spec import TaskSpec, pack
@@ -307,6 +308,20 @@ def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: Job) -> None
     worker.acquire(head)
     with pytest.raises(DamagedManifestError, match="planned"):
         worker.acquire(head._replace(hash="0" * 64))
+
+
+def test_a_manifest_that_was_exchanged_on_the_way_to_the_predecessor_is_not_applied(job: Job) -> None:
+    """Its place is right, and so is what it follows; only its hash tells that it is not the one that was sealed."""
+    worker, first = Worker(job), job.head
+    worker.states(first)
+    exchanged = sealed(job, {"k1": 2}).manifest
+    head = sealed(job, {"k2": 3})
+    operators = {uid: replace(operator, acks=()) for uid, operator in exchanged.operators.items()}
+    path = manifest_path(exchanged.generation, exchanged.epoch)
+    job.storage.delete(path)
+    job.storage.put_if_absent(path, encode_manifest(replace(exchanged, operators=operators))[0])
+    with pytest.raises(DamagedManifestError, match="The chain breaks at epoch 2"):
+        worker.acquire(head)
 
 
 def test_another_worker_goes_on_where_the_last_one_stopped_if_they_share_a_disk(job: Job) -> None:
