@@ -264,6 +264,17 @@ def test_a_copied_manifest_is_not_taken_for_another_epoch(log: ManifestLog, stor
         log.newest(1)
 
 
+def test_a_copied_manifest_is_not_taken_for_that_of_another_generation_or_job(
+    log: ManifestLog, storage: FaultyStorage
+) -> None:
+    _seal(log, 1, 2)
+    storage.inner.put_if_absent(manifest_path(2, 2), storage.get(manifest_path(1, 2)))
+    with pytest.raises(DamagedManifestError, match="holds epoch 2 of generation 1 of job 'job'"):
+        log.read(2, 2)
+    with pytest.raises(DamagedManifestError, match="holds epoch 2 of generation 1 of job 'job'"):
+        ManifestLog(storage, "another").read(1, 2)
+
+
 def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_log, "CACHED_INLINED", 250)
     log, digest = ManifestLog(storage, "job"), ""

@@ -82,7 +82,7 @@ MUTANTS = (
         "(found.job, found.generation, found.epoch) != (self._job, generation, epoch)",
         "(found.job, found.epoch) != (self._job, epoch)",
         "A manifest that was copied from another generation is taken for that of this one.",
-        ("tests/storage/test_manifest_log.py",),
+        ("tests/storage/test_manifest_log.py::test_a_copied_manifest_is_not_taken_for_that_of_another_generation_or_job",),
     ),
     Mutant(
         "chain-of-any-manifests",
