@@ -75,7 +75,7 @@ def outputs_of(stored: StoredManifest) -> list[str]:
     return [output.path for ack in acks for output in ack.outputs]
 
 
-def test_output_that_a_start_owes_stays_where_a_compaction_came_in_between(root: str) -> None:
+def test_output_that_a_start_owes_outlives_a_compaction(root: str) -> None:
     """The driver died between the seal of the newest epoch and its sink's commit; then the job was compacted."""
     running = Running(root)
     running.run(2)
@@ -92,7 +92,7 @@ def test_output_that_a_start_owes_stays_where_a_compaction_came_in_between(root:
     assert [running.job.storage.get(path) for path in outputs_of(owed)] == [STAGED]
 
 
-def test_an_abandoned_line_can_be_entered_again_from_where_it_was_left(root: str) -> None:
+def test_an_abandoned_line_can_be_entered_again(root: str) -> None:
     """A savepoint in an abandoned line: a restore gives sinks again what its epochs behind the common past gave.
 
     And it takes from them what came in place of these, which the manifests of the line say that it leaves.
@@ -113,7 +113,7 @@ def test_an_abandoned_line_can_be_entered_again_from_where_it_was_left(root: str
     assert left[-1].hash == head.hash
 
 
-def test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored(root: str) -> None:
+def test_epochs_that_were_just_abandoned_can_still_be_restored(root: str) -> None:
     """Behind the last checkpoint of the abandoned line as well: the way back of a restore that was a mistake."""
     running = Running(root)
     running.run(3)
@@ -139,7 +139,7 @@ def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> Non
     assert_whole(root, running.job, pinned)
 
 
-def test_the_id_of_a_checkpoint_that_was_never_published_is_not_used_again_once_its_job_was_deleted(root: str) -> None:
+def test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again(root: str) -> None:
     running = Running(root)
     running.run(1)
     running.job.epoch(random_changes(running.rng), checkpoint_id=2)  # its driver died before it published anything

@@ -1,5 +1,6 @@
 """What is put into a state becomes what a load would give, and shares nothing that can change."""
 
+import datetime
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,14 @@ def conformed(type_info: Any, value: Any) -> Any:
     kind = type_information(type_info)
     assert reader(kind)(writer(kind)([value])) == [found]
     return found
+
+
+def test_an_instant_of_another_zone_is_the_same_instant_in_utc() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    given = datetime.datetime(2024, 2, 29, 3, 15, tzinfo=zone)
+    found = conformed("timestamp", given)
+    assert (found, found.tzinfo) == (given, datetime.UTC)
+    assert found.replace(tzinfo=None) == datetime.datetime(2024, 2, 28, 21, 45)
 
 
 def test_rows_become_rows() -> None:

@@ -264,9 +264,7 @@ def test_a_copied_manifest_is_not_taken_for_another_epoch(log: ManifestLog, stor
         log.newest(1)
 
 
-def test_a_copied_manifest_is_not_taken_for_that_of_another_generation_or_job(
-    log: ManifestLog, storage: FaultyStorage
-) -> None:
+def test_a_copied_manifest_is_not_taken_for_that_of_another_line(log: ManifestLog, storage: FaultyStorage) -> None:
     _seal(log, 1, 2)
     storage.inner.put_if_absent(manifest_path(2, 2), storage.get(manifest_path(1, 2)))
     with pytest.raises(DamagedManifestError, match="holds epoch 2 of generation 1 of job 'job'"):

@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+RETENTION = "tests/checkpoint/test_retention.py"
+
 MUTANTS = (
     Mutant(
         "retention-forgets-owed-output",
@@ -10,9 +12,7 @@ MUTANTS = (
         "files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)",
         "files_of_epoch(history, head) | _of_window(history, retained)",
         "Retention deletes staged output that the next start still has to commit to a sink.",
-        (
-            "tests/checkpoint/test_retention_and_lines.py::test_output_that_a_start_owes_stays_where_a_compaction_came_in_between",
-        ),
+        ("tests/checkpoint/test_retention_and_lines.py::test_output_that_a_start_owes_outlives_a_compaction",),
     ),
     Mutant(
         "retention-forgets-the-way-into-an-abandoned-line",
@@ -21,9 +21,7 @@ MUTANTS = (
         "left += (*way.left, *way.entered)",
         "left += way.left",
         "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
-        (
-            "tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",
-        ),
+        ("tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again",),
     ),
     Mutant(
         "retention-forgets-output-of-an-abandoned-line",
@@ -32,9 +30,7 @@ MUTANTS = (
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
         "A restore into an abandoned line cannot give its sinks again what they had.",
-        (
-            "tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again_from_where_it_was_left",
-        ),
+        ("tests/checkpoint/test_retention_and_lines.py::test_an_abandoned_line_can_be_entered_again",),
     ),
     Mutant(
         "retention-forgets-forks",
@@ -43,7 +39,7 @@ MUTANTS = (
         "    places += _forked(root, job)\n",
         "",
         "Retention deletes files that a job forked from this one still reads.",
-        ("tests/checkpoint/test_retention.py::test_an_epoch_that_another_job_began_with_is_kept",),
+        (f"{RETENTION}::test_an_epoch_that_another_job_began_with_is_kept",),
     ),
     Mutant(
         "retention-forgets-leases",
@@ -52,7 +48,7 @@ MUTANTS = (
         "    places += [(lease.generation, lease.epoch) for lease in leases if not lease.folder]\n",
         "",
         "Retention deletes an epoch while a restore reads it.",
-        ("tests/checkpoint/test_retention.py::test_a_lease_keeps_an_epoch_until_it_is_given_back_or_expires",),
+        (f"{RETENTION}::test_a_lease_keeps_an_epoch_until_it_is_given_back_or_expires",),
     ),
     Mutant(
         "retention-forgets-savepoints",
@@ -61,7 +57,7 @@ MUTANTS = (
         "needed, targets = _pinned(history, leaving.files)",
         "needed, targets = set[str](), list[StoredManifest]()",
         "Retention deletes files that only a native savepoint needs.",
-        ("tests/checkpoint/test_retention.py::test_savepoints_keep_what_they_list_and_the_way_back_to_them",),
+        (f"{RETENTION}::test_savepoints_keep_what_they_list_and_the_way_back_to_them",),
     ),
     Mutant(
         "newest-abandoned-line-goes-at-once",
@@ -70,9 +66,7 @@ MUTANTS = (
         "if generation < facts.start[0]:",
         "if generation <= facts.start[0]:",
         "Epochs that a restore has just abandoned are deleted before newer checkpoints have completed.",
-        (
-            "tests/checkpoint/test_retention_and_lines.py::test_epochs_that_a_restore_has_just_abandoned_can_still_be_restored",
-        ),
+        ("tests/checkpoint/test_retention_and_lines.py::test_epochs_that_were_just_abandoned_can_still_be_restored",),
     ),
     Mutant(
         "a-number-is-freed-without-a-floor",
@@ -81,7 +75,7 @@ MUTANTS = (
         "        raise_floor(storage, floor)\n",
         "",
         "A driver that slept seals an epoch at a number that retention has freed, and nobody ever reads it.",
-        ("tests/checkpoint/test_retention.py::test_a_zombie_cannot_seal_a_number_that_was_freed",),
+        (f"{RETENTION}::test_a_zombie_cannot_seal_a_number_that_was_freed",),
     ),
     Mutant(
         "retention-does-not-look-again",
@@ -99,9 +93,7 @@ MUTANTS = (
         "    _none_condemned(storage, needed, what)\n",
         "",
         "A savepoint is taken of an epoch that retention is about to delete.",
-        (
-            "tests/checkpoint/test_retention.py::test_a_savepoint_between_condemning_and_deleting_is_refused_and_one_before_is_spared",
-        ),
+        (f"{RETENTION}::test_a_savepoint_between_condemning_and_deleting_is_refused_and_one_before_is_spared",),
     ),
     Mutant(
         "publish-on-the-base-of-an-abandoned-line",
@@ -110,7 +102,7 @@ MUTANTS = (
         "or not contains(manifest.lineage, seen.generation, seen.epoch)",
         "or seen.generation > manifest.generation",
         "The first checkpoint after a restore folds its changes onto state of the abandoned epochs.",
-        ("tests/checkpoint/test_retention.py::test_what_a_restore_abandoned_goes_when_newer_checkpoints_completed",),
+        (f"{RETENTION}::test_what_a_restore_abandoned_goes_when_newer_checkpoints_completed",),
     ),
     Mutant(
         "publish-below-the-floor",
@@ -165,7 +157,7 @@ MUTANTS = (
         "max(self._world.rows.highest_id(), 0)",
         "The id of a checkpoint that was deleted is used again, and functions are told of the wrong one.",
         (
-            "tests/checkpoint/test_retention_and_lines.py::test_the_id_of_a_checkpoint_that_was_never_published_is_not_used_again_once_its_job_was_deleted",
+            "tests/checkpoint/test_retention_and_lines.py::test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again",
         ),
     ),
 )

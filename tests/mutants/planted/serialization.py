@@ -19,7 +19,7 @@ MUTANTS = (
         "return pa.array(offsets, pa.int32(), mask=mask)",
         "return pa.array(offsets, pa.int32())",
         "A null list or map becomes an empty one.",
-        ("tests/serialization/test_round_trip.py",),
+        ("tests/serialization/test_evolution.py::test_widened",),
     ),
     Mutant(
         "null-row-is-a-row-of-nulls",
@@ -28,7 +28,7 @@ MUTANTS = (
         "mask=missing)",
         "mask=None)",
         "A null struct becomes a struct of nulls.",
-        ("tests/serialization/test_round_trip.py",),
+        ("tests/serialization/test_carriers.py::test_a_dataclass_is_not_made_of_a_null",),
     ),
     Mutant(
         "rows-by-position-whatever-their-names",
@@ -37,7 +37,7 @@ MUTANTS = (
         "if names == struct.names or set(names) != set(struct.names):",
         "if len(names) == len(struct.names):",
         "A row whose fields have another order than the columns has its values swapped.",
-        ("tests/runtime/test_outputs.py",),
+        ("tests/runtime/test_outputs.py::test_rows_of_any_form",),
     ),
     Mutant(
         "booleans-are-numbers",
@@ -46,7 +46,7 @@ MUTANTS = (
         "if parent is None or kind is bool or (",
         "if parent is None or (",
         "True is stored as 1 in an integer column in place of being refused.",
-        ("tests/serialization/test_strictness.py",),
+        ("tests/serialization/test_strictness.py::test_refused",),
     ),
     Mutant(
         "columns-of-wide-rows",
@@ -55,7 +55,7 @@ MUTANTS = (
         "[values[i::width] for i in range(width)]",
         "[values[i :: width] for i in reversed(range(width))]",
         "Rows of four and more fields have their values in the wrong columns.",
-        ("tests/serialization/test_columns_of_rows.py",),
+        ("tests/serialization/test_columns_of_rows.py::test_each_value_lands_in_its_column",),
     ),
     Mutant(
         "converted-lists-of-a-slice",
@@ -73,10 +73,7 @@ MUTANTS = (
         "mask=mask)",
         "mask=None)",
         "A null struct whose type changed becomes a struct of defaults.",
-        (
-            "tests/serialization/test_evolution.py",
-            "tests/serialization/test_evolution_equals_a_plain_model.py",
-        ),
+        ("tests/serialization/test_evolution.py::test_a_field_is_added_as_null_or_with_its_default",),
     ),
     Mutant(
         "alias-takes-a-field-that-is-there",
@@ -85,7 +82,7 @@ MUTANTS = (
         "known if place not in taken",
         "known",
         "A field with an alias takes the values of another field that still has that name.",
-        ("tests/serialization/test_evolution.py",),
+        ("tests/serialization/test_evolution.py::test_an_alias_takes_no_field_that_is_still_there",),
     ),
     Mutant(
         "decimals-may-lose-digits",
@@ -94,10 +91,7 @@ MUTANTS = (
         "scale >= s and precision - scale >= p - s",
         "precision - scale >= p - s",
         "A start with fewer decimal places is taken for a widening.",
-        (
-            "tests/serialization/test_evolution.py",
-            "tests/serialization/test_evolution_equals_a_plain_model.py",
-        ),
+        ("tests/serialization/test_evolution.py::test_refused",),
     ),
     Mutant(
         "lists-are-shared-with-the-function",
@@ -106,7 +100,7 @@ MUTANTS = (
         "return list(value) if conform is None",
         "return value if conform is None and type(value) is list",
         "A list that the function changes after it has stored it changes in the state as well.",
-        ("tests/serialization/test_conforming.py", "tests/backends/test_heap_keeps_the_suite.py"),
+        ("tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend::test_ttl_accumulators_that_change_in_place",),
     ),
     Mutant(
         "timestamps-keep-their-zone",
@@ -115,9 +109,6 @@ MUTANTS = (
         "return value.astimezone(datetime.UTC)",
         "return value.replace(tzinfo=datetime.UTC)",
         "A timestamp of another time zone is off by hours as long as it is in a worker's cache.",
-        (
-            "tests/serialization/test_conforming.py",
-            "tests/backends/test_warm_equals_loaded.py",
-        ),
+        ("tests/serialization/test_conforming.py::test_an_instant_of_another_zone_is_the_same_instant_in_utc",),
     ),
 )

@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+LOCAL = "tests/storage/test_local_storage.py"
+
 MUTANTS = (
     Mutant(
         "name-that-is-not-durable",
@@ -10,7 +12,7 @@ MUTANTS = (
         "                _sync_folder(folder)\n",
         "",
         "After a power cut a sealed manifest is gone, and its rows are sealed and committed again.",
-        ("tests/storage/test_local_storage.py",),
+        (f"{LOCAL}::test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after",),
     ),
     Mutant(
         "bytes-that-are-not-durable",
@@ -19,7 +21,7 @@ MUTANTS = (
         "        os.fsync(descriptor)\n",
         "",
         "After a power cut a change file has its name and no bytes.",
-        ("tests/storage/test_local_storage.py",),
+        (f"{LOCAL}::test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after",),
     ),
     Mutant(
         "folder-that-is-not-durable",
@@ -28,7 +30,7 @@ MUTANTS = (
         "            _sync_folder(os.path.dirname(made))\n",
         "",
         "After a power cut a whole new generation is gone.",
-        ("tests/storage/test_local_storage.py",),
+        (f"{LOCAL}::test_new_folders_are_made_durable_from_the_outside_in",),
     ),
     Mutant(
         "long-write-in-pieces",
@@ -37,7 +39,7 @@ MUTANTS = (
         "        view = view[written:]",
         "        view = view[_PIECE:]",
         "When the operating system takes only a part of a write, the rest of it is missing from the file.",
-        ("tests/storage/test_local_storage.py",),
+        (f"{LOCAL}::test_a_long_write_in_pieces_is_whole",),
     ),
     Mutant(
         "fence-holds-for-its-own-version-only",
@@ -46,7 +48,7 @@ MUTANTS = (
         "if done is not None and done >= version:",
         "if done is not None and done == version:",
         "A driver that a restore has replaced still commits its old epochs to a sink.",
-        ("tests/storage/test_delta_commits.py",),
+        ("tests/storage/test_delta_commits.py::test_a_commit_takes_effect_once",),
     ),
     Mutant(
         "delta-repeats-a-commit",
@@ -64,7 +66,7 @@ MUTANTS = (
         "gone = sorted(set(removed) - set(_paths(table)))",
         "gone = sorted(set(removed) - set(_paths(table)) - set(removed))",
         "A restore leaves rows in a sink that somebody compacted, and the replay doubles them.",
-        ("tests/storage/test_delta_commits.py",),
+        ("tests/storage/test_delta_commits.py::test_removing_files_is_one_commit_and_takes_effect_once",),
     ),
     Mutant(
         "file-that-was-cut-off-is-committed",
@@ -73,7 +75,7 @@ MUTANTS = (
         "if file.stat().st_size != add.size:",
         "if file.stat().st_size > add.size:",
         "A staged file that a full disk cut off becomes part of a sink.",
-        ("tests/storage/test_delta_commits.py",),
+        ("tests/storage/test_delta_commits.py::test_a_file_that_is_gone_or_cut_is_not_committed",),
     ),
     Mutant(
         "manifest-of-another-generation",
@@ -82,7 +84,7 @@ MUTANTS = (
         "(found.job, found.generation, found.epoch) != (self._job, generation, epoch)",
         "(found.job, found.epoch) != (self._job, epoch)",
         "A manifest that was copied from another generation is taken for that of this one.",
-        ("tests/storage/test_manifest_log.py::test_a_copied_manifest_is_not_taken_for_that_of_another_generation_or_job",),
+        ("tests/storage/test_manifest_log.py::test_a_copied_manifest_is_not_taken_for_that_of_another_line",),
     ),
     Mutant(
         "chain-of-any-manifests",
@@ -91,7 +93,7 @@ MUTANTS = (
         "if found.hash != expected:",
         "if not found.hash:",
         "Changes of an exchanged manifest are folded into the state.",
-        ("tests/storage/test_manifest_log.py",),
+        ("tests/storage/test_manifest_log.py::test_a_manifest_that_was_exchanged_breaks_the_chain",),
     ),
     Mutant(
         "chain-goes-one-too-far",
@@ -100,7 +102,7 @@ MUTANTS = (
         "place.epoch <= base.epoch",
         "place.epoch < base.epoch",
         "The epoch of the base is applied a second time, and its list elements are doubled.",
-        ("tests/storage/test_manifest_log.py",),
+        ("tests/storage/test_manifest_log.py::test_a_chain_ends_behind_the_base",),
     ),
     Mutant(
         "newest-below-the-floor",
@@ -116,9 +118,9 @@ MUTANTS = (
         "state_engine.storage.manifest_log",
         "ManifestLog.read",
         "if expected and path in self._cache and self._cache[path].hash != expected:",
-        "if not expected and path in self._cache and self._cache[path].hash != expected:",
+        "if expected and path in self._cache and not self._cache[path].hash:",
         "A worker goes on with manifests of a root that was put back from a backup.",
-        ("tests/storage/test_manifest_log.py",),
+        ("tests/storage/test_manifest_log.py::test_what_was_read_before_is_read_anew_where_another_hash_is_expected",),
     ),
     Mutant(
         "base-of-any-content",
