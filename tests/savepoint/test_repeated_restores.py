@@ -114,6 +114,20 @@ def test_a_base_under_the_name_that_it_had_is_read_and_left_alone(
     assert copies_of(root).items() >= before.items()
 
 
+def test_a_copy_that_was_cut_off_since_is_no_copy(root: str) -> None:
+    """Told before sinks go back and the generation is closed, and not when the first task reads the file."""
+    job_of(root)
+    taken = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
+    start_rewritten(root, "flights", taken)
+    start_rewritten(root, "flights", "epoch:1/3")
+    head = open_job(root, "flights").newest()
+    copied = next(Path(path) for path in sorted(copies_of(root)) if path.endswith(".parquet"))
+    copied.write_bytes(copied.read_bytes()[:-1])
+    with pytest.raises(DamagedFileError, match=copied.name):
+        start_rewritten(root, "flights", taken)
+    assert open_job(root, "flights").newest() == head
+
+
 def test_a_manifest_of_other_bytes_is_no_copy_of_the_source(root: str) -> None:
     job_of(root)
     start_rewritten(root, "flights", SAME, max_parallelism=128)

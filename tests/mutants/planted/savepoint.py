@@ -28,10 +28,7 @@ MUTANTS = (
         'f"Savepoint {pin.savepoint_id}", listed, log)',
         'f"Savepoint {pin.savepoint_id}", (), log)',
         "A savepoint lists files of an older base that retention is about to delete.",
-        (
-            "tests/savepoint/test_native.py",
-            "tests/checkpoint/test_leases.py",
-        ),
+        ("tests/savepoint/test_pins_and_newer_bases.py",),
     ),
     Mutant(
         "torn-copy-counts-as-whole",
@@ -40,7 +37,7 @@ MUTANTS = (
         "all(there.get(file.path) == file.length for file in files)",
         "all(file.path in there for file in files) or not files",
         "A restore goes on with a copy of a state file that a full disk cut off.",
-        ("tests/savepoint/test_repeated_restores.py", "tests/savepoint/test_canonical.py"),
+        ("tests/savepoint/test_repeated_restores.py::test_a_copy_that_was_cut_off_since_is_no_copy",),
     ),
     Mutant(
         "last-key-group-stays-behind",
