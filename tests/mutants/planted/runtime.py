@@ -64,12 +64,12 @@ MUTANTS = (
         ("tests/runtime/windows/test_lateness_and_triggers.py",),
     ),
     Mutant(
-        "merged-window-leaves-its-trigger-state",
+        "merged-window-loses-its-contents",
         "state_engine.runtime.windows.operator",
         "WindowAdapter._merged",
-        "            trigger.clear(window, ctx)\n",
-        "",
-        "State of a trigger stays for windows that were merged away, and a window of the same time counts from there.",
+        "[self._entry_of(key, other) for other in others])",
+        "[self._entry_of(key, other) for other in others[1:]])",
+        "When a record closes the gap between two sessions, the records of one of them are lost.",
         ("tests/runtime/windows/test_sessions.py",),
     ),
     Mutant(

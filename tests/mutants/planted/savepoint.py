@@ -10,7 +10,7 @@ MUTANTS = (
         "found |= {file.path: file.length for file in base.files if file.inlined is None}",
         "found |= {file.path: file.length for file in base.files if file.inlined}",
         "A native savepoint does not list the state files of its base, and retention deletes them.",
-        ("tests/savepoint/test_native.py", "tests/savepoint/test_validate_and_dispose.py"),
+        ("tests/savepoint/test_native.py::test_what_became_of_the_files_is_seen_when_it_is_loaded",),
     ),
     Mutant(
         "pin-that-nobody-verifies",
@@ -19,7 +19,7 @@ MUTANTS = (
         "        verify_handles(storage, pin)\n",
         "",
         "A savepoint is listed although a file that a restore needs is gone.",
-        ("tests/savepoint/test_native.py",),
+        ("tests/savepoint/test_native.py::test_a_pin_that_cannot_be_verified_is_not_left_behind",),
     ),
     Mutant(
         "pin-trusts-the-newest-base",
@@ -46,7 +46,7 @@ MUTANTS = (
         "numbers <= groups.last",
         "numbers < groups.last",
         "A restore of key groups loses the rows of the last key group of each subtask.",
-        ("tests/savepoint/test_key_groups.py", "tests/savepoint/test_rekey.py"),
+        ("tests/savepoint/test_key_groups.py::test_random_keys_equal_the_source_and_their_neighbours_stay",),
     ),
     Mutant(
         "old-elements-of-a-restored-key-stay",
@@ -55,7 +55,7 @@ MUTANTS = (
         'Op.CLEAR if schema.shape == "list" else Op.DELETE',
         'Op.CLEAR if schema.shape == "map" else Op.DELETE',
         "A restore of single keys adds list elements to those that are there.",
-        ("tests/savepoint/test_key_groups.py",),
+        ("tests/savepoint/test_key_groups.py::test_random_keys_equal_the_source_and_their_neighbours_stay",),
     ),
     Mutant(
         "last-access-in-another-clock",
@@ -64,7 +64,9 @@ MUTANTS = (
         "if _stamped_in(source) != _stamped_in(state.now):",
         "if source.ttl is None and state.now.ttl is not None:",
         "Rows that were stamped in event time expire by processing time after a restore of key groups.",
-        ("tests/savepoint/test_key_groups.py",),
+        (
+            "tests/savepoint/test_key_groups.py::test_the_time_of_the_last_access_comes_along_unless_it_was_in_another_time",
+        ),
     ),
     Mutant(
         "range-inside-a-range",
@@ -73,7 +75,7 @@ MUTANTS = (
         "max(merged[-1].last, last)",
         "last",
         "Of key groups 0-9 and 2-3 only 0-3 are restored.",
-        ("tests/savepoint/test_selection.py",),
+        ("tests/savepoint/test_selection.py::test_ranges_may_overlap_and_come_in_any_order",),
     ),
     Mutant(
         "shelf-overwrites-its-pieces",
@@ -82,7 +84,7 @@ MUTANTS = (
         "        self._pieces += 1\n",
         "",
         "A restore into another number of key groups keeps only the last of several old ranges.",
-        ("tests/savepoint/test_rekey.py",),
+        ("tests/savepoint/test_rekey.py::test_state_that_does_not_fit_into_memory_goes_over_the_disk",),
     ),
     Mutant(
         "subtasks-beyond-the-key-groups",
@@ -91,7 +93,7 @@ MUTANTS = (
         "if not len(slots) or slots.max() < max_parallelism:",
         "if not len(slots) or slots.max() <= max_parallelism:",
         "Operator state of the first subtask beyond the new number of key groups belongs to nobody.",
-        ("tests/savepoint/test_rekey.py",),
+        ("tests/savepoint/test_regrouped.py",),
     ),
     Mutant(
         "savepoint-under-a-young-fork-is-disposed-of",
@@ -100,7 +102,7 @@ MUTANTS = (
         "    users += _forks_on(root, job, savepoint_id)\n",
         "",
         "A native savepoint is removed on whose files a forked job still stands.",
-        ("tests/savepoint/test_validate_and_dispose.py",),
+        ("tests/savepoint/test_validate_and_dispose.py::test_a_native_one_that_a_fork_stands_on_is_not_disposed_of",),
     ),
     Mutant(
         "files-of-a-history-are-not-compared",
@@ -109,6 +111,8 @@ MUTANTS = (
         "if len(data) != file.length or checksum_of(data) != file.checksum:",
         "if len(data) != file.length:",
         "A restore goes on over a state file with a flipped bit, after the sinks went back.",
-        ("tests/savepoint/test_restore_of_a_stopped_job.py",),
+        (
+            "tests/savepoint/test_restore_of_a_stopped_job.py::test_state_that_needs_no_copy_is_read_before_anything_is_written",
+        ),
     ),
 )

@@ -31,12 +31,12 @@ MUTANTS = (
         ("tests/spark/test_offsets.py",),
     ),
     Mutant(
-        "seeded-directory-reads-old-files-again",
+        "seeded-files-keep-their-batches",
         "state_engine.spark.seeding",
         "_file_log",
-        "0 if n == last else -1",
-        "0",
-        "Spark takes minutes to begin with a directory of many files.",
+        '"batchId": 0 if n == last else -1',
+        '"batchId": n',
+        "After Spark has compacted its log of a seeded file source, the next start reads its files a second time.",
         ("tests/spark/test_seeding.py",),
     ),
     Mutant(
