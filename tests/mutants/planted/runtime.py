@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+JOINS = "tests/runtime/declared/test_interval_join.py"
+
 MUTANTS = (
     Mutant(
         "timer-at-the-watermark-waits",
@@ -124,7 +126,7 @@ MUTANTS = (
         "            late[positions[touched(stored, alone, self._gap)]] = False\n",
         "",
         "A late record that belongs to a session which is still open is dropped.",
-        ("tests/runtime/declared/test_sessions.py",),
+        ("tests/runtime/declared/test_sessions.py::test_late_records_that_touch_an_open_session_are_in_it",),
     ),
     Mutant(
         "partner-at-the-horizon",
@@ -133,6 +135,6 @@ MUTANTS = (
         "needed = new.times + horizon > timers.current_watermark()",
         "needed = new.times + horizon > timers.current_watermark() + 1",
         "A record is dropped one millisecond before its last partner can come.",
-        ("tests/runtime/declared/test_interval_join.py",),
+        (f"{JOINS}::test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark",),
     ),
 )

@@ -172,6 +172,16 @@ def test_a_record_stays_as_long_as_it_may_find_a_partner():
         )
 
 
+@pytest.mark.parametrize(("at", "pairs"), [(103, 0), (104, 1), (105, 1)])
+def test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark(at, pairs):
+    """Partners are 10 to 3 ms earlier: of a record at 104 the last one may be at 101, which is not late yet."""
+    with joined("inner", -10, -3) as one:
+        one.process_both_watermarks(100)
+        one.process_element1(record(1, "a", 1), at)
+        one.process_element2(record(2, "a", 2), 101)
+        assert len(one.extract_output_values()) == pairs
+
+
 @pytest.mark.parametrize("how", ["left", "right"])
 @pytest.mark.parametrize("bounds", [(-5, 10), (-10, 5)])
 def test_a_partner_is_remembered_until_nobody_asks_for_it(how, bounds):
