@@ -457,3 +457,22 @@ def test_timers_have_no_last_access() -> None:
     backend.timers(DOMAIN).register("a", 5)
     ((_, rows),) = backend.freeze(77)
     assert rows.column("last_access").to_pylist() == [None]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("make", [make_backend, make_by_namespace, make_by_columns])
+def test_a_timer_that_another_one_of_its_time_deletes_does_not_fire(
+    make: Callable[[], HeapKeyedStateBackend], sealed: bool
+) -> None:
+    backend = make()
+    timers = backend.timers(DOMAIN)
+    for key in "abc":
+        timers.register(key, 5)
+    if sealed:
+        backend.freeze(0)
+        backend.settle()
+    fired = []
+    for _, entry in timers.due(5):
+        fired.append(entry)
+        timers.delete("b", 5)
+    assert fired == ["a", "c"]

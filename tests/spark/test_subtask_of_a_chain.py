@@ -213,6 +213,24 @@ def test_every_link_has_its_ack_its_changes_and_its_outputs(job: JobBuilder, reu
     assert CALLS[-1] == "finish"
 
 
+class Farewell(Sum):
+    """Gives one more row when its input has ended."""
+
+    def finish(self) -> list[Any]:
+        return [("bye", 8)]
+
+
+def test_what_a_link_gives_without_a_record_goes_through_all_links_behind_it(job: JobBuilder) -> None:
+    worker = Worker(job)
+    first, *others = specs()
+    first = replace(first, operator=replace(first.operator, function=Farewell()))
+    worker.packed = [Packed(*pack(spec)) for spec in (first, *others)]
+    acks = by_uid(worker.run(records(2), finishing=("sum",)))
+    assert [tuple(call) for call in CALLS] == [(MINE[0], 2), (MINE[0], 2), ("bye", 8), ("bye", 8)]
+    assert [(ack.records_in, ack.records_out) for ack in acks.values()] == [(1, 2), (2, 2), (2, 2)]
+    assert {o.output: o.rows for ack in acks.values() for o in ack.outputs} == {"sums": 2, "lasts": 2}
+
+
 def test_several_operators_read_the_outputs_of_the_last_link(job: JobBuilder) -> None:
     worker = Worker(job)
     sums, split, _ = specs()

@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
+
 MUTANTS = (
     Mutant(
         "warm-values-are-not-those-of-a-load",
@@ -10,7 +12,10 @@ MUTANTS = (
         "if not self._reads_alike(overlay.values()):",
         "if self.stamped and not self._reads_alike(overlay.values()):",
         "A worker that keeps its cache goes on with other values than one that loads the state.",
-        ("tests/backends/test_warm_equals_loaded.py", "tests/backends/test_heap_keeps_the_suite.py"),
+        (
+            f"{HEAP}::test_value_of_a_later_epoch_is_what_a_load_gives",
+            f"{HEAP}::test_value_reads_alike_in_every_epoch",
+        ),
     ),
     Mutant(
         "delete-of-an-expired-value-is-not-logged",
@@ -31,7 +36,7 @@ MUTANTS = (
         "return None if value is None else self._copy(value)",
         "return value",
         "A function that changes a list which it has read changes state without saying so.",
-        ("tests/backends/test_heap_keeps_the_suite.py",),
+        (f"{HEAP}::test_value_that_was_handed_out_can_change_without_changing_the_state",),
     ),
     Mutant(
         "cleared-list-shows-its-old-elements",
@@ -40,7 +45,7 @@ MUTANTS = (
         "elif delta.cleared or entry not in self._base:",
         "elif entry not in self._base:",
         "After update() within an epoch the old elements of a list are read once more.",
-        ("tests/backends/test_heap_keeps_the_suite.py",),
+        (f"{HEAP}::test_list_update_replaces",),
     ),
     Mutant(
         "cleared-map-shows-its-old-entries",
@@ -49,7 +54,7 @@ MUTANTS = (
         "if value is MISSING and (delta is None or not delta.cleared):",
         "if value is MISSING:",
         "After clear() a map still answers for the keys that it had.",
-        ("tests/backends/test_heap_keeps_the_suite.py",),
+        (f"{HEAP}::test_map_clear_then_put",),
     ),
     Mutant(
         "lives-a-millisecond-longer",
@@ -79,10 +84,7 @@ MUTANTS = (
         "                    if self._took(entry, time):\n                        yield time, entry",
         "                    self._took(entry, time)\n                    yield time, entry",
         "A timer fires although another one of the same time has just deleted it.",
-        (
-            "tests/testing/test_harness_timer_edges.py",
-            "tests/testing/test_harness_timers.py",
-        ),
+        ("tests/backends/test_timers.py::test_a_timer_that_another_one_of_its_time_deletes_does_not_fire",),
     ),
     Mutant(
         "null-keys-go-elsewhere",
