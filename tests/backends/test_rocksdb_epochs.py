@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from state_engine.api import (
     ListStateDescriptor,
@@ -23,6 +24,7 @@ from state_engine.api import (
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
 from state_engine.backends.rocksdb.cells import state_range
+from state_engine.log.records import FormerType
 from state_engine.testing.state_harness import StateHarness
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -186,6 +188,28 @@ def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Range) ->
     assert place.loads == 3, "those that the other did not catch up"
     assert later.state(COUNT, 7).value() == 99
     assert list(later.state(TAGS, 7).get()) == ["0", "x"]
+
+
+def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Range) -> None:
+    """It has the same type again, but its rows lost what the type in between could not hold: the database's did not."""
+    first = place.instance()
+    first.state(COUNT, 1).update(5)
+    place.seal(first)
+    first.backend.close()
+    [(schema, _)] = place.epochs[0]
+    between = (FormerType(until=0, schema_id="was", value="bigint"), FormerType(until=0, schema_id="then", value="int"))
+    harness = StateHarness(place._make, "k bigint")
+    harness.epochs = place.epochs
+    assert harness.backend.resume() == "t1"
+    loaded: list[str] = []
+
+    def load(asked: Any) -> Iterable[Any]:
+        loaded.append(asked.name)
+        return harness.tables(asked)
+
+    harness.backend.attach([replace(schema, former=between)], load)
+    assert harness.state(COUNT, 1).value() == 5
+    assert loaded == ["count"]
 
 
 def test_two_instances_take_turns_in_one_database(place: Range) -> None:

@@ -476,3 +476,20 @@ def test_a_timer_that_another_one_of_its_time_deletes_does_not_fire(
         fired.append(entry)
         timers.delete("b", 5)
     assert fired == ["a", "c"]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("make", [make_backend, make_by_namespace, make_by_columns])
+def test_what_an_attempt_fired_that_was_not_sealed_fires_again(
+    make: Callable[[], HeapKeyedStateBackend], frozen: bool
+) -> None:
+    backend = make()
+    timers = backend.timers(DOMAIN)
+    timers.register("a", 5)
+    backend.freeze(0)
+    backend.settle()
+    for _ in range(2):
+        assert [entry for _, entry in timers.due(5)] == ["a"]
+        if frozen:
+            backend.freeze(0)
+        backend.forget()

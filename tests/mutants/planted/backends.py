@@ -2,6 +2,7 @@
 
 from mutant import Mutant
 
+CRASHES = "tests/backends/test_rocksdb_crashes.py"
 HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
 
 MUTANTS = (
@@ -24,10 +25,7 @@ MUTANTS = (
         "return self.stamped or entry in self.base",
         "return entry in self.base",
         "A value that was cleared after it expired comes back with the next load.",
-        (
-            "tests/backends/test_stamped_values.py",
-            "tests/backends/test_stamped_tables.py",
-        ),
+        ("tests/backends/test_stamped_tables.py::test_columns_and_log_are_those_of_entries",),
     ),
     Mutant(
         "state-is-handed-out-uncopied",
@@ -63,7 +61,7 @@ MUTANTS = (
         "at + self.milliseconds <= self.time.processing_time",
         "at + self.milliseconds < self.time.processing_time",
         "A value is still read at the very time at which it expires, and a load drops it.",
-        ("tests/backends/test_heap_keeps_the_suite.py",),
+        ("tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend::test_ttl_elements_keep_their_own_times",),
     ),
     Mutant(
         "failed-attempt-loses-its-timers",
@@ -72,10 +70,7 @@ MUTANTS = (
         "undone = (self._changes, self._pending)",
         "undone = (self._changes,)",
         "Timers that an attempt fired are gone although it was not sealed.",
-        (
-            "tests/backends/test_timers.py",
-            "tests/backends/test_heap_keeps_the_suite.py",
-        ),
+        ("tests/backends/test_timers.py::test_what_an_attempt_fired_that_was_not_sealed_fires_again",),
     ),
     Mutant(
         "deleted-timer-of-the-same-time-fires",
@@ -93,7 +88,7 @@ MUTANTS = (
         "np.where(array.is_valid().to_numpy(zero_copy_only=False), hashes, seeds)",
         "hashes",
         "State of a null key lies in another key group than the one to which Spark sends its records.",
-        ("tests/backends/test_key_codec.py",),
+        ("tests/backends/test_key_codec.py::test_key_groups_of_many_are_those_of_each",),
     ),
     Mutant(
         "rocksdb-token-in-a-write-of-its-own",
@@ -102,7 +97,7 @@ MUTANTS = (
         "            batch.put(_META, msgspec.msgpack.encode(self.meta))\n            self._db.write(batch)",
         "            self._db.write(batch)\n            self._db.put(_META, msgspec.msgpack.encode(self.meta))",
         "A worker killed between the two writes has the data of an epoch and not its token, and applies it twice.",
-        ("tests/backends/test_rocksdb_crashes.py",),
+        (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
     Mutant(
         "rocksdb-token-before-its-data",
@@ -112,7 +107,7 @@ MUTANTS = (
         "            self._db.put(_META, msgspec.msgpack.encode(self.meta))\n"
         "            batch = self._batch(changes)\n",
         "A worker killed between the two writes has the token of an epoch and not its data: changes are lost.",
-        ("tests/backends/test_rocksdb_crashes.py",),
+        (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
     Mutant(
         "rocksdb-names-a-state-before-it-is-loaded",
@@ -121,7 +116,7 @@ MUTANTS = (
         "        self.meta.loading.append(number)\n        self.write(changes)",
         "        self.write(changes)\n        self.meta.loading.append(number)",
         "What a killed worker had loaded of a state stays on disk for ever, under a number that nothing names.",
-        ("tests/backends/test_rocksdb_database.py", "tests/backends/test_rocksdb_crashes.py"),
+        (f"{CRASHES}::test_death_before_any_write_of_a_load_leaves_nothing_that_counts",),
     ),
     Mutant(
         "rocksdb-keeps-states-that-were-not-caught-up",
@@ -130,7 +125,7 @@ MUTANTS = (
         "store.meta.states = there",
         "store.meta.states = store.meta.states | there",
         "A state that no function asked for in some epochs is read as of an old epoch.",
-        ("tests/backends/test_rocksdb_epochs.py",),
+        ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew",),
     ),
     Mutant(
         "rocksdb-serves-a-state-of-former-types",
@@ -139,7 +134,7 @@ MUTANTS = (
         "restored is None or (found.types == self._types(schema.name) and not is_migrated(restored, schema))",
         "restored is None or not is_migrated(restored, schema)",
         "A database keeps what a field held before it was dropped and came back.",
-        ("tests/spark/test_worker_caches_of_changed_types.py",),
+        ("tests/backends/test_rocksdb_epochs.py::test_a_state_that_went_through_other_types_since_is_loaded_anew",),
     ),
     Mutant(
         "pieces-of-operator-lists-overlap",
@@ -148,7 +143,7 @@ MUTANTS = (
         "n * base + min(n, longer)",
         "n * base + min(n, longer + 1)",
         "After a rescale elements of operator state are in no piece, or in two.",
-        ("tests/backends/test_operator_lists.py",),
+        ("tests/backends/test_operator_lists.py::test_even_pieces",),
     ),
     Mutant(
         "rescaled-operator-list-keeps-the-old-pieces",
@@ -157,6 +152,6 @@ MUTANTS = (
         "self._removed = others if subtask == 0 else ()",
         "self._removed = ()",
         "After a second rescale elements of operator state come twice.",
-        ("tests/backends/test_operator_lists.py",),
+        ("tests/backends/test_operator_lists.py::test_every_parallelism_has_all_elements_once_in_even_pieces",),
     ),
 )
