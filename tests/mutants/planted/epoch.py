@@ -10,7 +10,7 @@ MUTANTS = (
         "mine = stored.hash == own and stored.manifest.incarnation == manifest.incarnation",
         "mine = stored.manifest.epoch == manifest.epoch",
         "Two drivers seal the same epoch: each believes that its own rows are in it, and those of one are lost.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_fencing.py::test_a_second_driver_takes_over_and_the_first_is_fenced",),
     ),
     Mutant(
         "seal-at-the-floor",
@@ -28,7 +28,7 @@ MUTANTS = (
         "                self._end(error)\n                raise",
         "                raise",
         "After a failed sink commit the same driver seals the next epoch, and the output that was owed never arrives.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_driver.py::test_no_epoch_is_sealed_over_an_open_debt",),
     ),
     Mutant(
         "processing-time-goes-back",
@@ -46,7 +46,7 @@ MUTANTS = (
         " or head.manifest.restored is not None",
         "",
         "A start after a restore of key groups does not commit the output that the epoch before it still owes.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_restored_groups.py",),
     ),
     Mutant(
         "target-of-a-restore-owes-nothing",
@@ -55,7 +55,7 @@ MUTANTS = (
         "debt.manifest.epoch > target.manifest.epoch",
         "debt.manifest.epoch >= target.manifest.epoch",
         "A restore to the newest epoch drops the output that this very epoch still owes.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_forks.py::test_output_owed_by_the_target_is_committed_and_that_of_later_epochs_is_not",),
     ),
     Mutant(
         "equal-incarnations-do-not-fence",
@@ -64,7 +64,7 @@ MUTANTS = (
         "head.manifest.incarnation_number < me.number",
         "head.manifest.incarnation_number <= me.number",
         "Of two drivers that start at the same time both go on, the second over the claim of the first.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_fencing.py::test_of_two_starts_at_the_same_time_one_goes",),
     ),
     Mutant(
         "two-attempts-of-a-subtask-are-consistent",
@@ -91,7 +91,7 @@ MUTANTS = (
         "min(awake)",
         "max(awake)",
         "The watermark follows the fastest input, and records of the slower ones are late.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_watermarks.py::test_several_inputs_take_the_least",),
     ),
     Mutant(
         "resumed-restore-forgets-keep-output",
@@ -100,7 +100,7 @@ MUTANTS = (
         "keep_output = successor.keep_output or request.keep_output",
         "keep_output = request.keep_output",
         "A start that finishes a restore with keep_output removes the output that was to be kept.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_forks.py::test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it",),
     ),
     Mutant(
         "base-of-an-abandoned-line",
@@ -109,7 +109,7 @@ MUTANTS = (
         "if found is None or not contains(lineage, found.generation, found.epoch):",
         "if found is None:",
         "After a restore the job adopts a base of the epochs that it left, and reads their state.",
-        ("tests/epoch/test_crash_points.py::test_a_crash_at_every_point_changes_no_result",),
+        ("tests/epoch/test_driver.py::test_a_base_is_adopted_by_the_next_manifest_but_never_one_of_abandoned_epochs",),
     ),
     Mutant(
         "source-files-counted-again",
@@ -118,7 +118,7 @@ MUTANTS = (
         "sources=tuple(SourcePosition(offset=position.offset) for position in manifest.sources),",
         "sources=manifest.sources,",
         "A claim or an idle epoch names the source files of the epoch before once more.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_driver.py::test_idle_epochs_keep_positions_and_bring_no_new_files",),
     ),
     Mutant(
         "generations-begin-again-at-one",
@@ -136,6 +136,6 @@ MUTANTS = (
         "            except NotFoundError:\n                continue",
         "            except NotFoundError:\n                break",
         "A put that failed without effect is given up at once, and the driver dies although it owns the job.",
-        ("tests/epoch/test_crash_points.py::test_the_page_about_the_protocol_lists_every_point_in_order",),
+        ("tests/epoch/test_fencing.py::test_the_driver_finds_out_what_became_of_its_put",),
     ),
 )

@@ -12,10 +12,7 @@ MUTANTS = (
         "timers.first <= limit",
         "timers.first < limit",
         "A timer at the very watermark fires an epoch late, or never where the input has ended.",
-        (
-            "tests/testing/test_harness_timers.py",
-            "tests/testing/test_harness_timer_edges.py",
-        ),
+        ("tests/testing/test_harness_timer_edges.py::test_a_timer_may_set_itself_again_and_fires_in_the_same_turn",),
     ),
     Mutant(
         "watermark-overtakes-its-record",
@@ -24,7 +21,7 @@ MUTANTS = (
         "reached := at - behind - 1",
         "reached := at - behind",
         "A timer at a record's own time fires before that record.",
-        ("tests/runtime/test_event_time_and_epochs.py",),
+        ("tests/runtime/test_event_time_and_epochs.py::test_the_watermark_follows_the_records",),
     ),
     Mutant(
         "timer-keeps-the-last-records-time",
@@ -33,10 +30,7 @@ MUTANTS = (
         "            time.timestamp = at  # in front of the entry: states may clean up when they hear of it\n",
         "",
         "What a timer emits or touches has the event time of whatever came before it.",
-        (
-            "tests/runtime/test_timed_side_outputs.py",
-            "tests/testing/test_harness_timers.py",
-        ),
+        ("tests/testing/test_harness_timers.py::test_a_timer_fires_when_its_clock_reaches_it",),
     ),
     Mutant(
         "window-is-over-and-its-contents-stay",
@@ -45,7 +39,7 @@ MUTANTS = (
         "        self._do.contents.clear()\n",
         "",
         "Elements of windows that are over stay in the state for ever, and a window that comes again has them.",
-        ("tests/runtime/windows/test_time_windows.py",),
+        ("tests/runtime/windows/test_time_windows.py::test_tumbling_windows_fire_when_the_watermark_passes_their_end",),
     ),
     Mutant(
         "late-by-nothing",
@@ -54,7 +48,7 @@ MUTANTS = (
         "end <= late_below",
         "end < late_below",
         "A record of a window that is just over makes that window fire again, with this record alone.",
-        ("tests/runtime/windows/test_lateness_and_triggers.py",),
+        ("tests/runtime/windows/test_lateness_and_triggers.py::TestLateness::test_late_records_are_dropped",),
     ),
     Mutant(
         "late-records-leave-no-trace",
@@ -63,7 +57,7 @@ MUTANTS = (
         "timestamp + self._do.allowed_lateness <= self._time.late_below",
         "timestamp + self._do.allowed_lateness < self._time.late_below - 1",
         "A record that is just late is neither in a window nor in the side output for late records.",
-        ("tests/runtime/windows/test_lateness_and_triggers.py",),
+        ("tests/runtime/windows/test_lateness_and_triggers.py::TestLateness::test_late_records_go_to_the_side_output",),
     ),
     Mutant(
         "merged-window-loses-its-contents",
@@ -81,7 +75,7 @@ MUTANTS = (
         "tagged.setdefault(row[0].tag_id, []).append(row[1])",
         "tagged[row[0].tag_id] = [row[1]]",
         "Of several rows for one side output only the last one arrives.",
-        ("tests/runtime/test_outputs.py",),
+        ("tests/runtime/test_outputs.py::test_side_outputs_that_are_read",),
     ),
     Mutant(
         "times-of-tagged-rows-shift-the-others",
@@ -90,7 +84,7 @@ MUTANTS = (
         "[time for row, time in zip(rows, times, strict=True) if not is_tagged(row)]",
         "times[: len(main)]",
         "Rows of the main output get event times of other rows as soon as there are side outputs.",
-        ("tests/runtime/test_timed_side_outputs.py", "tests/runtime/test_object_reuse.py"),
+        ("tests/runtime/test_object_reuse.py::test_side_outputs_and_times_go_their_own_way",),
     ),
     Mutant(
         "records-that-wait-are-forgotten",
@@ -99,7 +93,7 @@ MUTANTS = (
         "            yield from self.rest()\n",
         "            self._waiting.clear()\n",
         "Records that wait to be put in order are dropped when there are too many of them.",
-        ("tests/runtime/test_by_key.py",),
+        ("tests/runtime/test_by_key.py::test_so_many_bytes_wait_and_no_more",),
     ),
     Mutant(
         "records-of-a-key-change-places",
@@ -108,7 +102,7 @@ MUTANTS = (
         "order_of(keys.codes) if pays else None",
         "order_of(keys.codes)[::-1] if pays else None",
         "Records of one key reach the function in reverse order.",
-        ("tests/runtime/test_by_key.py",),
+        ("tests/runtime/test_by_key.py::test_records_of_a_key_stand_side_by_side_in_their_order",),
     ),
     Mutant(
         "chain-drops-the-last-rows",
@@ -117,7 +111,7 @@ MUTANTS = (
         "rows = [*_passed(rows, link.process_element, None), *(link.finish() or ())]",
         "rows = list(link.finish() or ())",
         "What a function gives at the end of the input does not reach the functions that are chained to it.",
-        ("tests/runtime/test_chain.py",),
+        ("tests/runtime/test_chain.py::test_the_life_of_all_functions",),
     ),
     Mutant(
         "late-record-of-an-open-session",
