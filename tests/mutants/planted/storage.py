@@ -57,7 +57,7 @@ MUTANTS = (
         "max_commit_retries=0",
         "max_commit_retries=15",
         "delta-rs commits over another writer's commit without asking again whether the epoch is there already.",
-        ("tests/storage/test_delta_commits.py",),
+        ("tests/storage/test_overtaken_commits.py",),
     ),
     Mutant(
         "removes-files-that-are-gone",
