@@ -28,7 +28,7 @@ TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 # Files stay together, for what their tests share; `selection.py` puts the longest first.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup faster environment up down demo test test-long mutants check lint types imports format lock dist bench flink clean
+.PHONY: help setup faster environment up down demo test test-long check lint types imports format lock dist bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,9 +52,6 @@ test: $(JARS_STAMP) $(CLASS_ARCHIVE) ## the tests (ARGS="-k name" to choose)
 
 test-long: $(JARS_STAMP) $(CLASS_ARCHIVE) ## what `make test` leaves out: hours (ARGS="--budget 20m" for a part)
 	$(BIN)/pytest --long --hypothesis-profile long $(PARALLEL) $(ARGS)
-
-mutants: $(JARS_STAMP) ## bugs planted in private copies, each of which the tests must notice (ARGS="-k epoch")
-	@$(BIN)/python tests/mutants $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
 	$(BIN)/pytest -m "not spark and not slow and not long" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
@@ -83,6 +80,10 @@ dist: $(PROJECT_STAMP) ## wheel and source archive in dist/
 
 bench: $(JARS_STAMP) ## benchmarks (ARGS="--help" for the list)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: mutants
+mutants: $(JARS_STAMP) ## bugs planted in private copies, each of which the tests must notice (ARGS="-k epoch")
+	@$(BIN)/python tests/mutants $(ARGS)
 
 flink: $(PROJECT_STAMP) ## PyFlink in an environment of its own, .flink, which benchmarks compare with
 	$(BIN)/python scripts/flink_environment.py
