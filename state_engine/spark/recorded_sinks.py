@@ -8,17 +8,15 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from state_engine.errors import SinkError
-from state_engine.log.records import OutputFile, SinkTable
+from state_engine.log.records import SinkTable
 from state_engine.spark.graph import SinkNode
 from state_engine.spark.sink_commits import SinkCommits
-from state_engine.spark.sink_identity import SinkIdentity
 from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
 from state_engine.storage import delta
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.port import CheckpointStorage
 
 
 class RecordedSinks(SinkCommits):
@@ -36,16 +34,10 @@ class RecordedSinks(SinkCommits):
         last = {table.uid: table for table in recorded}
         nodes = [node for table in last.values() if (node := _node(table)) is not None]
         self._sinks = [(node, pa.schema([])) for node in nodes]
-        self._identity = SinkIdentity(job, nodes)
+        self._identity = self._identity_of(self._sinks)
 
     def prepare(self) -> None:
         """Makes no table: those that are there were made by the job."""
-
-    def _commit_one(self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile]) -> None:
-        if isinstance(node.sink, DeltaSink):
-            data = open_root(node.sink.path).get(files[0].path)
-            schema = pq.read_schema(pa.BufferReader(data))
-        super()._commit_one(node, schema, epoch, files)
 
 
 def _node(table: SinkTable) -> SinkNode | None:

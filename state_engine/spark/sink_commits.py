@@ -1,4 +1,4 @@
-"""The `Sinks` port: E7 from the manifest, and the way back of a restore."""
+"""The `Sinks` port: all sinks of a job's graph. What happens to a table decides `epoch/table_sink.py`."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,16 +8,17 @@ import pyarrow.parquet as pq
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
+from state_engine.epoch.sink_identity import SinkIdentity
+from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
+from state_engine.epoch.table_sink import TableSink, fence
 from state_engine.errors import LakestateError, MissingFileError, NotFoundError, SinkError, SinkRewindError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile, SinkTable
 from state_engine.serialization.types import schema_of
-from state_engine.spark import rewind as history
 from state_engine.spark.graph import OperatorNode, SinkNode
-from state_engine.spark.sink_identity import SinkIdentity
 from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
-from state_engine.storage import delta
+from state_engine.storage.delta_output import DeltaOutputTable
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 
@@ -55,7 +56,11 @@ class SinkCommits:
             for sink in node.sinks:
                 struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
                 self._sinks.append((sink, schema_of(struct)))
-        self._identity = SinkIdentity(job, (node for node, _ in self._sinks))
+        self._identity = self._identity_of(self._sinks)
+
+    def _identity_of(self, sinks: Sequence[tuple[SinkNode, pa.Schema]]) -> SinkIdentity:
+        recorded = [sink for node, _ in sinks if (sink := _recorded(node)) is not None]
+        return SinkIdentity(self._job, recorded, self._holds)
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
@@ -69,27 +74,22 @@ class SinkCommits:
             SinkError: A table has other columns than the output, or asks more of its writers than adding finished
                 files gives (partitions, constraints, column mapping, …).
         """
-        for uid, path, schema in self._tables():
-            if other := delta.other_columns(path, schema):
-                raise SinkError(
-                    f"Sink {uid!r} of job {self._job!r} does not fit the Delta table {path}: "
-                    f"column {'; column '.join(map(str, other))}.",
-                    action="Give the sink another path, or change the table so that it has the columns of the output.",
-                )
-            if found := delta.obstacles(path):
-                raise SinkError(
-                    f"Sink {uid!r} of job {self._job!r} cannot write to the Delta table {path}: "
-                    f"{'; '.join(obstacle.what for obstacle in found)}.",
-                    action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
-                )
+        for table in self._tables():
+            table.check()
 
     def prepare(self) -> None:
-        for _, path, schema in self._tables():
-            delta.ensure_table(path, schema, delta.SINK_TABLE_PROPERTIES)
+        for table in self._tables():
+            table.create()
 
-    def _tables(self) -> list[tuple[str, str, pa.Schema]]:
-        """Uid, path and columns of each Delta sink."""
-        return [(node.uid, node.sink.path, schema) for node, schema in self._sinks if isinstance(node.sink, DeltaSink)]
+    def _tables(self) -> list[TableSink]:
+        pairs = [self._table_of(node, schema) for node, schema in self._sinks]
+        return [table for table in pairs if table is not None]
+
+    def _table_of(self, node: SinkNode, schema: pa.Schema) -> TableSink | None:
+        if not isinstance(node.sink, DeltaSink):
+            return None
+        table = DeltaOutputTable(node.sink.path, schema)
+        return TableSink(self._job, node.uid, table, self._log, SystemClock().now_ms)
 
     def deliver(self, manifest: Manifest) -> None:
         if not self._early:
@@ -149,27 +149,12 @@ class SinkCommits:
 
     def _commit_one(self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile]) -> None:
         sink = node.sink
-        if isinstance(sink, DeltaSink):
-            delta.append_files(
-                sink.path,
-                [_delta_file(f) for f in files],
-                app_id=history.transaction_id(self._job, node.uid),
-                version=history.transaction_version(epoch.generation, epoch.epoch),
-                schema=schema,
-                info=self._info(node, epoch.generation, epoch.epoch),
-            )
+        if (table := self._table_of(node, schema)) is not None:
+            table.commit(epoch.generation, epoch.epoch, files)
         elif isinstance(sink, MemorySink):
             sink.put(epoch, self._staged(files))
         elif isinstance(sink, ForeachEpochSink):
             sink.function(epoch, self._staged(files))
-
-    def _info(self, node: SinkNode, generation: int, epoch: int) -> dict[str, str]:
-        return {
-            "lakestate.job": self._job,
-            "lakestate.sink": node.uid,
-            "lakestate.generation": str(generation),
-            "lakestate.epoch": str(epoch),
-        }
 
     def _staged(self, files: Sequence[OutputFile]) -> pa.Table:
         tables = []
@@ -190,18 +175,15 @@ class SinkCommits:
         head = newest(self._log)
         if head is None or target.manifest.job != self._job:
             return
-        left, entered = history.since(self._log, head, target), history.since(self._log, target, head)
+        left, entered = since(self._log, head, target), since(self._log, target, head)
         self._identity.check_moved(left, entered, target.manifest, generation)
-        for node, _ in self._sinks:
-            sink = node.sink
-            if isinstance(sink, DeltaSink):
-                if history.fence(sink.path, self._job, node.uid) >= history.transaction_version(generation, 0):
-                    continue  # an earlier start took it there, and died on the way to the next one
-                history.check(self._move(node, sink, target), node.uid, sink.path)
-            elif isinstance(sink, MemorySink):
+        for node, schema in self._sinks:
+            if (table := self._table_of(node, schema)) is not None:
+                table.check_rewind(target, generation)
+            elif isinstance(node.sink, MemorySink):
                 for _, files in self._entered(node, target):
                     self._staged(files)
-            elif any(history.outputs_of(manifest, node.uid) for manifest in (*left, *entered)):
+            elif any(outputs_of(manifest, node.uid) for manifest in (*left, *entered)):
                 raise SinkRewindError(
                     f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
                     action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
@@ -213,56 +195,40 @@ class SinkCommits:
         def abandoned(epoch: EpochId) -> bool:
             return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch.place))
 
-        for node, _ in self._sinks:
+        for node, schema in self._sinks:
             if isinstance(node.sink, MemorySink) and not keep_output:
                 node.sink.remove(abandoned)
                 for epoch, files in self._entered(node, target):
                     node.sink.put(epoch, self._staged(files))
-            elif isinstance(node.sink, DeltaSink) and target.manifest.job == self._job:
-                move = history.SinkMove((), ()) if keep_output else self._move(node, node.sink, target)
-                self._rewind_table(node, node.sink, move, target, generation)
+            elif (table := self._table_of(node, schema)) is not None and target.manifest.job == self._job:
+                table.rewind(target, generation, keep_output=keep_output)
 
     def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
         """What an abandoned generation gave to a memory sink, where a restore goes into it again."""
         head = newest(self._log)
         if head is None or target.manifest.job != self._job:
             return []
-        entered = history.since(self._log, target, head)
-        outputs = [(EpochId(self._job, m.generation, m.epoch), history.outputs_of(m, node.uid)) for m in entered]
+        entered = since(self._log, target, head)
+        outputs = [(EpochId(self._job, m.generation, m.epoch), outputs_of(m, node.uid)) for m in entered]
         return [(epoch, files) for epoch, files in outputs if files]
 
-    def _move(self, node: SinkNode, sink: DeltaSink, target: StoredManifest) -> history.SinkMove:
-        head = newest(self._log)
-        if head is None or target.manifest.job != self._job:
-            return history.SinkMove((), ())
-        return history.move(self._log, self._job, node.uid, sink.path, head, target)
-
-    def _rewind_table(
-        self, node: SinkNode, sink: DeltaSink, move: history.SinkMove, target: StoredManifest, generation: int
-    ) -> None:
-        """One transaction takes away what is abandoned, brings back what the target stands on, and moves the fence."""
-        try:
-            delta.replace_files(
-                sink.path,
-                [o.path for o in move.removed],
-                [_delta_file(o) for o in move.added],
-                app_id=history.transaction_id(self._job, node.uid),
-                version=history.transaction_version(generation, 0),
-                now_ms=_now_ms(),
-                info=self._info(node, generation, target.manifest.epoch),
-            )
-        except MissingFileError as error:
-            raise SinkRewindError(error.message, action=error.action) from error
+    def _holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
+        """Says whether a sink, of today or of before, has got the output of an epoch; None if nobody can tell."""
+        if sink.kind == "delta":
+            table = DeltaOutputTable(sink.table)
+            return fence(table, self._job, sink.uid) >= transaction_version(generation, epoch)
+        if sink.kind == "memory":
+            return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
+        return None
 
 
-def _now_ms() -> int:
-    return SystemClock().now_ms()
-
-
-def _delta_file(file: OutputFile) -> delta.DeltaFile:
-    return delta.DeltaFile(
-        path=file.path, size=file.length, rows=file.rows, statistics=file.statistics, modified_ms=_now_ms()
-    )
+def _recorded(node: SinkNode) -> SinkTable | None:
+    """What manifests record of a sink; nothing for one that gets no output."""
+    if isinstance(node.sink, DeltaSink):
+        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
+    if isinstance(node.sink, MemorySink):
+        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
+    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
 
 
 __all__ = ["SinkCommits"]

@@ -18,14 +18,12 @@ import pyarrow as pa
 from state_engine.backends.choose import backend_maker
 from state_engine.backends.operator_state import Rows
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.epoch import follow
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.errors import DamagedManifestError, NotFoundError
 from state_engine.key_groups import KeyGroupRange
-from state_engine.log.evolution import evolve, types_of
-from state_engine.log.lineage import predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
-from state_engine.log.state_ttl import ALL, settled_time
+from state_engine.log.state_ttl import settled_time
 from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.two_input_operator import operator_of
@@ -39,7 +37,6 @@ from state_engine.storage.state_reader import Segment, history_of, read_base, re
 _BYTES_PER_ROW = 220  # measured: a dict entry with a boxed key and a row of three numbers
 _FREEZE_EVERY = 200_000
 _INSTANCES = 64  # each may hold a database open
-_STEPS = 64  # further behind, a load from the base is the shorter way
 
 AnyT = TypeVar("AnyT")
 
@@ -200,20 +197,6 @@ def storage_of(root: str, job: str) -> CheckpointStorage:
     return open_storage(root, job)
 
 
-def _predecessor(plan: EpochPlan) -> StoredManifest | None:
-    if not plan.predecessor:
-        return None
-    log = log_of(plan.root, plan.job)
-    found = log.read(plan.predecessor_generation, plan.predecessor_epoch, expected=plan.predecessor)
-    if found.hash != plan.predecessor:
-        raise DamagedManifestError(
-            f"Epoch {plan.predecessor_epoch} of generation {plan.predecessor_generation} of job {plan.job!r} is not "
-            "the one that the epoch was planned on.",
-            action="Look for a second store under the same root; the job restarts from the newest sealed epoch.",
-        )
-    return found
-
-
 def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> None:
     """Opens a new instance, on what an earlier one left behind where that can be caught up."""
     operator = cached.operator
@@ -253,37 +236,40 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, 
     return True
 
 
-def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
-    """Takes what was sealed; False when that is anything but what this instance did last, and all of it.
+def _predecessor(plan: EpochPlan) -> StoredManifest | None:
+    return follow.predecessor(log_of(plan.root, plan.job), plan)
 
-    What it did last, and was not sealed, its function may still have in its fields: also if what was sealed in its
-    place is a claim.
-    """
-    operator, backend, goes_on = cached.operator, cached.operator.backend, False
-    if backend is not None and not steps:
+
+def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
+    return follow.steps_since(log_of(plan.root, plan.job), token, plan)
+
+
+def _take(cached: Cached, steps: list[StoredManifest], plan: EpochPlan, own: OperatorPlan, subtask: int) -> bool:
+    """Takes what was sealed; False when that is anything but what this instance did last, and all of it."""
+    operator, backend = cached.operator, cached.operator.backend
+    taken, goes_on = follow.steps_to_take(steps, cached.pending, own, subtask)
+    if backend is not None and not taken:
         backend.forget()
-    for step in steps:
-        ack = _ack_of(step, own, subtask)
-        if cached.pending is not None and ack == cached.pending:
+    for step, is_own in taken:
+        if is_own:
             operator.settle()
             operator.operator_state.follow(_changes_of_all(step, plan, own))
-            goes_on = True
-        else:
-            goes_on = goes_on and _brought_nothing(step, own)
-            if backend is not None:
-                backend.forget()
-                _apply_step(operator, step, plan, steps[-1])
+        elif backend is not None:
+            backend.forget()
+            _apply_step(operator, step, plan, steps[-1])
         if backend is not None:
             backend.commit(step.hash)
-        cached.pending = None
     cached.pending = None
     return goes_on
 
 
-def _brought_nothing(step: StoredManifest, own: OperatorPlan) -> bool:
-    """Says whether a manifest has no epoch of the operator in it, as that of a claim."""
-    operator = step.manifest.operators.get(own.uid)
-    return operator is None or not operator.acks
+def _has_the_types_of(cached: Cached, head: StoredManifest) -> bool:
+    """Says whether the values of an instance went through the same types as those of the log."""
+    backend = cached.operator.backend
+    if backend is None:
+        return True
+    held = [schema for schema in backend.schemas if not backend.lacks(schema.name)]
+    return follow.types_agree(backend.uid, held, cached.restored, head)
 
 
 def _restored_from(plan: EpochPlan, own: OperatorPlan) -> RestoredFrom | None:
@@ -293,55 +279,6 @@ def _restored_from(plan: EpochPlan, own: OperatorPlan) -> RestoredFrom | None:
     if head is None or operator is None or (operator.since is None and not operator.acks):
         return None
     return RestoredFrom(head.manifest.snapshot_id, head.manifest.processing_time)
-
-
-def _steps_since(token: str, plan: EpochPlan) -> list[StoredManifest] | None:
-    """Manifests after the one that `token` names, up to the predecessor; None if it is not within reach."""
-    head = _predecessor(plan)
-    if token == plan.predecessor:
-        return []
-    if head is None:
-        return None
-    log, steps, current = log_of(plan.root, plan.job), [head], head
-    while len(steps) <= _STEPS and current.manifest.predecessor != token:
-        place = predecessor_of(current.manifest)
-        if place is None or place.job != plan.job:
-            return None
-        try:
-            found = log.read(place.generation, place.epoch)
-        except NotFoundError:  # retention removed it: the cache is too old
-            return None
-        if found.hash != current.manifest.predecessor:
-            return None
-        steps.append(found)
-        current = found
-    return steps[::-1] if current.manifest.predecessor == token else None
-
-
-def _ack_of(step: StoredManifest, own: OperatorPlan, subtask: int) -> str | None:
-    operator = step.manifest.operators.get(own.uid)
-    if operator is None or operator.parallelism != own.parallelism or len(operator.acks) <= subtask:
-        return None
-    return operator.acks[subtask].attempt
-
-
-def _has_the_types_of(cached: Cached, head: StoredManifest) -> bool:
-    """Whether the values of an instance went through the same types as those of the log.
-
-    A driver with other code may have changed a type and back since: what its rows lost, the instance would still have.
-    """
-    backend = cached.operator.backend
-    if backend is None:
-        return True
-    before = {schema.name: schema for schema in cached.restored if schema.uid == backend.uid}
-    now = {schema.name: schema for schema in head.manifest.schemas if schema.uid == backend.uid}
-    for schema in (schema for schema in backend.schemas if schema.name in now and not backend.lacks(schema.name)):
-        known, was = now[schema.name], before.get(schema.name)
-        if known.schema_id != schema.schema_id:
-            return False  # rows that follow would be of the old type
-        if was is not None and types_of(known) != types_of(evolve(was, schema, ALL)):
-            return False
-    return True
 
 
 def _apply_step(operator: Operator, step: StoredManifest, plan: EpochPlan, head: StoredManifest) -> None:

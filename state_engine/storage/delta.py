@@ -1,12 +1,12 @@
 """Commits to Delta tables: the only door to `deltalake` for writing.
 
-Every commit is idempotent by (application id, version), Delta's own application transactions: the version that a table
-holds is read and the commit made on one handle, which is never refreshed in between and never retried by delta-rs. So a
-commit of anybody else in between is a conflict, upon which we load the table and decide again.
+Every commit is idempotent by (application id, version), Delta's own application transactions. `DeltaVersion` reads the
+version that a table holds and commits on one handle, which is never refreshed in between and never retried by delta-rs.
+So a commit of anybody else in between is a conflict, and `commit_once` loads the table and decides again.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -18,8 +18,14 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
 from state_engine.storage import delta_features
-
-CONFLICTS = 50
+from state_engine.storage.table_log import (
+    CONFLICTS,
+    Commit,
+    CommitConflictError,
+    DeltaFile,
+    Obstacle,
+    commit_once,
+)
 
 STATE_TABLE_PROPERTIES: Mapping[str, str] = {
     # time travel; pins and bases rely on files, never on versions
@@ -39,15 +45,68 @@ SINK_TABLE_PROPERTIES: Mapping[str, str] = {}
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
-class DeltaFile(NamedTuple):
-    """A durable Parquet file to add. `path` is relative to the table's root, `statistics` Delta's JSON."""
+class DeltaVersion:
+    """One loaded version of a table: what it holds, and a commit that takes effect only on top of it.
 
-    path: str
-    size: int
-    rows: int
-    statistics: str = ""
-    modified_ms: int = 0
-    partition_values: Mapping[str, str | None] = {}
+    Args:
+        path: Root of the table.
+        table: Its handle, which is never refreshed.
+    """
+
+    def __init__(self, path: str, table: DeltaTable) -> None:
+        self._path = path
+        self._table = table
+        self._version = table.version()  # delta-rs moves the handle on after a commit
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def files(self) -> set[str]:
+        return {str(file) for file in pa.table(self._table.get_add_actions()).column("path").to_pylist()}
+
+    def transaction_version(self, app_id: str) -> int | None:
+        return self._table.transaction_version(app_id)
+
+    def others(self, schema: pa.Schema) -> list["OtherColumn"]:
+        """Returns the columns of `schema` that the table lacks or has with another type."""
+        there = {field.name: field.type for field in self._table.schema().fields}
+        different = [field for field in Schema.from_arrow(schema).fields if there.get(field.name) != field.type]
+        return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
+
+    def obstacles(self) -> list[Obstacle]:
+        """Returns why files of ours cannot be added to the table or removed again."""
+        return delta_features.obstacles(self._table)
+
+    def commit(self, commit: Commit) -> None:
+        self.write(commit, self._table.schema())
+
+    def write(self, commit: Commit, schema: pa.Schema | Schema, *, overwrite: bool = False) -> None:
+        """Commits; with `overwrite` all other files go, and the table takes on `schema`. Raises as `commit` does."""
+        removed = [RemoveAction(file, True, commit.now_ms) for file in commit.removed]
+        try:
+            self._table.create_write_transaction(
+                [*removed, *map(_add_action, commit.added)],
+                "overwrite" if overwrite else "append",
+                schema,
+                partition_by=self._table.metadata().partition_columns or None,
+                commit_properties=CommitProperties(
+                    custom_metadata=dict(commit.info),
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(commit.app_id, commit.version)],
+                ),
+                post_commithook_properties=_HOOKS,
+            )
+        except CommitFailedError as error:
+            raise CommitConflictError(str(error)) from error
+        except (DeltaError, OSError) as error:
+            what = f"committed for version {commit.version} of {commit.app_id!r}"
+            raise _failed(self._path, what, error) from error
+        after = self.version + 1  # the commit is never tried again after that of somebody else
+        _make_durable(self._path, after, after)
+
+    def make_durable(self) -> None:
+        _make_durable(self._path, self.version, self.version)
 
 
 def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
@@ -131,16 +190,9 @@ def other_columns(path: str, schema: pa.Schema) -> list[OtherColumn]:
     Nullability and order are not compared, nor are columns that only the table has. None differ when there is no table.
     """
     try:
-        return _others(_load(path), schema)
+        return open_version(path).others(schema)
     except NotFoundError:
         return []
-
-
-def _others(table: DeltaTable, schema: pa.Schema) -> list[OtherColumn]:
-    there = {field.name: field.type for field in table.schema().fields}
-    wanted = Schema.from_arrow(schema).fields
-    different = [field for field in wanted if there.get(field.name) != field.type]
-    return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
 
 
 def _refuse_others(path: str, others: list[OtherColumn]) -> None:
@@ -151,10 +203,10 @@ def _refuse_others(path: str, others: list[OtherColumn]) -> None:
         )
 
 
-def obstacles(path: str) -> list[delta_features.Obstacle]:
+def obstacles(path: str) -> list[Obstacle]:
     """Returns why files of ours cannot be added to a table or removed again; none when there is no table."""
     try:
-        return delta_features.obstacles(_load(path))
+        return open_version(path).obstacles()
     except NotFoundError:
         return []
 
@@ -208,74 +260,20 @@ def append_files(
         MissingFileError: a file to add is not there (local tables).
         StorageError: anything else; whether it was committed is unknown, and calling again is safe.
     """
-    _check_files(path, adds)
-    actions: list[AddAction | RemoveAction] = [_add_action(add) for add in adds]
+    check_files(path, adds)
+    wanted = Commit(app_id, version, added=adds, info=info or {})
 
-    def commit(table: DeltaTable, properties: CommitProperties) -> None:
+    def commit(table: DeltaVersion) -> None:
         if checked:
-            _refuse_others(path, _others(table, schema))
-        table.create_write_transaction(
-            actions,
-            "overwrite" if overwrite else "append",
-            schema,
-            partition_by=table.metadata().partition_columns or None,
-            commit_properties=properties,
-            post_commithook_properties=_HOOKS,
-        )
+            _refuse_others(path, table.others(schema))
+        table.write(wanted, schema, overwrite=overwrite)
 
-    return _commit_once(path, app_id, version, info, commit)
+    return commit_once(path, lambda: open_version(path), app_id, version, commit)
 
 
 def _add_action(add: DeltaFile) -> AddAction:
     statistics = add.statistics or f'{{"numRecords":{add.rows}}}'
     return AddAction(add.path, add.size, dict(add.partition_values), add.modified_ms, True, statistics)
-
-
-def replace_files(
-    path: str,
-    removed: Sequence[str],
-    adds: Sequence[DeltaFile] = (),
-    *,
-    app_id: str,
-    version: int,
-    now_ms: int,
-    info: Mapping[str, Any] | None = None,
-) -> int:
-    """Removes and adds files in one commit, once for (app_id, version); the bytes of removed files stay.
-
-    With nothing to remove and nothing to add the commit still moves the application's version.
-
-    Args:
-        removed: Paths relative to the table's root, as they were added.
-        adds: Files that are durable below the table's root.
-        now_ms: Time of removal.
-
-    Returns:
-        As `append_files`.
-
-    Raises:
-        MissingFileError: a file to remove is no longer part of the table (compacted or removed by somebody else), or
-            one to add is not there.
-        StorageError: as of `append_files`.
-    """
-    _check_files(path, adds)
-
-    def commit(table: DeltaTable, properties: CommitProperties) -> None:
-        gone = sorted(set(removed) - set(_paths(table)))
-        if gone:
-            raise MissingFileError(
-                f"{len(gone)} of {len(removed)} files are no longer part of {path}, the first is {gone[0]}.",
-                action="Somebody compacted or changed the table; keep what it holds, or rewrite it by hand.",
-            )
-        table.create_write_transaction(
-            [*(RemoveAction(file, True, now_ms) for file in removed), *map(_add_action, adds)],
-            "append",
-            table.schema(),
-            commit_properties=properties,
-            post_commithook_properties=_HOOKS,
-        )
-
-    return _commit_once(path, app_id, version, info, commit)
 
 
 def live_files(path: str) -> list[str]:
@@ -289,46 +287,18 @@ def version_and_files(path: str) -> tuple[int, list[str]]:
     Raises:
         NotFoundError: There is no table.
     """
-    table = _load(path)
-    return table.version(), sorted(_paths(table))
+    table = open_version(path)
+    return table.version, sorted(table.files())
 
 
-def _commit_once(
-    path: str,
-    app_id: str,
-    version: int,
-    info: Mapping[str, Any] | None,
-    commit: Callable[[DeltaTable, CommitProperties], None],
-) -> int:
-    properties = CommitProperties(
-        custom_metadata=dict(info or {}), max_commit_retries=0, app_transactions=[Transaction(app_id, version)]
-    )
-    last: Exception | None = None
-    for _ in range(CONFLICTS):
-        table = _load(path)  # one handle for the question and the commit
-        before = table.version()
-        done = table.transaction_version(app_id)
-        if done is not None and done >= version:
-            _make_durable(path, before, before)  # the attempt that committed may have died before it did this
-            return before
-        try:
-            commit(table, properties)
-        except CommitFailedError as error:
-            last = error
-            continue
-        except (DeltaError, OSError) as error:
-            raise _failed(path, f"committed for version {version} of {app_id!r}", error) from error
-        after = before + 1  # the commit is never tried again behind that of somebody else
-        _make_durable(path, after, after)
-        return after
-    raise StorageError(
-        f"{CONFLICTS} commits to {path} were refused because others committed at the same time.",
-        action="Find out who else writes to this table; the commit is tried again with the next start.",
-    ) from last
+def open_version(path: str) -> DeltaVersion:
+    """Loads the newest version of a table.
 
-
-def _paths(table: DeltaTable) -> list[str]:
-    return [str(file) for file in pa.table(table.get_add_actions()).column("path").to_pylist()]
+    Raises:
+        NotFoundError: There is no table.
+        StorageError: It cannot be loaded.
+    """
+    return DeltaVersion(path, _load(path))
 
 
 def _load(path: str) -> DeltaTable:
@@ -359,8 +329,15 @@ def _local_root(path: str) -> Path | None:
     return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
 
 
-def _check_files(path: str, adds: Sequence[DeltaFile]) -> None:
-    """A commit that names a missing file makes the whole table unreadable, and delta-rs does not look."""
+def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
+    """Looks for files that are about to be added, on local disks.
+
+    A commit that names a missing file makes the whole table unreadable, and delta-rs does not look.
+
+    Raises:
+        MissingFileError: One is gone.
+        DamagedFileError: One has another length.
+    """
     root = _local_root(path)
     if root is None:
         return
@@ -394,15 +371,17 @@ __all__ = [
     "SINK_TABLE_PROPERTIES",
     "STATE_TABLE_PROPERTIES",
     "DeltaFile",
+    "DeltaVersion",
     "OtherColumn",
     "append_files",
+    "check_files",
     "create_table",
     "ensure_table",
     "live_files",
     "obstacles",
+    "open_version",
     "other_columns",
     "prepare_schema",
-    "replace_files",
     "table_version",
     "transaction_version",
     "version_and_files",

@@ -6,9 +6,11 @@ removes whole files again. A table that needs more would be damaged without an e
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from deltalake import DeltaTable
+
+from state_engine.storage.table_log import Obstacle
 
 # Each is either of no concern to finished files, or looked for below by what switches it on.
 _UNDERSTOOD = frozenset(
@@ -32,13 +34,6 @@ _ON_COLUMNS = {
     "delta.invariants": "column invariants",
     "CURRENT_DEFAULT": "columns with default values",
 }
-
-
-class Obstacle(NamedTuple):
-    """Why finished files cannot be added to a table, or be removed from it again, and what would help."""
-
-    what: str
-    remedy: str
 
 
 def obstacles(table: DeltaTable) -> list[Obstacle]:

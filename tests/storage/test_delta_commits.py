@@ -12,9 +12,10 @@ from deltalake.exceptions import CommitFailedError
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
 from state_engine.storage import delta
-from state_engine.storage.delta import DeltaFile, append_files, ensure_table, live_files, replace_files
+from state_engine.storage.delta import DeltaFile, DeltaVersion, append_files, ensure_table, live_files, open_version
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.parquet import write_parquet
+from state_engine.storage.table_log import Commit, commit_once
 
 SCHEMA = pa.schema([pa.field("key_group", pa.int32(), nullable=False), pa.field("v", pa.string())])
 
@@ -36,6 +37,11 @@ def _append(table: str, version: int, *files: DeltaFile, app_id: str = "app", ov
     return append_files(
         table, files, app_id=app_id, version=version, schema=SCHEMA, overwrite=overwrite, info={"epoch": version}
     )
+
+
+def _replace(table: str, version: int, removed: list[str], added: list[DeltaFile] | None = None) -> int:
+    wanted = Commit("app", version, removed, added or [], now_ms=1)
+    return commit_once(table, lambda: open_version(table), "app", version, lambda handle: handle.commit(wanted))
 
 
 def _values(table: str) -> list[str]:
@@ -175,6 +181,16 @@ def _at_once(calls: list[object]) -> None:
     assert errors == []
 
 
+def test_a_handle_tells_of_the_version_that_it_was_opened_on(table: str) -> None:
+    _append(table, 1, _file(table, "1.parquet", "a"))
+    handle: DeltaVersion = open_version(table)
+    added = _file(table, "2.parquet", "b")
+    handle.commit(Commit("other", 4, added=[added]))
+    assert (handle.version, open_version(table).version) == (1, 2)
+    assert open_version(table).files() == {"1.parquet", "2.parquet"}
+    assert open_version(table).transaction_version("other") == 4
+
+
 def test_a_stale_handle_cannot_commit(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer commits the same version between our question and our commit: we ask again and see it."""
     file, other = _file(table, "1.parquet", "mine"), _file(table, "2.parquet", "other")
@@ -195,7 +211,7 @@ def test_a_stale_handle_cannot_commit(table: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_delta_rs_refuses_a_stale_handle_without_retries(table: str) -> None:
-    """What `_commit_once` relies on; if delta-rs changes this, we want to know."""
+    """What `commit_once` relies on; if delta-rs changes this, we want to know."""
     stale = DeltaTable(table)
     _append(table, 1, _file(table, "1.parquet", "a"))
     with pytest.raises(CommitFailedError):
@@ -240,16 +256,13 @@ def test_a_sink_table_whose_old_log_was_cleaned_up_goes_back_all_the_same(tmp_pa
         (log / f"{version:020d}.json").unlink()
     assert newest >= 3, "the log of the first commits is gone"
     assert delta.transaction_version(table, "app") == 5
-    replace_files(table, [file.path for file in files[1:]], app_id="app", version=6, now_ms=1)
-    replace_files(table, [], files[1:2], app_id="app", version=7, now_ms=1)
+    _replace(table, 6, [file.path for file in files[1:]])
+    _replace(table, 7, [], files[1:2])
     assert _values(table) == ["1", "2"]
 
 
 def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
     _append(table, 1, _file(table, "1.parquet", "a"), _file(table, "2.parquet", "b"), _file(table, "3.parquet", "c"))
     for _ in range(2):
-        assert replace_files(table, ["1.parquet", "3.parquet"], app_id="app", version=2, now_ms=1) == 2
-    assert _values(table) == ["b"]
-    with pytest.raises(MissingFileError, match=r"1 of 2 files.*1\.parquet"):
-        replace_files(table, ["1.parquet", "2.parquet"], app_id="app", version=3, now_ms=1)
+        assert _replace(table, 2, ["1.parquet", "3.parquet"]) == 2
     assert _values(table) == ["b"]

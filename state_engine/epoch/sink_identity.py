@@ -1,18 +1,15 @@
-"""Is every sink there that sealed output belongs to? Asked in S1, before anything is written.
+"""Does the job still have every sink that sealed output belongs to? S1 asks, before anything is written. Pure.
 
 A sink is its uid and its table: the application id of its commits is made of the uid, and the manifests name its files
 under it. Output of a sink that is gone, or that writes elsewhere now, could neither be committed nor taken back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from state_engine.epoch.sink_names import described, table_of
 from state_engine.errors import SinkError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, SinkTable
-from state_engine.spark import rewind as history
-from state_engine.spark.graph import SinkNode
-from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
 
 
 class SinkIdentity:
@@ -20,12 +17,17 @@ class SinkIdentity:
 
     Args:
         job: Its name.
-        sinks: Its sinks.
+        declared: Its sinks, as the next manifests record them.
+        holds: Says whether a sink has got the output of (generation, epoch), or been fenced against it; None if
+            nobody can tell.
     """
 
-    def __init__(self, job: str, sinks: Iterable[SinkNode]) -> None:
+    def __init__(
+        self, job: str, declared: Sequence[SinkTable], holds: Callable[[SinkTable, int, int], bool | None]
+    ) -> None:
         self._job = job
-        self._today = {sink.uid: sink for node in sinks if (sink := _recorded(node)) is not None}
+        self._today = {sink.uid: sink for sink in declared}
+        self._holds = holds
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:
@@ -89,20 +91,11 @@ class SinkIdentity:
 
     def _has(self, sink: SinkTable | None, manifest: Manifest) -> bool | None:
         """Whether a sink has got the output of an epoch; None where nobody can tell."""
-        if sink is not None and sink.kind == "delta":
-            return self._fence(sink) >= history.transaction_version(manifest.generation, manifest.epoch)
-        if sink is not None and sink.kind == "memory":
-            return EpochId(self._job, manifest.generation, manifest.epoch) in MemorySink(sink.table).epochs
-        return None
+        return self._holds(sink, manifest.generation, manifest.epoch) if sink is not None else None
 
     def _is_fenced(self, sink: SinkTable | None, generation: int) -> bool:
-        """Whether an earlier start took a Delta table to the new generation, and died on the way to the next one."""
-        if sink is None or sink.kind != "delta":
-            return False
-        return self._fence(sink) >= history.transaction_version(generation, 0)
-
-    def _fence(self, sink: SinkTable) -> int:
-        return history.fence(sink.table, self._job, sink.uid)
+        """Whether an earlier start took a table to the new generation, and died on the way to the next one."""
+        return sink is not None and self._holds(sink, generation, 0) is True
 
     def _changed(self, uid: str, manifest: Manifest) -> str:
         """Says what has become of a sink."""
@@ -117,15 +110,6 @@ class SinkIdentity:
                 return f"Give sink {other.uid!r}, which writes that table now, its name back: sink_to(..., uid={uid!r})"
         where = f" to {described(sink)}" if sink is not None else ""
         return f"Bring the sink back: sink_to(..., uid={uid!r}){where}"
-
-
-def _recorded(node: SinkNode) -> SinkTable | None:
-    """What manifests say about a sink; nothing about one that gets no output."""
-    if isinstance(node.sink, DeltaSink):
-        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
-    if isinstance(node.sink, MemorySink):
-        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
-    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
 
 
 __all__ = ["SinkIdentity"]

@@ -1,0 +1,59 @@
+"""What a restore has to move in a sink: output to take away, output to bring back, and the fence. Pure.
+
+The newest epoch and the restored one have a last epoch in common. Output of the epochs after it goes on the side that
+is left, and comes back on the side that is entered (a restore into a generation that was itself abandoned).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from state_engine.epoch.ports import Log
+from state_engine.log.lineage import contains, predecessor_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, OutputFile
+
+
+class SinkMove(NamedTuple):
+    """What has to happen to one table: files to remove, files to add."""
+
+    removed: tuple[OutputFile, ...] = ()
+    added: tuple[OutputFile, ...] = ()
+
+
+def transaction_id(job: str, sink: str) -> str:
+    """Returns the id under which a job commits to a sink's table."""
+    return f"lakestate/{job}/{sink}"
+
+
+def transaction_version(generation: int, epoch: int) -> int:
+    """Returns the version of an epoch's commit.
+
+    It grows over generations, so that a driver of an old one, declared dead and still on its way, finds itself behind.
+    """
+    return generation << 40 | epoch
+
+
+def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
+    """Returns what an epoch staged for a sink."""
+    return [o for op in manifest.operators.values() for ack in op.acks for o in ack.outputs if o.output == sink]
+
+
+def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
+    """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first."""
+    lineage, last = other.manifest.lineage, other.manifest.epoch
+    found: list[Manifest] = []
+    current = head
+    while True:
+        manifest = current.manifest
+        if manifest.epoch <= last and contains(lineage, manifest.generation, manifest.epoch):
+            return found[::-1]
+        found.append(replace(manifest, inlined={}))  # only its outputs are needed, and there may be many manifests
+        place = predecessor_of(manifest)
+        if place is None or place.job != manifest.job:
+            return found[::-1]
+        current = log.read(place.generation, place.epoch)
+
+
+__all__ = ["SinkMove", "outputs_of", "since", "transaction_id", "transaction_version"]

@@ -1,0 +1,186 @@
+"""Tables whose log keeps versions and application transactions, as Delta's does, and commits that take effect once.
+
+Each commit is made on one version of the table and takes effect only if nobody has committed since. So whatever a
+writer reads from that version (the application's last transaction, the files) is still true at the moment of its
+commit. After a conflict the writer opens the table again and decides again.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from state_engine.errors import StorageError
+
+CONFLICTS = 50
+
+
+class DeltaFile(NamedTuple):
+    """A durable Parquet file to add. `path` is relative to the table's root, `statistics` Delta's JSON."""
+
+    path: str
+    size: int
+    rows: int
+    statistics: str = ""
+    modified_ms: int = 0
+    partition_values: Mapping[str, str | None] = {}
+
+
+class Obstacle(NamedTuple):
+    """Why finished files cannot be added to a table, or be removed from it again, and what would help."""
+
+    what: str
+    remedy: str
+
+
+class Commit(NamedTuple):
+    """One transaction.
+
+    Attributes:
+        app_id: The application.
+        version: The application's transaction; it grows with each commit of the application.
+        removed: Paths of files to remove, relative to the table's root. Their bytes stay.
+        added: Files to add; they are durable.
+        now_ms: Time of removal, in ms since the epoch.
+        info: JSON values for the commit's `commitInfo`.
+    """
+
+    app_id: str
+    version: int
+    removed: Sequence[str] = ()
+    added: Sequence[DeltaFile] = ()
+    now_ms: int = 0
+    info: Mapping[str, Any] = {}
+
+
+class CommitConflictError(Exception):
+    """Another writer has committed since this version of the table was opened; `commit_once` decides again."""
+
+
+class TableVersion(Protocol):
+    """One version of a table."""
+
+    @property
+    def version(self) -> int:
+        """The number of this version."""
+        ...
+
+    def files(self) -> Collection[str]:
+        """Returns the paths of its files, relative to the table's root."""
+        ...
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """Returns the last transaction of an application, None if the application has never committed."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Makes the next version and makes it durable.
+
+        Raises:
+            CommitConflictError: Somebody else made the next version; nothing was committed.
+            StorageError: Nobody knows whether it was committed.
+        """
+        ...
+
+    def make_durable(self) -> None:
+        """Makes this version durable: the process that committed it may have died before it did so."""
+        ...
+
+
+class OutputTable(Protocol):
+    """The table of one sink, wherever it is kept. There may be none yet."""
+
+    @property
+    def path(self) -> str:
+        """Where the table is, for messages."""
+        ...
+
+    def open(self) -> TableVersion:
+        """Opens the newest version.
+
+        Raises:
+            NotFoundError: There is no table.
+            StorageError: It cannot be read.
+        """
+        ...
+
+    def create(self) -> None:
+        """Creates the table unless there is one.
+
+        Raises:
+            StorageError: It was not created, or has other columns; trying again is safe.
+        """
+        ...
+
+    def other_columns(self) -> Sequence[str]:
+        """Describes each column of the output that the table lacks or has with another type; none without a table."""
+        ...
+
+    def obstacles(self) -> Sequence[Obstacle]:
+        """Returns why finished files cannot be added to the table or removed again; none without a table."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Says whether a file is in the table's folder, whichever version it belongs to."""
+        ...
+
+    def check_files(self, added: Sequence[DeltaFile]) -> None:
+        """Looks for files that are about to be added.
+
+        Raises:
+            MissingFileError: One is gone.
+            DamagedFileError: One has another length.
+        """
+        ...
+
+
+VersionT = TypeVar("VersionT", bound=TableVersion)
+
+
+def commit_once(
+    path: str, open_table: Callable[[], VersionT], app_id: str, version: int, commit: Callable[[VersionT], None]
+) -> int:
+    """Commits once for (app_id, version), whoever else commits at the same time.
+
+    Does nothing where the table holds this transaction of the application or a later one.
+
+    Args:
+        path: Where the table is, for messages.
+        open_table: Opens its newest version.
+        app_id: The application.
+        version: The application's transaction.
+        commit: Decides on the version that it is given, and commits to that very version.
+
+    Returns:
+        The table's version that this commit made; if it had taken effect before, the newest one.
+
+    Raises:
+        StorageError: There were too many conflicts, or what `open_table` and `commit` raise.
+    """
+    conflict: CommitConflictError | None = None
+    for _ in range(CONFLICTS):
+        table = open_table()
+        done = table.transaction_version(app_id)
+        if done is not None and done >= version:
+            table.make_durable()
+            return table.version
+        try:
+            commit(table)
+        except CommitConflictError as error:
+            conflict = error
+            continue
+        return table.version + 1
+    raise StorageError(
+        f"{CONFLICTS} commits to {path} were refused because others committed at the same time.",
+        action="Find out who else writes to this table; the commit is tried again with the next start.",
+    ) from conflict
+
+
+__all__ = [
+    "CONFLICTS",
+    "Commit",
+    "CommitConflictError",
+    "DeltaFile",
+    "Obstacle",
+    "OutputTable",
+    "TableVersion",
+    "commit_once",
+]
