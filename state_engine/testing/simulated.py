@@ -12,17 +12,22 @@ from typing import Literal, NamedTuple
 
 from state_engine.epoch import debts
 from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.table_sink import fence
 from state_engine.errors import StorageError
-from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Ack, BaseReference, Manifest, Span
+from state_engine.log.records import Ack, BaseReference, Manifest
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
+from state_engine.testing.simulated_table import SimulatedTable
 
 PutOutcome = Literal["ok", "lost_answer", "failed", "delayed"]
 State = dict[str, dict[str, int]]
 Row = tuple[int, str, int]
 At = tuple[CrashPoint, int | None]
+
+
+TABLE_OF = "count"
+"""The operator whose output goes to the exactly-once table; the sink has its name."""
 
 
 class SimulatedCrash(BaseException):
@@ -81,37 +86,11 @@ class SimulatedCrashes:
 
 
 class Entry(NamedTuple):
-    """What a sink took over from one epoch."""
+    """What the at-least-once sink took over from one epoch."""
 
     generation: int
     epoch: int
     rows: tuple[Row, ...]
-
-
-@dataclass
-class TableSink:
-    """Exactly once, as a Delta table is: ignores what it holds already, can be taken back, keeps out the fenced."""
-
-    entries: list[Entry] = field(default_factory=list)
-    version: tuple[int, int] = (0, 0)
-
-    def add(self, entry: Entry) -> None:
-        if entry[:2] > self.version:
-            self.entries.append(entry)
-            self.version = (entry.generation, entry.epoch)
-
-    def move(self, kept: tuple[Span, ...], returned: list[Entry]) -> None:
-        generation = kept[-1].generation
-        if self.version[0] < generation:
-            self.entries = [entry for entry in self.entries if contains(kept, entry.generation, entry.epoch)] + returned
-            self.version = (generation, 0)
-
-    def fence(self, generation: int) -> None:
-        self.version = max(self.version, (generation, 0))
-
-    @property
-    def rows(self) -> list[Row]:
-        return sorted(row for entry in self.entries for row in entry.rows)
 
 
 @dataclass
@@ -120,7 +99,7 @@ class World:
 
     job: str
     storage: MemoryStorage
-    table: TableSink = field(default_factory=TableSink)
+    table: SimulatedTable = field(default_factory=SimulatedTable)
     notified: list[Entry] = field(default_factory=list)
     checkpoints: list[BaseReference] = field(default_factory=list)
     in_flight: list[Manifest] = field(default_factory=list)
@@ -154,9 +133,15 @@ class World:
         stored = self.log.put(manifest)
         if manifest.kind in ("epoch", "idle"):
             debt = debts.owed(self.log, self.log.read(manifest.generation, manifest.epoch - 1))
-            paid = debt is None or (debt.manifest.generation, debt.manifest.epoch) <= self.table.version
+            paid = debt is None or (debt.manifest.generation, debt.manifest.epoch) <= self.fence
             assert paid, f"epoch {manifest.epoch} was sealed before its predecessor was committed"
         return stored
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """Generation and epoch up to which the table ignores commits."""
+        version = fence(self.table, self.job, TABLE_OF)
+        return version >> 40, version % (1 << 40)
 
     def output(self, acks: tuple[Ack, ...]) -> tuple[Row, ...]:
         paths = [file.path for ack in acks for file in ack.outputs]
@@ -225,6 +210,7 @@ class FaultyLog:
 
 
 __all__ = [
+    "TABLE_OF",
     "Entry",
     "Faults",
     "FaultyLog",
@@ -233,6 +219,5 @@ __all__ = [
     "SimulatedCrash",
     "SimulatedCrashes",
     "State",
-    "TableSink",
     "World",
 ]

@@ -7,25 +7,32 @@ from dataclasses import dataclass, field
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
 from state_engine.epoch.ports import CheckpointEnd, Mark
+from state_engine.epoch.sink_moves import outputs_of
+from state_engine.epoch.table_sink import TableSink
 from state_engine.errors import SinkError
-from state_engine.log.lineage import contains, fork_lineage
+from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path
 from state_engine.log.records import BaseReference, Manifest
-from state_engine.testing.simulated import Entry, SimulatedCrashes, World
+from state_engine.testing.simulated import TABLE_OF, Entry, SimulatedCrashes, World
 
 
 @dataclass
 class SimulatedSinks:
-    """The `Sinks` port: one exactly-once table for the first operator, one at-least-once user sink for the last."""
+    """The `Sinks` port: production's sink over a table for the first operator, an at-least-once sink for the last."""
 
     world: World
     crash: SimulatedCrashes
     prepared: bool = False
 
+    def __post_init__(self) -> None:
+        world = self.world
+        self.table = TableSink(world.job, TABLE_OF, world.table, world.log, lambda: world.now_ms)
+
     def prepare(self) -> None:
         self.prepared = True
         self.world.sinks_made += 1
+        self.table.create()
 
     def deliver(self, manifest: Manifest) -> None:
         pass
@@ -37,7 +44,8 @@ class SimulatedSinks:
             faults.sink_errors -= 1
             if faults.sink_errors % 2 == 0:
                 raise SinkError("simulated: the sink is away")
-        self.world.table.add(self._entry(manifest, "count"))
+        if files := outputs_of(manifest, TABLE_OF):
+            self.table.commit(manifest.generation, manifest.epoch, files)
         self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
         self.world.notified.append(self._entry(manifest, "total"))
         self.crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
@@ -46,7 +54,8 @@ class SimulatedSinks:
             raise SinkError("simulated: the answer of the sink was lost")
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
-        pass
+        if target.manifest.job == self.world.job:
+            self.table.check_rewind(target, generation)
 
     def check_owed(self, sealed: StoredManifest) -> None:
         pass
@@ -61,10 +70,10 @@ class SimulatedSinks:
             if stored.manifest.operators["count"].acks
             and not contains(head.manifest.lineage, stored.manifest.generation, stored.manifest.epoch)
         ]
+        if target.manifest.job == self.world.job:
+            self.table.rewind(target, generation, keep_output=keep_output)
         if keep_output:
-            return self.world.table.fence(generation)
-        kept = fork_lineage(target.manifest.lineage, target.manifest.epoch, generation)
-        self.world.table.move(kept, [self._entry(manifest, "count") for manifest in returned])
+            return
         self.world.notified.extend(self._entry(manifest, "total") for manifest in returned)
 
     def _entry(self, manifest: Manifest, uid: str) -> Entry:

@@ -17,7 +17,7 @@ from state_engine.errors import EpochError
 from state_engine.log.paths import change_path, output_path
 from state_engine.log.records import Ack, Barrier, OutputFile, StateHandle, StateSchema
 from state_engine.serialization.column import Column
-from state_engine.testing.simulated import Row, SimulatedCrashes, State, World
+from state_engine.testing.simulated import TABLE_OF, Row, SimulatedCrashes, State, World
 
 TASK_ATTEMPTS = 4
 KEY = (Column(name="key", type="string"),)
@@ -157,8 +157,9 @@ class _Stage:
         changes = StateHandle(path=path, length=len(data), checksum="", rows=len(changed), codec="none")
         if self._dies(CrashPoint.E5_CHANGE_FILE_WRITTEN):
             return None
-        path = output_path(plan.generation, plan.epoch, uid, subtask, attempt, "main")
-        staged = OutputFile(output="main", path=path, length=self._write(path, out), checksum="", rows=len(out))
+        path, in_table = output_path(plan.generation, plan.epoch, uid, subtask, attempt, uid), uid == TABLE_OF
+        length = self._stage(path, out) if in_table else self._write(path, out)
+        staged = OutputFile(output=uid, path=path, in_table=in_table, length=length, checksum="", rows=len(out))
         if self._dies(CrashPoint.E5_OUTPUT_STAGED):
             return None
         ack = Ack(
@@ -176,6 +177,10 @@ class _Stage:
 
     def _dies(self, point: CrashPoint) -> bool:
         return self.tasks.crash.task_dies(point, self.plan.epoch)
+
+    def _stage(self, path: str, rows: list[Row]) -> int:
+        self.tasks.world.table.write_file(path, tuple(rows))
+        return len(rows)
 
     def _write(self, path: str, content: object) -> int:
         data = json.dumps(content).encode()

@@ -217,7 +217,7 @@ class Simulation:
         state, counts, totals = truth(self.records[: position(head)], uids)
         assert self.world.state_at(head) == state, "the state from the newest base differs from the truth"
         assert self.world.state_at(head, down_to_base=False) == state, "the state differs from the truth"
-        assert self.world.table.rows == sorted(counts), "the exactly-once sink differs from the truth"
+        assert self.world.table.live == sorted(counts), "the exactly-once sink differs from the truth"
         lineage = head.manifest.lineage
         notified = [entry for entry in self.world.notified if contains(lineage, entry.generation, entry.epoch)]
         told = {row for entry in notified for row in entry.rows}

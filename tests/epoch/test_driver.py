@@ -254,9 +254,9 @@ def test_an_idle_epoch_owes_its_output_like_any_other() -> None:
     with pytest.raises(SimulatedCrash):
         driver.idle()
     assert debts.owed(simulation.world.log, simulation.head) == simulation.head
-    assert simulation.world.table.version == (1, 2)
+    assert simulation.world.fence == (1, 2)
     simulation.start()
-    assert simulation.world.table.version == (1, 3)
+    assert simulation.world.fence == (1, 3)
 
 
 def test_manifests_without_data_carry_no_acks() -> None:

@@ -149,7 +149,7 @@ def test_a_savepoint_of_another_job_begins_a_new_job() -> None:
         driver.step()
     state, counts, _ = truth(old.records)
     assert new.world.state_at(new.head) == state
-    assert new.world.table.rows == [row for row in sorted(counts) if row[0] >= 28]
+    assert new.world.table.live == [row for row in sorted(counts) if row[0] >= 28]
     assert old.world.storage.objects == before
     with pytest.raises(RestoreError, match="epochs of its own"):
         new.start(replace(wanted, restore=RestoreTarget(stored=target_of(old, 6))))
@@ -191,23 +191,23 @@ def test_the_number_of_a_generation_is_never_used_twice() -> None:
 @pytest.mark.parametrize("point", CLOSED_BUT_NOT_BEGUN, ids=str)
 def test_a_restore_that_keeps_output_keeps_it_whoever_finishes_it(point: CrashPoint) -> None:
     simulation = finished()
-    before = simulation.world.table.rows
+    before = simulation.world.table.live
     wanted = replace(simulation.restore(target_of(simulation, 5)), keep_output=True)
     with pytest.raises(SimulatedCrash):
         simulation.start(wanted, Faults(crashes=[(point, None)]))
     driver = simulation.start()
     assert (simulation.head.manifest.generation, driver.offset) == (2, 28)
-    assert simulation.world.table.rows == before
-    assert simulation.world.table.version == (2, 0)
+    assert simulation.world.table.live == before
+    assert simulation.world.fence == (2, 0)
 
 
 @pytest.mark.parametrize("another", [3, 5])
 def test_an_unfinished_restore_keeps_output_for_a_start_that_says_so(another: int) -> None:
     """A table may be compacted between the closing manifest and the sinks: then this is the only way on."""
     simulation = finished()
-    before = simulation.world.table.rows
+    before = simulation.world.table.live
     with pytest.raises(SimulatedCrash):
         simulation.start(simulation.restore(target_of(simulation, 5)), Faults(crashes=[(CrashPoint.S2_CLOSED, None)]))
     simulation.start(replace(simulation.restore(target_of(simulation, another)), keep_output=True))
     assert simulation.head.manifest.generation == (2 if another == 5 else 3)
-    assert simulation.world.table.rows == before
+    assert simulation.world.table.live == before

@@ -1,0 +1,141 @@
+"""A sink's table in memory, with the log that Delta has: versions, files, application transactions, conflicts.
+
+It implements `state_engine.storage.table_log.OutputTable`, so `TableSink` decides over it as it does over Delta. A
+commit names the version that it was decided on and takes effect only as the next one: also a commit that arrives late.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from state_engine.errors import AlreadyExistsError, DamagedFileError, MissingFileError, NotFoundError
+from state_engine.storage.table_log import Commit, CommitConflictError, DeltaFile, Obstacle
+
+Rows = tuple[tuple[int, str, int], ...]
+ResultT = TypeVar("ResultT")
+
+
+class LoggedVersion(NamedTuple):
+    """What one version of the table holds."""
+
+    files: frozenset[str]
+    transactions: Mapping[str, int]
+
+
+def _at_once(name: str, effect: Callable[[], ResultT]) -> ResultT:
+    return effect()
+
+
+@dataclass
+class SimulatedTable:
+    """A table, and the files in its folder.
+
+    Attributes:
+        path: What messages call it.
+        versions: Its log; empty as long as there is no table.
+        rows: The rows of each file in its folder, whichever version it belongs to.
+        call: Makes each call of a writer (`open`, `commit`): a simulator delays it, or lets it fail.
+        made: How often somebody asked for the table to be created.
+    """
+
+    path: str = "memory://table"
+    versions: list[LoggedVersion] = field(default_factory=list)
+    rows: dict[str, Rows] = field(default_factory=dict)
+    call: Callable[[str, Callable[[], object]], object] = _at_once
+    made: int = 0
+
+    def open(self) -> "SimulatedVersion":
+        found = self.call("open", self._opened)
+        assert isinstance(found, SimulatedVersion)
+        return found
+
+    def _opened(self) -> "SimulatedVersion":
+        if not self.versions:
+            raise NotFoundError(f"There is no table at {self.path}.")
+        return SimulatedVersion(self, len(self.versions) - 1, self.versions[-1])
+
+    def create(self) -> None:
+        self.made += 1
+        if not self.versions:
+            self.versions.append(LoggedVersion(frozenset(), {}))
+
+    def other_columns(self) -> list[str]:
+        return []
+
+    def obstacles(self) -> list[Obstacle]:
+        return []
+
+    def exists(self, path: str) -> bool:
+        return path in self.rows
+
+    def check_files(self, added: Sequence[DeltaFile]) -> None:
+        for add in added:
+            if add.path not in self.rows:
+                raise MissingFileError(f"{add.path} was to be added to {self.path}, but is gone.")
+            if len(self.rows[add.path]) != add.rows:
+                raise DamagedFileError(f"{add.path} has {len(self.rows[add.path])} rows, expected {add.rows}.")
+
+    def write_file(self, path: str, rows: Rows) -> None:
+        """Stages a file in the table's folder.
+
+        Raises:
+            AlreadyExistsError: There is a file of this name.
+        """
+        if path in self.rows:
+            raise AlreadyExistsError(f"There is a file {path} in {self.path} already.")
+        self.rows[path] = rows
+
+    def append(self, path: str, rows: Rows) -> None:
+        """Another application adds a file of its own."""
+        self.write_file(path, rows)
+        self._log(self.versions[-1].files | {path}, self.versions[-1].transactions)
+
+    def rewrite(self, path: str, replaced: Sequence[str]) -> None:
+        """Another application puts one file in the place of several, with the same rows: OPTIMIZE."""
+        self.write_file(path, tuple(row for file in replaced for row in self.rows[file]))
+        self._log(self.versions[-1].files - set(replaced) | {path}, self.versions[-1].transactions)
+
+    @property
+    def live(self) -> list[tuple[int, str, int]]:
+        """The rows of the newest version, sorted; none without a table."""
+        files = self.versions[-1].files if self.versions else frozenset()
+        return sorted(row for file in files for row in self.rows[file])
+
+    def commit_on(self, version: int, commit: Commit) -> None:
+        """Makes the version after `version`.
+
+        Raises:
+            CommitConflictError: There is one.
+        """
+        if len(self.versions) != version + 1:
+            raise CommitConflictError(f"version {version + 1} of {self.path} was committed by somebody else")
+        before = self.versions[version]
+        files = before.files - set(commit.removed) | {add.path for add in commit.added}
+        self._log(files, {**before.transactions, commit.app_id: commit.version})
+
+    def _log(self, files: frozenset[str], transactions: Mapping[str, int]) -> None:
+        self.versions.append(LoggedVersion(files, transactions))
+
+
+@dataclass
+class SimulatedVersion:
+    """One version of a table: what was read of it stays as it was."""
+
+    table: SimulatedTable
+    version: int
+    held: LoggedVersion
+
+    def files(self) -> frozenset[str]:
+        return self.held.files
+
+    def transaction_version(self, app_id: str) -> int | None:
+        return self.held.transactions.get(app_id)
+
+    def commit(self, commit: Commit) -> None:
+        self.table.call("commit", lambda: self.table.commit_on(self.version, commit))
+
+    def make_durable(self) -> None:
+        """What is in memory is as durable as it gets."""
+
+
+__all__ = ["LoggedVersion", "Rows", "SimulatedTable", "SimulatedVersion"]
