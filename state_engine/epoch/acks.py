@@ -11,11 +11,19 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.log.records import Ack, Barrier, Failure, Seen
 
 Acks = dict[tuple[str, int, str], Ack]
 """Acks by operator, subtask and attempt."""
+
+
+Place = tuple[str, int]
+"""Incarnation and epoch of a plan."""
+
+ANY_PLACE: Place = ("", 0)
 
 
 class Alignment:
@@ -30,11 +38,21 @@ class Alignment:
         subtask: Its number.
         upstream: The operators that feed it, by whichever of its inputs.
         chained: Whether it reads nothing but the subtask of its own number, in one task with it.
+        place: Incarnation and epoch of the plan. A barrier of another one is passed over: it comes late.
     """
 
-    def __init__(self, uid: str, subtask: int, upstream: Sequence[OperatorPlan] = (), *, chained: bool = False) -> None:
+    def __init__(
+        self,
+        uid: str,
+        subtask: int,
+        upstream: Sequence[OperatorPlan] = (),
+        *,
+        chained: bool = False,
+        place: Place = ANY_PLACE,
+    ) -> None:
         self.uid = uid
         self.subtask = subtask
+        self.place = place
         self._expected = {op.uid: (subtask,) if chained else range(op.parallelism) for op in upstream}
         self._attempts: dict[tuple[str, int, str], None] = {}
         self._acks: Acks = {}
@@ -48,6 +66,8 @@ class Alignment:
         """
         if barrier.uid not in self._expected:
             raise ValueError(f"A barrier of operator {barrier.uid!r} reached {self.uid!r}, which it does not feed.")
+        if not _is_of(barrier, self.place):
+            return
         self._attempts[barrier.uid, barrier.subtask, barrier.attempt] = None
         _collect(self._acks, barrier.acks)
         self._carried_seen.update(dict.fromkeys(barrier.seen))
@@ -88,8 +108,10 @@ class Alignment:
             attempt=ack.attempt,
             acks=(*self._acks.values(), ack),
             seen=(*self._carried_seen, *self.seen),
+            incarnation=self.place[0],
+            epoch=self.place[1],
         )
-        slim = Barrier(uid=self.uid, subtask=self.subtask, attempt=ack.attempt)
+        slim = replace(full, acks=(), seen=())
         return (full, *(slim for _ in range(downstream - 1)))
 
 
@@ -106,10 +128,16 @@ def barriers_of_chain(
     """
     alignment = first
     for ack, behind in pairwise(acks):
-        following = Alignment(behind.uid, behind.subtask, [plans[ack.uid]], chained=True)
+        following = Alignment(behind.uid, behind.subtask, [plans[ack.uid]], chained=True, place=first.place)
         following.add(alignment.barriers(ack)[0])
         alignment = following
     return alignment.barriers(acks[-1], downstream)
+
+
+def _is_of(barrier: Barrier, place: Place) -> bool:
+    """Whether a barrier is of a plan: what an earlier epoch or driver sent has nothing to do with it."""
+    own = barrier.incarnation, barrier.epoch
+    return own == place or ANY_PLACE in (own, place)
 
 
 class Answer(Enum):
@@ -146,8 +174,10 @@ def acknowledge(plan: EpochPlan, barriers: Sequence[Barrier]) -> Acknowledged:
 
     Args:
         plan: The plan that the tasks were given.
-        barriers: All full barriers that reached the driver, in any order; repetitions of one barrier are fine.
+        barriers: All full barriers that reached the driver, in any order; repetitions of one barrier are fine, and
+            late ones of other plans are passed over.
     """
+    barriers = [barrier for barrier in barriers if _is_of(barrier, (plan.incarnation, plan.epoch))]
     acks: Acks = {}
     for barrier in barriers:
         _collect(acks, barrier.acks)

@@ -232,7 +232,8 @@ class Barrier(Record, frozen=True, kw_only=True):
     """The mark behind the last record of an epoch from one upstream subtask to one downstream subtask.
 
     `acks` and `seen` are carried to downstream subtask 0 (and to the driver) only: everything that the driver has to
-    learn about the operators in front.
+    learn about the operators in front. `incarnation` and `epoch` say which plan the attempt was given; a barrier
+    without them is of any.
     """
 
     uid: str
@@ -240,6 +241,8 @@ class Barrier(Record, frozen=True, kw_only=True):
     attempt: str
     acks: tuple[Ack, ...] = ()
     seen: tuple[Seen, ...] = ()
+    incarnation: str = ""
+    epoch: int = 0
 
 
 class SourceFile(Record, frozen=True, kw_only=True):

@@ -101,7 +101,8 @@ class Subtask:
             chain.release()
 
     def _run(self, chain: Chain, subtask: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        alignment = Alignment(self._own.uid, subtask, [self._plans[uid] for uid in self._own.upstream])
+        place = self._plan.incarnation, self._plan.epoch
+        alignment = Alignment(self._own.uid, subtask, [self._plans[uid] for uid in self._own.upstream], place=place)
         self._crash(CrashPoint.E2_ROUTED)
         chain.acquire()
         self._watch.lap("catch_up")

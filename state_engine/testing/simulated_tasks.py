@@ -108,7 +108,7 @@ class _Stage:
         out: list[Row] = []
         leaving: list[list[Barrier]] = [[] for _ in range(self.downstream)]
         for subtask in range(self.op.parallelism):
-            alignment = Alignment(self.op.uid, subtask, self.upstream)
+            alignment = Alignment(self.op.uid, subtask, self.upstream, place=(self.plan.incarnation, self.plan.epoch))
             for barrier in (barrier for one in arriving for barrier in one.barriers[subtask]):
                 alignment.add(barrier)
             assert alignment.aligned, f"{self.op.uid}/{subtask} misses {alignment.missing}"

@@ -112,6 +112,37 @@ def test_two_attempts_of_the_last_operator_are_inconsistent() -> None:
     assert decide([*barriers, other]).answer is Answer.INCONSISTENT
 
 
+def of(place: tuple[str, int], attempt: str = "1") -> Barrier:
+    [barrier] = Alignment("a", 0, place=place).barriers(ack("a", 0, attempt))
+    return barrier
+
+
+ALONE = plan_of(OperatorPlan(uid="a", parallelism=1, max_parallelism=8))
+OTHER_PLACES = [("i", 4), ("i", 6), ("another", 5)]
+
+
+@pytest.mark.parametrize("place", OTHER_PLACES)
+def test_an_ack_of_another_epoch_or_driver_is_passed_over(place: tuple[str, int]) -> None:
+    late, right = of(place, "late"), of(("i", 5))
+    assert acknowledge(ALONE, [late]).answer is Answer.MISSING
+    decision = acknowledge(ALONE, [late, right, late])
+    assert decision == Acknowledged(Answer.SUCCESS, {"a": (ack("a", 0),)})
+
+
+@pytest.mark.parametrize("place", OTHER_PLACES)
+def test_a_subtask_passes_over_a_barrier_of_another_epoch_or_driver(place: tuple[str, int]) -> None:
+    alignment = Alignment("b", 0, [ALONE.operators[0]], place=("i", 5))
+    alignment.add(of(place, "late"))
+    assert (alignment.aligned, alignment.seen) == (False, ())
+    alignment.add(of(("i", 5)))
+    assert (alignment.aligned, [seen.attempt for seen in alignment.seen]) == (True, ["a0-1"])
+
+
+def test_a_barrier_names_the_plan_that_its_attempt_was_given() -> None:
+    for barrier in Alignment("a", 0, place=("i", 5)).barriers(ack("a", 0), 3):
+        assert (barrier.incarnation, barrier.epoch) == ("i", 5)
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_barrier_is_missing(lost: int) -> None:
     barriers = play()
