@@ -41,19 +41,24 @@ def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
 
 
 def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
-    """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first."""
-    lineage, last = other.manifest.lineage, other.manifest.epoch
+    """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first.
+
+    The shared epoch itself is not read: retention may have removed its manifest.
+    """
+
+    def is_shared(generation: int, epoch: int) -> bool:
+        return epoch <= other.manifest.epoch and contains(other.manifest.lineage, generation, epoch)
+
     found: list[Manifest] = []
     current = head
-    while True:
+    while not is_shared(current.manifest.generation, current.manifest.epoch):
         manifest = current.manifest
-        if manifest.epoch <= last and contains(lineage, manifest.generation, manifest.epoch):
-            return found[::-1]
         found.append(replace(manifest, inlined={}))  # only its outputs are needed, and there may be many manifests
         place = predecessor_of(manifest)
-        if place is None or place.job != manifest.job:
-            return found[::-1]
+        if place is None or place.job != manifest.job or is_shared(place.generation, place.epoch):
+            break
         current = log.read(place.generation, place.epoch)
+    return found[::-1]
 
 
 __all__ = ["SinkMove", "outputs_of", "since", "transaction_id", "transaction_version"]

@@ -182,6 +182,20 @@ def test_a_restore_into_an_abandoned_line_brings_its_output_back(stage: Stage) -
     assert stage.table.live == [(1, "row", 1), (2, "row", 1), (3, "row", 1)]
 
 
+def test_a_restore_into_an_abandoned_line_needs_no_manifest_that_both_lines_share(stage: Stage) -> None:
+    """Retention keeps the manifests that lead into a line which a savepoint is on, and nothing in front of them."""
+    sealed = stage.sealed(3)
+    for stored in sealed:
+        stage.commit(stored)
+    stage.sink.rewind(sealed[0], 2, keep_output=False)
+    spans = Span(generation=1, first=1, last=1), Span(generation=2, first=2)
+    stage.commit(stage.seal(2, sealed[0], 2, *spans))
+    stage.log.withdraw(sealed[0].manifest)
+    stage.sink.check_rewind(sealed[2], 3)
+    stage.sink.rewind(sealed[2], 3, keep_output=False)
+    assert stage.table.live == [(1, "row", 1), (2, "row", 1), (3, "row", 1)]
+
+
 def test_a_file_that_has_to_come_back_and_was_vacuumed_is_named(stage: Stage) -> None:
     sealed = stage.sealed(2)
     for stored in sealed:
