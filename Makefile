@@ -28,7 +28,7 @@ TYPED := state_engine platform/lakestate $(wildcard benchmarks)
 # Files stay together, for what their tests share; `selection.py` puts the longest first.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup faster environment up down demo test test-long check lint types imports format lock dist bench flink clean
+.PHONY: help setup faster environment up down demo test test-long campaign check lint types imports format lock dist bench flink clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test: $(JARS_STAMP) $(CLASS_ARCHIVE) ## the tests (ARGS="-k name" to choose)
 
 test-long: $(JARS_STAMP) $(CLASS_ARCHIVE) ## what `make test` leaves out: hours (ARGS="--budget 20m" for a part)
 	$(BIN)/pytest --long --hypothesis-profile long $(PARALLEL) $(ARGS)
+
+campaign: $(PROJECT_STAMP) ## random histories of the protocol on all cores (ARGS="--histories 20000 --seed 7")
+	$(BIN)/python -m state_engine.testing.simulation_campaign $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
 	$(BIN)/pytest -m "not spark and not slow and not long" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)

@@ -35,14 +35,16 @@ class SimulatedTable:
         versions: Its log; empty as long as there is no table.
         rows: The rows of each file in its folder, whichever version it belongs to.
         call: Makes each call of a writer (`open`, `commit`): a simulator delays it, or lets it fail.
-        made: How often somebody asked for the table to be created.
+        altered: Whether its owner has changed it so that finished files do not fit it.
+        spoilt: Whether a commit of an application was made all the same.
     """
 
     path: str = "memory://table"
     versions: list[LoggedVersion] = field(default_factory=list)
     rows: dict[str, Rows] = field(default_factory=dict)
     call: Callable[[str, Callable[[], object]], object] = _at_once
-    made: int = 0
+    altered: bool = False
+    spoilt: bool = False
 
     def open(self) -> "SimulatedVersion":
         found = self.call("open", self._opened)
@@ -55,7 +57,6 @@ class SimulatedTable:
         return SimulatedVersion(self, len(self.versions) - 1, self.versions[-1])
 
     def create(self) -> None:
-        self.made += 1
         if not self.versions:
             self.versions.append(LoggedVersion(frozenset(), {}))
 
@@ -63,7 +64,7 @@ class SimulatedTable:
         return []
 
     def obstacles(self) -> list[Obstacle]:
-        return []
+        return [Obstacle("it was altered", "alter it back")] if self.altered else []
 
     def exists(self, path: str) -> bool:
         return path in self.rows
@@ -110,6 +111,7 @@ class SimulatedTable:
         if len(self.versions) != version + 1:
             raise CommitConflictError(f"version {version + 1} of {self.path} was committed by somebody else")
         before = self.versions[version]
+        self.spoilt |= self.altered and bool(commit.added)
         files = before.files - set(commit.removed) | {add.path for add in commit.added}
         self._log(files, {**before.transactions, commit.app_id: commit.version})
 

@@ -1,4 +1,8 @@
-"""Random lives of random drivers, zombies among them; when the faults stop, all is well (G1, G2, G3, G8)."""
+"""Random lives of random drivers, zombies among them; when the faults stop, all is well (G1, G2, G3, G8).
+
+Two operators in a row, or two that feed a third, which exchange barriers; other ones in each run. What happens to one
+alone, with retention, savepoints and a sink's table, plays `test_histories.py`.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -84,7 +88,7 @@ class Schedule:
             self.drivers.append(self.simulation.start(self.simulation.restore(target), faults))
 
 
-@settings(derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(print_blob=True, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**16), actions=st.lists(ACTIONS, min_size=5, max_size=30))
 def test_whatever_happens_the_results_are_those_of_an_undisturbed_run(seed: int, actions: list[Any]) -> None:
     schedule = Schedule(seed)

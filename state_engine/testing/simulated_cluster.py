@@ -1,0 +1,351 @@
+"""One job of production's classes on storage and a sink's table in memory, and everything that may happen to it.
+
+`StartUp`, `EpochDriver`, `ManifestLog`, `CheckpointPublisher`, `TableSink`, retention, compaction and savepoints are
+production's own. Storage, the table, time and the order of what happens are simulated.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import count
+
+from state_engine.checkpoint.leases import LEASE_MS
+from state_engine.checkpoint.publish import CheckpointPublisher
+from state_engine.checkpoint.retention import Keep, RetentionPolicy
+from state_engine.epoch import look
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.ports import EpochPlan, Mark, SourceState
+from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.epoch.sink_moves import outputs_of, since
+from state_engine.epoch.start import StartUp
+from state_engine.epoch.table_sink import TableSink
+from state_engine.errors import MissingFileError, NotFoundError
+from state_engine.log.lineage import contains
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import CHECKPOINTS
+from state_engine.log.records import Barrier, Manifest, SourcePosition
+from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.port import open_storage
+from state_engine.testing.simulated_processes import Process, Processes, watch
+from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable
+from state_engine.testing.simulated_workers import GROUPS, SUM, TABLE, TOLD, ClusterTasks, Worker
+
+JOB = "sim"
+BATCH = 3
+HOSTS = 3
+POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
+_NUMBERS = count()
+
+
+def position(manifest: Manifest) -> int:
+    """Returns how many records are read after a manifest."""
+    return int(manifest.sources[0].offset) if manifest.sources else 0
+
+
+@dataclass
+class HostClock:
+    """The clock of one host."""
+
+    cluster: "Cluster"
+    host: int
+
+    def now_ms(self) -> int:
+        self.cluster.now_ms += 1
+        return self.cluster.now_ms + self.cluster.skews[self.host]
+
+    def steady_ms(self) -> int:
+        return self.cluster.now_ms
+
+
+@dataclass
+class ClusterBarriers:
+    """The `Barriers` port: a checkpoint falls on the next epoch if it is wanted."""
+
+    next_number: int
+    wanted: bool = False
+    full: bool = False
+
+    error = None
+
+    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
+        if not self.wanted:
+            return None
+        self.wanted, self.next_number = False, self.next_number + 1
+        return Mark(checkpoint_id=self.next_number - 1, full=self.full, trigger="interval")
+
+    def next_id(self) -> int:
+        return self.next_number
+
+    def acknowledged(self, checkpoint_id: int, now_ms: int) -> None: ...
+
+    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None: ...
+
+    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None: ...
+
+    def overdue(self, now_ms: int) -> Sequence[int]:
+        return ()
+
+
+@dataclass
+class Publishing:
+    """The `Background` of a driver: at once, or in a process of its own that others overtake."""
+
+    cluster: "Cluster"
+    owner: Process | None
+    later: bool = False
+    waiting: list[Process] = field(default_factory=list)
+
+    def submit(self, task: Callable[[], None]) -> None:
+        process = Process("publish", task, owner=self.owner)
+        self.waiting.append(process)
+        if self.later:
+            self.cluster.processes.park(process)
+        else:
+            task()
+            process.done = True
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        waiting, self.waiting = self.waiting, []
+        for process in waiting:
+            self.cluster.processes.run(process)
+        return True
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Crashes:
+    """The `Crash` port: each of its places is one at which a process may stop or die."""
+
+    processes: Processes
+
+    def at(self, point: CrashPoint, epoch: int) -> None:
+        self.processes.pause()
+
+
+class ClusterSinks:
+    """The `Sinks` port: production's sink over a table, and a function that may be told twice."""
+
+    def __init__(self, cluster: "Cluster", log: ManifestLog, now_ms: Callable[[], int], crash: Crashes) -> None:
+        self._cluster, self._log, self._crash = cluster, log, crash
+        self._table = TableSink(JOB, TABLE, cluster.table, log, now_ms)
+
+    def check(self) -> None:
+        """Looks at the table, as each start does before anything else."""
+        self._table.check()
+
+    def prepare(self) -> None:
+        self._table.create()
+
+    def deliver(self, manifest: Manifest) -> None: ...
+
+    def commit(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        if files := outputs_of(manifest, TABLE):
+            self._table.commit(manifest.generation, manifest.epoch, files)
+        self._crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+        self._tell(manifest)
+        self._crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+
+    def check_rewind(self, target: StoredManifest, generation: int) -> None:
+        for manifest in self._entered(target):
+            self._staged(manifest)
+        self._table.check_rewind(target, generation)
+
+    def check_owed(self, sealed: StoredManifest) -> None: ...
+
+    def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
+        entered = [] if keep_output else self._entered(target)
+        with self._cluster.processes.uninterrupted() if "rewind-race" not in self._cluster.played else nullcontext():
+            self._table.rewind(target, generation, keep_output=keep_output)
+        for manifest in entered:
+            self._tell(manifest)
+
+    def _entered(self, target: StoredManifest) -> list[Manifest]:
+        """Epochs of an abandoned line whose output comes back, and was never told: they were abandoned owing it."""
+        head, told = look.newest(self._log), {told[:2] for told in self._cluster.told}
+        entered = since(self._log, target, head) if head is not None else ()
+        return [m for m in entered if outputs_of(m, TOLD) and (m.generation, m.epoch) not in told]
+
+    def _tell(self, manifest: Manifest) -> None:
+        if rows := self._staged(manifest):
+            self._cluster.told.append((manifest.generation, manifest.epoch, rows))
+
+    def _staged(self, manifest: Manifest) -> tuple[tuple[int, str, int], ...]:
+        rows: list[tuple[int, str, int]] = []
+        for file in outputs_of(manifest, TOLD):
+            try:
+                rows += [(n, key, value) for n, key, value in json.loads(self._cluster.storage.get(file.path))]
+            except NotFoundError as error:
+                raise MissingFileError(f"The staged output {file.path} is gone before its sink had it.") from error
+        return tuple(rows)
+
+
+@dataclass
+class Backup:
+    """Everything durable at one moment."""
+
+    objects: dict[str, tuple[bytes, int]]
+    versions: list[LoggedVersion]
+    files: dict[str, tuple[tuple[int, str, int], ...]]
+    told: list[tuple[int, int, tuple[tuple[int, str, int], ...]]]
+    savepoints: list[str]
+
+
+class Cluster:
+    """All that survives a driver.
+
+    Args:
+        inline_threshold: Up to how many bytes changes lie in the manifest.
+        played: Names of known faults that are played all the same.
+    """
+
+    def __init__(self, inline_threshold: int = 0, played: frozenset[str] = frozenset()) -> None:
+        self.root = f"memory://simulated/{next(_NUMBERS)}"
+        self.inline_threshold = inline_threshold
+        self.played = played
+        self.processes = Processes()
+        self.processes.is_spared = self._is_spared
+        self.now_ms = 1_700_000_000_000
+        self.skews = [0] * HOSTS
+        self.told: list[tuple[int, int, tuple[tuple[int, str, int], ...]]] = []
+        self.foreign: list[tuple[int, str, int]] = []
+        self.savepoints: list[str] = []
+        self.drivers: list[ClusterDriver] = []
+        self.stray: Barrier | None = None
+        self.compacted = self.kept = False
+        self.backup: Backup | None = None
+        self._ids = count(1)
+        self.storage = self._opened()
+        self.table = SimulatedTable(call=self._table_call)
+        self.workers = [Worker(self.root, JOB) for _ in range(2)]
+        watch(self.processes, lambda: self.now_ms)
+
+    def _is_spared(self, path: str) -> bool:
+        """Rows of `_checkpoints` are spared as a known fault; and what the simulated function is given, as it is."""
+        known = path.startswith(f"{CHECKPOINTS}/") and "flipped-checkpoint-row" not in self.played
+        return known or path.endswith(f"-{TOLD}.parquet")
+
+    def _opened(self) -> MemoryStorage:
+        storage = open_storage(self.root, JOB)
+        assert isinstance(storage, MemoryStorage)
+        return storage
+
+    def _table_call(self, name: str, effect: Callable[[], object]) -> object:
+        return self.processes.call(f"table {name}", self.table.path, effect)
+
+    def close(self) -> None:
+        """Ends everything that is left, and forgets the storage."""
+        for process in list(self.processes.parked):
+            self.processes.kill(process)
+        watch(Processes(), lambda: 0)
+        MemoryStorage.forget(f"{self.root.removeprefix('memory://')}/{JOB}")
+
+    def new_id(self) -> str:
+        return f"{next(self._ids):032x}"
+
+    def open_log(self) -> ManifestLog:
+        """Opens a fresh view of the log."""
+        return ManifestLog(self.storage, JOB)
+
+    def worker_for(self, plan: EpochPlan, subtask: int, attempt: int) -> Worker:
+        """Mostly the same worker gets a subtask, now and then another one."""
+        other = (plan.epoch + subtask) % 4 == 0
+        return self.workers[(subtask + attempt + plan.retry + other) % len(self.workers)]
+
+    def pass_time(self, by_ms: int) -> None:
+        """Lets time pass; not more than a lease holds while somebody stands still who may hold one."""
+        if self.processes.parked and "lease-outlived" not in self.played:
+            by_ms = min(by_ms, LEASE_MS // 60)
+        self.now_ms += by_ms
+
+    def expire(self) -> None:
+        """Lets all leases expire."""
+        self.now_ms += LEASE_MS + max(self.skews) - min(self.skews) + 1
+
+    def save(self) -> None:
+        """Makes a backup of the root and of the sink's table."""
+        self.backup = Backup(
+            dict(self.storage.objects), list(self.table.versions), dict(self.table.rows), list(self.told),
+            list(self.savepoints),
+        )  # fmt: skip
+
+    def put_back(self) -> None:
+        """All processes die, and everything durable is as it was in the backup; workers live on."""
+        if self.backup is None:
+            return
+        for process in list(self.processes.parked):
+            self.processes.kill(process)
+        self.processes.in_flight.clear()
+        self.drivers.clear()
+        self.storage.objects.clear()
+        self.storage.objects.update(self.backup.objects)
+        self.table.versions[:] = self.backup.versions
+        self.table.rows = dict(self.backup.files)
+        self.told, self.savepoints = list(self.backup.told), list(self.backup.savepoints)
+        held = {row for rows in self.backup.files.values() for row in rows}
+        self.foreign = [row for row in self.foreign if row in held]
+
+
+class ClusterDriver:
+    """One start of the job, and the epochs of its driver."""
+
+    def __init__(self, cluster: Cluster, host: int, parallelism: int) -> None:
+        self.cluster, self.parallelism = cluster, parallelism
+        self.clock = HostClock(cluster, host)
+        self.process: Process | None = None
+        self.epochs: EpochDriver | None = None
+        self.barriers = ClusterBarriers(0)
+
+    def start(self, restore: str | None = None, *, keep_output: bool = False) -> None:
+        """S1 to S5."""
+        cluster, clock = self.cluster, self.clock
+        storage, log, crash = open_storage(cluster.root, JOB), cluster.open_log(), Crashes(cluster.processes)
+        self.publishing = Publishing(cluster, cluster.processes.current)
+        publisher = CheckpointPublisher(storage, JOB, background=self.publishing, clock=clock, ids=cluster, crash=crash)
+        sinks = ClusterSinks(cluster, log, clock.now_ms, crash)
+        sinks.check()
+        shape = OperatorShape(
+            uid=SUM.uid, parallelism=self.parallelism, max_parallelism=GROUPS, keys=SUM.key, schemas=(SUM,)
+        )
+        request = StartRequest(
+            job=JOB,
+            root=cluster.root,
+            operators=(shape,),
+            restore=resolve_restore(cluster.root, JOB, restore) if restore is not None else None,
+            keep_output=keep_output,
+        )
+        with kept_for_start(request, clock=clock, ids=cluster):
+            request = adopt_for(request, log, clock=clock, ids=cluster, validate=False)
+            head = StartUp(log, sinks, publisher, clock, cluster, crash).run(request)
+        self.barriers.next_number = publisher.next_checkpoint_id()
+        self.offset = position(head.stored.manifest)
+        self.epochs = EpochDriver(
+            head, log, sinks, publisher, self.barriers, clock, crash, inline_threshold=cluster.inline_threshold
+        )
+
+    def step(self, order: int = 0) -> None:
+        """One batch. What the engine believes to be read moves only if it returns (E8)."""
+        assert self.epochs is not None
+        end = self.offset + BATCH
+        tasks = ClusterTasks(self.cluster, range(self.offset, end), order)
+        self.epochs.run_epoch(tasks, SourceState(positions=(SourcePosition(offset=str(end)),)))
+        self.offset = end
+
+    def idle(self) -> None:
+        """An epoch without records."""
+        assert self.epochs is not None
+        self.epochs.run_idle(ClusterTasks(self.cluster, range(0)))
+
+
+def told_on(cluster: Cluster, head: Manifest) -> set[tuple[int, str, int]]:
+    """Returns what the at-least-once sink was told of epochs on the lineage of a manifest."""
+    on_line = (rows for generation, epoch, rows in cluster.told if contains(head.lineage, generation, epoch))
+    return {row for rows in on_line for row in rows}
+
+
+__all__ = ["BATCH", "HOSTS", "JOB", "POLICY", "Cluster", "ClusterDriver", "HostClock", "position", "told_on"]

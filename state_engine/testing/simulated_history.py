@@ -1,0 +1,458 @@
+"""Histories of the simulated cluster: a line of text says what happens, and playing it says whether the job survives.
+
+```
+job.1 start.2 step step.7~9!lost@4 ckpt restore.3~30 resume deliver step
+```
+
+A word is an action and its number, which chooses among what there is. `~9` stops the process in front of its tenth
+call, and `~t1` in front of its second call to the sink's table, so that what follows comes in between; `resume` lets it
+go on. `!lost@4` says what becomes of its fourth call (`simulated_processes.FAULTS`). After the last word faults stop,
+and everything must be well (`Player.settle`).
+"""
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from state_engine.checkpoint.compaction import compact
+from state_engine.checkpoint.leases import LEASE_MS
+from state_engine.checkpoint.retention import DELETING_MS, apply_retention, plan_retention
+from state_engine.epoch import look
+from state_engine.errors import LakestateError, SinkRewindError
+from state_engine.key_groups import KeyGroupRange
+from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint, validate_savepoint
+from state_engine.testing.simulated_cluster import (
+    HOSTS,
+    JOB,
+    POLICY,
+    Cluster,
+    ClusterDriver,
+    HostClock,
+    position,
+    told_on,
+)
+from state_engine.testing.simulated_processes import FAULTS, Killed, Process
+from state_engine.testing.simulated_workers import GROUPS, load, truth
+
+WEIGHTS = {
+    "step": 20, "crash": 6, "ckpt": 8, "idle": 2, "start": 8, "restore": 8, "resume": 6, "kill": 2, "deliver": 4,
+    "savepoint": 5, "dispose": 1, "retain": 6, "compact": 3, "tick": 3, "skew": 1, "append": 1, "optimize": 1,
+    "backup": 2, "putback": 2,
+}  # fmt: skip
+"""How often an action is drawn."""
+
+FAVOURS = (0, 0, 1, 1, 4)
+"""How much more or less often the actions of one history are drawn."""
+
+EXTRA = {"sink-ahead": {"wipe": 3}, "sink-changed": {"alter": 3}}
+"""Actions that are drawn only if a known fault is played."""
+
+TICKS_MS = (1_000, 60_000, 600_000, LEASE_MS + 1)
+SKEWS_MS = (0, 300_000, -300_000, 600_000)
+STOPS = 0.25
+"""How often a process is stopped on its way."""
+
+SHRINKING = 400
+"""How many histories are played, at most, to make one that fails shorter."""
+
+_SIMPLER: tuple[dict[str, Any], ...] = ({"faults": ()}, {"calls": None, "of_table": False}, {"number": 0})
+_WORD = re.compile(r"([a-z]+)(?:\.(\d+))?(?:~(t?)(\d+))?((?:![a-z]+@\d+)*)")
+
+
+class Found(AssertionError):
+    """What must hold does not. `kind` is the same for the same fault, whatever the numbers are."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        super().__init__(f"{kind}: {detail}" if detail else kind)
+        self.kind = kind
+
+
+class Action(NamedTuple):
+    """One word of a history."""
+
+    verb: str
+    number: int = 0
+    calls: int | None = None
+    faults: tuple[tuple[int, str], ...] = ()
+    of_table: bool = False
+
+    @property
+    def counted(self) -> str:
+        """Which calls are counted, for `Processes.run`."""
+        return "table" if self.of_table else ""
+
+    def __str__(self) -> str:
+        number = f".{self.number}" if self.number else ""
+        calls = f"~{'t' * self.of_table}{self.calls}" if self.calls is not None else ""
+        return self.verb + number + calls + "".join(f"!{kind}@{call}" for call, kind in self.faults)
+
+
+def parse(line: str) -> list[Action]:
+    """Reads a history.
+
+    Raises:
+        ValueError: A word is none.
+    """
+    actions = []
+    for word in line.split():
+        found = _WORD.fullmatch(word)
+        if found is None:
+            raise ValueError(f"{word!r} is no word of a history.")
+        verb, number, of_table, calls, faults = found.groups()
+        pairs = (one.partition("@") for one in faults.split("!")[1:])
+        marks = tuple((int(call), kind) for kind, _, call in pairs)
+        stop = None if calls is None else int(calls)
+        actions.append(Action(verb, int(number or 0), stop, marks, of_table=bool(of_table)))
+    return actions
+
+
+def text_of(actions: list[Action]) -> str:
+    """Writes a history as `parse` reads it."""
+    return " ".join(map(str, actions))
+
+
+def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Action]:
+    """Makes up a history; the same one for a seed.
+
+    Each has favourites among the actions and leaves others out, so that unlikely combinations come up often enough.
+    """
+    choice = random.Random(seed)
+    weights = WEIGHTS | {verb: n for name in sorted(played) for verb, n in EXTRA.get(name, {}).items()}
+    factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in weights.items()]
+    verbs = choice.choices(list(weights), factors, k=choice.randint(4, 16))
+    return [Action("job", choice.randrange(4)), Action("start", choice.randrange(9))] + [
+        _drawn(choice, verb) for verb in verbs
+    ]
+
+
+def _drawn(choice: random.Random, verb: str) -> Action:
+    stops, of_table = choice.random() < STOPS, choice.random() < 0.5
+    calls = choice.randint(0, choice.choice((2, 12) if of_table else (8, 25, 60))) if stops else None
+    faults: dict[int, str] = {}
+    while choice.random() < 0.2:
+        faults[choice.randint(1, choice.choice((6, 20, 50)))] = choice.choice(FAULTS)
+    return Action(verb, choice.randrange(100), calls, tuple(sorted(faults.items())), stops and of_table)
+
+
+@dataclass
+class Player:
+    """Plays one history on a cluster of its own."""
+
+    played: frozenset[str] = frozenset()
+    cluster: Cluster = field(init=False)
+
+    def play(self, actions: list[Action]) -> None:
+        """Plays a history, lets faults stop, and checks what is left.
+
+        Raises:
+            Found: Something is lost, doubled or wrong, or the job makes no progress.
+        """
+        first = actions[0] if actions and actions[0].verb == "job" else Action("job")
+        self.cluster = Cluster((0, 100_000)[first.number % 2], self.played)
+        try:
+            for action in actions:
+                if action.verb != "job":
+                    self._act(action)
+            self.settle()
+        finally:
+            self.cluster.close()
+
+    def _act(self, action: Action) -> None:
+        getattr(self, f"_{action.verb}")(action)
+
+    def _run(self, action: Action, work: Callable[[], object]) -> Process:
+        process = Process(str(action), work, dict(action.faults))
+        self.cluster.processes.run(process, action.calls, action.counted)
+        return self._ended(process)
+
+    def _ended(self, process: Process) -> Process:
+        """A process may end with any named error; and with another one if it has read a flipped bit."""
+        error = process.error
+        if not process.done or error is None or isinstance(error, (LakestateError, Killed)):
+            return process
+        if process.misread:
+            return process
+        raise Found(f"{type(error).__name__} in {parse(process.name)[0].verb}", str(error)) from error
+
+    # drivers ------------------------------------------------------------------------------------------------------
+
+    def _start(self, action: Action) -> None:
+        self._begin(action, None)
+
+    def _restore(self, action: Action) -> None:
+        log = self.cluster.open_log()
+        places = [f"epoch:{g}/{e}" for g in log.generations() for e in log.epochs(g)[-6:]]
+        places += self.cluster.savepoints * 3
+        if places:
+            self._begin(action, places[action.number % len(places)])
+
+    def _begin(self, action: Action, restore: str | None) -> None:
+        driver = ClusterDriver(self.cluster, action.number % HOSTS, 1 + action.number // HOSTS % 3)
+        self.cluster.drivers.append(driver)
+        driver.process = self._run(action, partial(driver.start, restore))
+
+    def _driver(self, number: int) -> ClusterDriver | None:
+        """The newest driver, or now and then an older one, if it runs and has nothing to do."""
+        ready = [one for one in self.cluster.drivers if one.epochs is not None]
+        if not ready:
+            return None
+        driver = ready[number // 5 % len(ready)] if number % 5 == 4 else ready[-1]
+        busy = driver.process is not None and not driver.process.done
+        killed = driver.process is not None and driver.process.killed
+        return None if busy or killed else driver
+
+    def _step(self, action: Action, *, barrier: bool = False) -> None:
+        if (driver := self._driver(action.number)) is not None:
+            if barrier:
+                driver.barriers.wanted, driver.barriers.full = True, action.number % 3 == 0
+                driver.publishing.later = action.number % 2 == 1
+            driver.process = self._run(action, partial(driver.step, action.number // 10 % 10))
+
+    def _crash(self, action: Action) -> None:
+        """An epoch whose driver dies on the way."""
+        if (driver := self._driver(0)) is not None:
+            driver.process = self._run(action._replace(calls=action.number % 25), driver.step)
+            driver.process.killed = True
+            self.cluster.processes.kill(driver.process)
+
+    def _ckpt(self, action: Action) -> None:
+        self._step(action, barrier=True)
+
+    def _idle(self, action: Action) -> None:
+        if (driver := self._driver(action.number)) is not None:
+            driver.process = self._run(action, driver.idle)
+
+    # the order of what happens ------------------------------------------------------------------------------------
+
+    def _resume(self, action: Action) -> None:
+        parked = self.cluster.processes.parked
+        if parked:
+            process = parked[action.number % len(parked)]
+            process.faults |= {process.calls + call: kind for call, kind in action.faults}
+            self.cluster.processes.run(process, action.calls, action.counted)
+            self._ended(process)
+
+    def _kill(self, action: Action) -> None:
+        parked = self.cluster.processes.parked
+        if parked:
+            process = parked[action.number % len(parked)]
+            process.killed = True
+            self.cluster.processes.kill(process)
+
+    def _deliver(self, action: Action) -> None:
+        self.cluster.processes.deliver()
+
+    def _tick(self, action: Action) -> None:
+        self.cluster.pass_time(TICKS_MS[action.number % len(TICKS_MS)])
+
+    def _skew(self, action: Action) -> None:
+        self.cluster.skews[action.number % HOSTS] = SKEWS_MS[action.number // HOSTS % len(SKEWS_MS)]
+
+    # what else happens to the job ---------------------------------------------------------------------------------
+
+    def _savepoint(self, action: Action) -> None:
+        log = self.cluster.open_log()
+        head = look.newest(log) if action.number % 3 == 2 else None
+        epoch = max(1, head.manifest.epoch - action.number // 3 % 6) if head is not None else None
+        self._run(action, partial(self._take, action.number % HOSTS, epoch))
+
+    def _take(self, host: int, epoch: int | None) -> None:
+        clock = HostClock(self.cluster, host)
+        taken = trigger_savepoint(self.cluster.root, JOB, epoch=epoch, clock=clock, ids=self.cluster)
+        self.cluster.savepoints.append(taken.savepoint_id)
+
+    def _dispose(self, action: Action) -> None:
+        if self.cluster.savepoints:
+            name = self.cluster.savepoints.pop(action.number % len(self.cluster.savepoints))
+            self._run(action, partial(dispose_savepoint, self.cluster.root, JOB, name))
+
+    def _retain(self, action: Action) -> None:
+        self._run(action, partial(self._retention, action.number % HOSTS))
+
+    def _retention(self, host: int) -> None:
+        clock = HostClock(self.cluster, host)
+        plan = plan_retention(self.cluster.root, JOB, POLICY, clock.now_ms())
+        apply_retention(plan, clock=clock, ids=self.cluster)
+
+    def _compact(self, action: Action) -> None:
+        clock = HostClock(self.cluster, action.number % HOSTS)
+        self._run(action, lambda: compact(self.cluster.root, JOB, clock=clock, ids=self.cluster))
+
+    def _append(self, action: Action) -> None:
+        table = self.cluster.table
+        if table.versions:
+            row = (-len(self.cluster.foreign) - 1, "foreign", 0)
+            table.append(f"foreign-{self.cluster.new_id()}", (row,))
+            self.cluster.foreign.append(row)
+
+    def _optimize(self, action: Action) -> None:
+        table = self.cluster.table
+        files = sorted(table.versions[-1].files)[-2 - action.number % 3 :] if table.versions else []
+        if len(files) > 1:
+            self.cluster.compacted = True
+            table.rewrite(f"optimized-{self.cluster.new_id()}", files)
+
+    def _backup(self, action: Action) -> None:
+        self.cluster.save()
+
+    def _putback(self, action: Action) -> None:
+        self.cluster.put_back()
+
+    def _wipe(self, action: Action) -> None:
+        """The job's folder is removed, its sink's table is not."""
+        for process in list(self.cluster.processes.parked):
+            self.cluster.processes.kill(process)
+        self.cluster.drivers.clear()
+        self.cluster.storage.objects.clear()
+        self.cluster.told.clear()
+        self.cluster.savepoints.clear()
+
+    def _alter(self, action: Action) -> None:
+        self.cluster.table.altered = True
+
+    # once faults stop ---------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Faults stop: a start succeeds, the job goes on, and what is left is right; also when the last zombie ends.
+
+        Raises:
+            Found: It is not so.
+        """
+        self.cluster.table.altered = False
+        self._progress("the job does not start when faults stop", checkpoint=True)
+        self._verify()
+        self._last_zombies()
+        self._progress("the job does not start after its last zombies")
+        self._verify()
+        self._savepoints()
+
+    def _progress(self, problem: str, *, checkpoint: bool = False) -> None:
+        """A start and an epoch, or two with a checkpoint; nobody disturbs them."""
+        driver = ClusterDriver(self.cluster, 0, 1)
+        self.cluster.drivers.append(driver)
+        process = self._calm(partial(driver.start, None))
+        if isinstance(process.error, SinkRewindError) and self.cluster.compacted:
+            process = self._calm(partial(driver.start, None, keep_output=True))
+            self.cluster.kept = True
+        self._check(process, problem)
+        driver.process = process
+        self._check(self._calm(driver.step), problem)
+        if checkpoint:
+            driver.barriers.wanted = True
+            self._check(self._calm(driver.step), problem)
+
+    def _calm(self, work: Callable[[], object]) -> Process:
+        process = Process("calm", work)
+        self.cluster.processes.run(process)
+        return process
+
+    def _check(self, process: Process, problem: str) -> None:
+        if process.error is not None:
+            kind = type(process.error).__name__
+            raise Found(f"{problem} ({kind})", str(process.error)) from process.error
+
+    def _last_zombies(self) -> None:
+        processes = self.cluster.processes
+        for driver in self.cluster.drivers[:-1]:
+            busy = driver.process is not None and not driver.process.done
+            killed = driver.process is not None and driver.process.killed
+            if driver.epochs is not None and not busy and not killed:
+                self._ended(self._calm(driver.step))
+        while processes.parked:
+            process = processes.parked[0]
+            process.faults.clear()
+            process.full = False
+            processes.run(process)
+            self._ended(process)
+        processes.deliver()
+
+    def _verify(self) -> None:
+        """State and output are those of a plain loop."""
+        log = self.cluster.open_log()
+        head = look.newest(log)
+        if head is None:
+            raise Found("nothing is sealed")
+        expected = truth(position(head.manifest))
+        found = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
+        if found != expected.state:
+            raise Found("the state is wrong", f"{found} instead of {expected.state}")
+        rows = [row for row in self.cluster.table.live if row[0] >= 0]
+        if not self.cluster.kept and rows != sorted(expected.rows):
+            raise Found("the exactly-once sink is wrong", _difference(rows, expected.rows))
+        if sorted(row for row in self.cluster.table.live if row[0] < 0) != sorted(self.cluster.foreign):
+            raise Found("rows of another application are gone from the table")
+        if told_on(self.cluster, head.manifest) != set(expected.rows) and not self.cluster.kept:
+            told = sorted(told_on(self.cluster, head.manifest))
+            raise Found("the at-least-once sink is wrong", _difference(told, expected.rows))
+        if self.cluster.table.spoilt:
+            raise Found("a commit was made to a table that finished files do not fit")
+
+    def _savepoints(self) -> None:
+        """Retention takes what it may, twice; then every savepoint is whole, and the job goes back to one of them."""
+        for _ in range(2):
+            self.cluster.expire()
+            self._check(self._calm(partial(self._retention, 0)), "retention fails")
+            self.cluster.now_ms += DELETING_MS * 2
+        self._verify()
+        listed = {one.savepoint_id for one in list_savepoints(self.cluster.root, JOB)}
+        for name in self.cluster.savepoints:
+            if name not in listed:
+                raise Found("a savepoint is not listed", name)
+            if not (report := validate_savepoint(self.cluster.root, JOB, name)).ok:
+                raise Found("a savepoint is damaged", str(report.findings[0]))
+        if self.cluster.savepoints and not self.cluster.compacted:
+            for name in dict.fromkeys((self.cluster.savepoints[0], self.cluster.savepoints[-1])):
+                driver = ClusterDriver(self.cluster, 0, 1)
+                self._check(self._calm(partial(driver.start, name)), "a savepoint cannot be restored")
+                self._check(self._calm(driver.step), "the job does not go on from a savepoint")
+                self._verify()
+
+
+def _difference(rows: list[tuple[int, str, int]], expected: tuple[tuple[int, str, int], ...]) -> str:
+    lost, extra = sorted(set(expected) - set(rows)), sorted(set(rows) - set(expected))
+    doubled = sorted({row for row in rows if rows.count(row) > 1})
+    return f"lost {lost[:3]}, extra {extra[:3]}, doubled {doubled[:3]}"
+
+
+def find(actions: list[Action], played: frozenset[str] = frozenset()) -> Found | None:
+    """Plays a history and returns what it found, None if all is well."""
+    try:
+        Player(played).play(actions)
+    except Found as found:
+        return found
+    return None
+
+
+def shrink(actions: list[Action], kind: str, played: frozenset[str] = frozenset()) -> list[Action]:
+    """Makes a history shorter that finds something of a kind, and still does: fewer words, then simpler ones."""
+    tries = 0
+
+    def still(candidate: list[Action]) -> bool:
+        nonlocal tries
+        tries += 1
+        found = find(candidate, played)
+        return found is not None and found.kind == kind
+
+    size = len(actions) // 2
+    while size and tries < SHRINKING:
+        start = 0
+        while start < len(actions) and tries < SHRINKING:
+            candidate = actions[:start] + actions[start + size :]
+            if still(candidate):
+                actions = candidate
+            else:
+                start += size
+        size //= 2
+    for place in range(len(actions)):
+        for simpler in _SIMPLER:
+            action = actions[place]._replace(**simpler)
+            candidate = [*actions[:place], action, *actions[place + 1 :]]
+            if action != actions[place] and tries < SHRINKING and still(candidate):
+                actions = candidate
+    return actions
+
+
+__all__ = ["Action", "Found", "Player", "find", "parse", "random_history", "shrink", "text_of"]

@@ -1,0 +1,142 @@
+"""Plays many new histories of the simulated cluster on all cores, and prints what it found as lines for the corpus.
+
+```
+make campaign ARGS="--histories 20000 --seed 7 --with rewind-race"
+```
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from random import SystemRandom
+from typing import NamedTuple
+
+from state_engine.testing.known_faults import KNOWN_FAULTS
+from state_engine.testing.simulated_history import find, random_history, shrink, text_of
+from state_engine.testing.simulated_processes import stepping
+
+CHUNK = 25
+PROGRESS_S = 10.0
+
+
+class Find(NamedTuple):
+    """A history that does not end well.
+
+    Attributes:
+        seed: Its seed.
+        kind: What it found, without numbers.
+        message: What it found.
+        line: The history, shrunk.
+    """
+
+    seed: int
+    kind: str
+    message: str
+    line: str = ""
+
+
+class Chunk(NamedTuple):
+    """What some seeds in a row gave."""
+
+    played: int
+    finds: tuple[Find, ...]
+
+
+def play(first: int, count: int, played: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Chunk:
+    """Plays the histories of some seeds in a row, and shrinks the first one of each new kind that fails.
+
+    Args:
+        first: The first seed.
+        count: How many.
+        played: Names of known faults that are played all the same.
+        known: Kinds that need not be shrunk.
+    """
+    finds: list[Find] = []
+    seen = set(known)
+    with stepping():
+        for seed in range(first, first + count):
+            actions = random_history(seed, played)
+            found = find(actions, played)
+            if found is None:
+                continue
+            line = ""
+            if found.kind not in seen:
+                seen.add(found.kind)
+                line = text_of(shrink(actions, found.kind, played))
+            finds.append(Find(seed, found.kind, str(found), line))
+    return Chunk(count, tuple(finds))
+
+
+def campaign(
+    seed: int, histories: int, played: frozenset[str], processes: int, *, stop: bool = False
+) -> tuple[int, list[Find]]:
+    """Plays histories on several cores and tells how far it is.
+
+    Args:
+        seed: The first seed.
+        histories: How many.
+        played: Names of known faults that are played all the same.
+        processes: How many processes play.
+        stop: Whether the first find ends it.
+
+    Returns:
+        How many were played, and what was found.
+    """
+    finds: list[Find] = []
+    done, told, began = 0, time.monotonic(), time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for chunk in pool.imap_unordered(_play, _chunks(seed, histories, played)):
+            done += chunk.played
+            finds += chunk.finds
+            if time.monotonic() - told > PROGRESS_S:
+                told = time.monotonic()
+                rate = done / (told - began)
+                print(f"{done} of {histories} histories, {rate:.0f}/s, {len(finds)} finds", flush=True)
+            if stop and finds:
+                break
+    return done, finds
+
+
+def _chunks(seed: int, histories: int, played: frozenset[str]) -> Iterator[tuple[int, int, frozenset[str]]]:
+    for start in range(0, histories, CHUNK):
+        yield seed + start, min(CHUNK, histories - start), played
+
+
+def _play(chunk: tuple[int, int, frozenset[str]]) -> Chunk:
+    return play(*chunk)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="make campaign", description="Play random histories of the protocol.")
+    parser.add_argument("--histories", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, help="the first seed; a new one by default")
+    parser.add_argument("--with", dest="played", action="append", default=[], choices=[f.name for f in KNOWN_FAULTS])
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--stop", action="store_true", help="end at the first find")
+    given = parser.parse_args(arguments)
+    seed = SystemRandom().randrange(2**32) if given.seed is None else given.seed
+    print(f"{given.histories} histories from seed {seed} in {given.processes} processes", flush=True)
+    began = time.monotonic()
+    done, finds = campaign(seed, given.histories, frozenset(given.played), given.processes, stop=given.stop)
+    took = time.monotonic() - began
+    kinds = Counter(find.kind for find in finds)
+    print(f"{done} histories, seeds {seed} to {seed + given.histories - 1}, {took:.0f} s, {done / took:.1f}/s")
+    for kind, number in kinds.most_common():
+        of_kind = [find for find in finds if find.kind == kind]
+        shortest = min((find for find in of_kind if find.line), key=lambda find: len(find.line), default=of_kind[0])
+        print(f"{number} x {kind} (first seed {min(find.seed for find in of_kind)})\n  {shortest.message}")
+        print(f"  corpus line: {shortest.line}")
+    print(f"{len(finds)} finds")
+    return 1 if finds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+__all__ = ["Chunk", "Find", "campaign", "main", "play"]
