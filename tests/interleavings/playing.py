@@ -2,21 +2,29 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+import pytest
 from everything import Everything
 
 from state_engine.storage.memory import MemoryStorage
 from state_engine.testing.interleaving import Interleaving, Schedule
 
 VARIABLE = "LAKESTATE_INTERLEAVINGS"
+T = TypeVar("T")
 
 
 def sample(size: int) -> int | None:
     """How many schedules a test with many takes: `size`, unless the environment says a number, or `all` (None)."""
     wanted = os.environ.get(VARIABLE, "")
     return None if wanted == "all" else int(wanted or size)
+
+
+def some_now(names: Iterable[T], now: Collection[T]) -> list[Any]:
+    """Returns the parameters of a test of which `make test` runs those in `now`, and `make test-long` all others."""
+    return [name if name in now else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 @dataclass
@@ -64,4 +72,4 @@ def end_of(stage: Everything) -> str:
     return told.hexdigest()
 
 
-__all__ = ["VARIABLE", "Replay", "end_of", "sample"]
+__all__ = ["VARIABLE", "Replay", "end_of", "sample", "some_now"]

@@ -4,7 +4,7 @@ import pytest
 from bounded import at_random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playing import Replay
+from playing import Replay, some_now
 
 from state_engine.log.paths import SAVEPOINTS
 from state_engine.testing.interleaving import WRITES, Schedule
@@ -22,7 +22,10 @@ def test_one_after_the_other(replay: Replay) -> None:
         assert played.calls(name) or name.endswith("publish"), name
 
 
-@pytest.mark.parametrize("dies", [*(name for name in PROCESSES if name != "cleaner"), "compact"])
+DIES_NOW = ("driver", "groups", "savepoint", "retention", "compact")
+
+
+@pytest.mark.parametrize("dies", some_now([*(name for name in PROCESSES if name != "cleaner"), "compact"], DIES_NOW))
 def test_one_dies_behind_each_of_its_writes(replay: Replay, dies: str) -> None:
     names = [dies, "cleaner"]
     calls = replay(names, Schedule(rest=(dies, f"{dies}/publish"))).calls(dies)
@@ -31,7 +34,7 @@ def test_one_dies_behind_each_of_its_writes(replay: Replay, dies: str) -> None:
             replay(names, Schedule(rest=(dies, f"{dies}/publish"), kills=((dies, call),)))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some_now(range(20), range(8)))
 def test_any_order(replay: Replay, seed: int) -> None:
     replay(PROCESSES, at_random(ALL, seed, kills=seed % 4))
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from bounded import at_random, one_among_all, preempted_once
-from playing import Replay, sample
+from playing import Replay, sample, some_now
 
 from state_engine.testing.interleaving import owner
 
@@ -22,7 +22,7 @@ TAKEN = 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", [*PROCESSES, "stop"])
+@pytest.mark.parametrize("one", some_now([*PROCESSES, "stop"], ("retention", "groups")))
 def test_one_runs_between_any_two_calls_of_all_others(replay: Replay, one: str) -> None:
     size = sample(TAKEN)
     others, names = [name for name in PROCESSES if name != one], list(dict.fromkeys((*PROCESSES, one)))
@@ -35,7 +35,7 @@ def test_one_runs_between_any_two_calls_of_all_others(replay: Replay, one: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", PROCESSES)
+@pytest.mark.parametrize("one", some_now(PROCESSES, ("driver", "retention")))
 def test_all_others_run_between_two_calls_of_one(replay: Replay, one: str) -> None:
     size = sample(TAKEN)
     others = [name for name in ALL if name != one]
