@@ -130,11 +130,18 @@ def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Acti
 
 def _drawn(choice: random.Random, verb: str) -> Action:
     stops, of_table = choice.random() < STOPS, choice.random() < 0.5
-    calls = choice.randint(0, choice.choice((2, 12) if of_table else (8, 25, 60))) if stops else None
+    calls = choice.randint(0, choice.choice(_calls(verb, of_table))) if stops else None
     faults: dict[int, str] = {}
     while choice.random() < 0.2:
         faults[choice.randint(1, choice.choice((6, 20, 50)))] = choice.choice(FAULTS)
     return Action(verb, choice.randrange(100), calls, tuple(sorted(faults.items())), stops and of_table)
+
+
+def _calls(verb: str, of_table: bool) -> tuple[int, ...]:
+    """How many calls an action makes, about: a stop is drawn below one of these."""
+    if not of_table:
+        return 8, 25, 60
+    return (12,) if verb in ("start", "restore") else (2, 12)
 
 
 @dataclass
@@ -156,7 +163,7 @@ class Player:
             for action in actions:
                 if action.verb != "job":
                     self._act(action)
-            self.settle()
+            self.settle(parked_first=first.number // 2 % 2 == 1)
         finally:
             self.cluster.close()
 
@@ -190,7 +197,11 @@ class Player:
             self._begin(action, places[action.number % len(places)])
 
     def _begin(self, action: Action, restore: str | None) -> None:
-        driver = ClusterDriver(self.cluster, action.number % HOSTS, 1 + action.number // HOSTS % 3)
+        self._launch(
+            action, restore, ClusterDriver(self.cluster, action.number % HOSTS, 1 + action.number // HOSTS % 3)
+        )
+
+    def _launch(self, action: Action, restore: str | None, driver: ClusterDriver) -> None:
         self.cluster.drivers.append(driver)
         driver.process = self._run(action, partial(driver.start, restore))
 
@@ -299,7 +310,13 @@ class Player:
         self.cluster.save()
 
     def _putback(self, action: Action) -> None:
+        """Root and table are put back; the first starts after that come to nothing."""
+        parallelism = self.cluster.drivers[-1].parallelism if self.cluster.drivers else 1
+        if self.cluster.backup is None:
+            return
         self.cluster.put_back()
+        for _ in range(1 + action.number % 6):
+            self._launch(Action("start"), None, ClusterDriver(self.cluster, 0, parallelism))
 
     def _wipe(self, action: Action) -> None:
         """The job's folder is removed, its sink's table is not."""
@@ -315,13 +332,18 @@ class Player:
 
     # once faults stop ---------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
+    def settle(self, *, parked_first: bool = False) -> None:
         """Faults stop: a start succeeds, the job goes on, and what is left is right; also when the last zombie ends.
+
+        Args:
+            parked_first: Whether the processes that stand in front of a call go on before that start.
 
         Raises:
             Found: It is not so.
         """
         self.cluster.table.altered = False
+        if parked_first:
+            self._last_zombies()
         self._progress("the job does not start when faults stop", checkpoint=True)
         self._verify()
         self._last_zombies()
