@@ -20,6 +20,7 @@ from state_engine.backends.operator_state import Rows
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
 from state_engine.epoch import follow
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.errors import MissingFileError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import StateSchema
@@ -208,7 +209,12 @@ def _begin(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int) -> 
         if operator.backend is not None and steps and not _has_the_types_of(cached, steps[-1]):
             operator.backend.start(plan.predecessor)
         else:
-            _take(cached, steps, plan, own, subtask)
+            try:
+                _take(cached, steps, plan, own, subtask)
+            except MissingFileError:  # as in `_catch_up`
+                if operator.backend is None:
+                    raise
+                operator.backend.start(plan.predecessor)
         _attach(cached, plan)
     else:
         if operator.backend is not None:
@@ -226,7 +232,10 @@ def _catch_up(cached: Cached, plan: EpochPlan, own: OperatorPlan, subtask: int, 
     steps = None if token is None else _steps_since(token, plan)
     if steps is None or (steps and not _has_the_types_of(cached, steps[-1])):
         return False
-    goes_on = _take(cached, steps, plan, own, subtask)
+    try:
+        goes_on = _take(cached, steps, plan, own, subtask)
+    except MissingFileError:  # a manifest may outlive its changes, which a later base covers: the cache is too old
+        return False
     _attach(cached, plan)
     if not goes_on and (operator.life.keeps_fields or operator.operator_state.holds_state):
         operator.renew(unpack(payload).operator.function)

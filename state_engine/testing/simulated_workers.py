@@ -15,7 +15,7 @@ import pyarrow as pa
 from state_engine.epoch import follow
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
-from state_engine.errors import EpochError, StorageError
+from state_engine.errors import EpochError, MissingFileError, StorageError
 from state_engine.key_groups import KeyGroupRange, key_group_of, range_of
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.manifest import StoredManifest
@@ -154,7 +154,10 @@ class Worker:
             else:
                 instance.overlay = {}
                 rows = read_change_rows(self._storage(), step.manifest, SUM, range_.first, range_.last)
-                values_of(rows, instance.state)
+                try:
+                    values_of(rows, instance.state)
+                except MissingFileError:  # as in `worker_cache`: the cache is too old
+                    return False
         instance.pending = None
         if not goes_on:
             instance.fields = {}

@@ -17,6 +17,7 @@ from state_engine.api import (
 )
 from state_engine.api.output_tag import columns_type
 from state_engine.backends.schemas import state_schema
+from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import CorruptionError, DamagedManifestError
 from state_engine.key_groups import key_group_of, range_of
@@ -28,6 +29,7 @@ from state_engine.spark.task_spec import TaskSpec, pack
 from state_engine.spark.worker_cache import Cached, WorkerCache
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder, inlines_none
+from state_engine.testing.manual import CountingIds, ManualClock
 
 MAX = 13
 KEY = (Column(name="k", type="string"),)
@@ -301,6 +303,21 @@ def test_an_epoch_that_fails_to_apply_leaves_no_half_changed_cache(job: Job) -> 
     file.write_bytes(sound)
     assert worker.states(second) == expected(job)
     assert worker.states(first) == expected(job, first)
+
+
+def test_changes_that_a_base_covers_are_not_missed_when_retention_removed_them(job: Job) -> None:
+    """Their manifest may be kept all the same: a start asks it whether output is owed."""
+    job.inlines = inlines_none
+    worker = Worker(job)
+    worker.acquire(job.head).release()
+    first = sealed(job, {"k1": 1, "k7": 7})
+    publisher = CheckpointPublisher(job.storage, job.job, clock=ManualClock(), ids=CountingIds())
+    publisher.begin(job.epoch({("count", "count"): [put("k2", 2)]}, checkpoint_id=1))
+    job.adopt(publisher.completed())
+    head = sealed(job, {"k3": 3})
+    remove_change_files(job, first)
+    assert worker.states(head) == expected(job)
+    assert worker.states(sealed(job, {"k4": 4})) == expected(job)
 
 
 def test_a_predecessor_that_is_not_the_one_that_was_planned_on(job: Job) -> None:
