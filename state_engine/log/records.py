@@ -229,11 +229,9 @@ class Seen(Record, frozen=True, kw_only=True):
 
 
 class Barrier(Record, frozen=True, kw_only=True):
-    """The mark behind the last record of an epoch from one upstream subtask to one downstream subtask.
+    """The mark after the last record of an epoch; full to downstream subtask 0 and to the driver, slim to others.
 
-    `acks` and `seen` are carried to downstream subtask 0 (and to the driver) only: everything that the driver has to
-    learn about the operators in front. `incarnation` and `epoch` say which plan the attempt was given; a barrier
-    without them is of any.
+    `incarnation` and `epoch` name the plan of the attempt; without them a barrier is of any plan.
     """
 
     uid: str
