@@ -2,6 +2,9 @@
 
 from mutant import Mutant
 
+FOLLOW = "tests/epoch/test_follow.py"
+TABLE_SINK = "tests/epoch/test_table_sink.py"
+
 MUTANTS = (
     Mutant(
         "another-drivers-manifest-counts-as-mine",
@@ -137,5 +140,60 @@ MUTANTS = (
         "            except NotFoundError:\n                break",
         "A put that failed without effect is given up at once, and the driver dies although it owns the job.",
         ("tests/epoch/test_fencing.py::test_the_driver_finds_out_what_became_of_its_put",),
+    ),
+    Mutant(
+        "no-fence-where-a-restore-moves-no-file",
+        "state_engine.epoch.table_sink",
+        "TableSink.rewind",
+        "        commit_once(self._table.path, self._table.open, self._app_id, version, commit)",
+        "        if removed or added:\n"
+        "            commit_once(self._table.path, self._table.open, self._app_id, version, commit)",
+        "A driver that a restore has replaced commits its last epoch to a sink from which nothing was removed.",
+        (f"{TABLE_SINK}::test_the_fence_moves_where_no_file_does",),
+    ),
+    Mutant(
+        "files-to-remove-are-looked-for-once",
+        "state_engine.epoch.table_sink",
+        "TableSink.rewind.commit",
+        "gone = sorted(set(removed) - set(table.files()))",
+        "gone: list[str] = []",
+        "A restore leaves rows in a sink that somebody compacts at the same time, and the replay doubles them.",
+        (f"{TABLE_SINK}",),
+    ),
+    Mutant(
+        "restore-removes-output-that-no-sink-has",
+        "state_engine.epoch.table_sink",
+        "TableSink._committed",
+        "return outputs if fence(self._table, self._job, self._uid) >= version else []",
+        "return outputs",
+        "A restore is refused because the newest epoch was sealed and its output not yet committed.",
+        (f"{TABLE_SINK}::test_an_epoch_that_was_not_committed_need_not_be_removed",),
+    ),
+    Mutant(
+        "restore-within-a-generation-abandons-nothing",
+        "state_engine.epoch.sink_moves",
+        "since.is_shared",
+        "epoch <= other.manifest.epoch and contains(",
+        "contains(",
+        "A restore leaves the output of the abandoned epochs in its sinks, and the replay doubles it.",
+        (f"{TABLE_SINK}::test_a_restore_removes_what_is_abandoned_and_moves_the_fence_in_one_transaction",),
+    ),
+    Mutant(
+        "cache-follows-any-manifest",
+        "state_engine.epoch.follow",
+        "steps_since",
+        "if found.hash != current.manifest.predecessor:",
+        "if not found.hash:",
+        "A worker catches up over a manifest that was exchanged, and goes on with another state than the log has.",
+        (f"{FOLLOW}::test_a_manifest_that_a_worker_read_before_the_root_was_put_back_is_not_followed",),
+    ),
+    Mutant(
+        "any-attempt-counts-as-its-own",
+        "state_engine.epoch.follow",
+        "steps_to_take",
+        "attempt_of(steps[0], own, subtask) == pending",
+        "attempt_of(steps[0], own, subtask) is not None",
+        "A worker whose attempt was not sealed keeps its own changes in place of those of the sealed attempt.",
+        (f"{FOLLOW}",),
     ),
 )
