@@ -120,7 +120,7 @@ class Processes:
 
     @contextmanager
     def uninterrupted(self) -> Iterator[None]:
-        """Nobody else comes in between. Only for what `known_faults` switches off."""
+        """Nobody else comes in between. Only for what a known fault leaves out."""
         self._whole += 1
         try:
             yield

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from random import SystemRandom
 from typing import NamedTuple
 
-from state_engine.testing.known_faults import KNOWN_FAULTS
+from state_engine.testing.simulated_cluster import KNOWN_FAULTS
 from state_engine.testing.simulated_history import find, random_history, shrink, text_of
 from state_engine.testing.simulated_processes import stepping
 
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make campaign", description="Play random histories of the protocol.")
     parser.add_argument("--histories", type=int, default=20_000)
     parser.add_argument("--seed", type=int, help="the first seed; a new one by default")
-    parser.add_argument("--with", dest="played", action="append", default=[], choices=[f.name for f in KNOWN_FAULTS])
+    parser.add_argument("--with", dest="played", action="append", default=[], choices=KNOWN_FAULTS)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stop", action="store_true", help="end at the first find")
     given = parser.parse_args(arguments)
