@@ -123,7 +123,7 @@ def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: An
             results.get_side_output(LATE).sink_to(MemorySink(f"late {form} of sessions"), uid=f"{form}-late")
         run_all(job, parallelism=parallelism, **options)
 
-    source.add_many(1)
+    source.add_many(2)
     run(2, "heap")
     stored = read_state(root, "sessions", "columns", "sessions").to_pylist()
     counted = read_state(root, "sessions", "columns", "count").to_pylist()
@@ -134,7 +134,7 @@ def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: An
     source.add([Record(n=-50, k="late", sub="s", v=1), Record(n=130, k="k1", sub="s", v=2)])
     source.add_many(1)
     run(3, "rocksdb")
-    run(1, "rocksdb", bounded=True, restore="epoch:1/2")
+    run(1, "rocksdb", bounded=True, restore="epoch:1/3")
     results = rows("columns of sessions")
     assert results == rows("rows of sessions")
     assert len(results) > 20
