@@ -110,9 +110,9 @@ def dagster_dev() -> Any:
     return module.DagsterDev
 
 
-@pytest.fixture(scope="session")
-def live_dagster_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One `LiveDagster` for the whole run."""
+@pytest.fixture(scope="module")
+def live_dagster_of_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One `LiveDagster` for all tests of a file: its daemon ticks five times a second, so it ends with them."""
     from live_dagster import LiveDagster
 
     with LiveDagster(tmp_path_factory.mktemp("live")) as live:
@@ -120,10 +120,10 @@ def live_dagster_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
 
 
 @pytest.fixture
-def live_dagster(live_dagster_of_all: Any) -> Any:
+def live_dagster(live_dagster_of_file: Any) -> Any:
     """A Dagster with daemon and web server, all of them alive (`LiveDagster`); its tests are marked `slow`."""
-    live_dagster_of_all.mend()
-    return live_dagster_of_all
+    live_dagster_of_file.mend()
+    return live_dagster_of_file
 
 
 _numbers = itertools.count(1)
@@ -158,8 +158,8 @@ def new_live_stream(live_dagster: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture(scope="module")
-def new_shared_stream(live_dagster_of_all: Any) -> Iterator[Callable[..., Any]]:
+def new_shared_stream(live_dagster_of_file: Any) -> Iterator[Callable[..., Any]]:
     """As `new_live_stream`, for a stream that the tests of one file share: a start costs about ten seconds."""
-    live_dagster_of_all.mend()
-    with _streams(live_dagster_of_all) as make:
+    live_dagster_of_file.mend()
+    with _streams(live_dagster_of_file) as make:
         yield make

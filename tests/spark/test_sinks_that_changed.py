@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from support import COUNTS, Count, Input, counted, newest, run_all, table_rows
 
+from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.errors import LakestateError, SinkError, SinkRewindError
 from state_engine.log.records import SinkTable
 from state_engine.spark import DeltaSink, EpochId, ForeachEpochSink, MemorySink, StreamJob
 from state_engine.spark.sink_commits import SinkCommits
-from state_engine.spark.sink_identity import SinkIdentity
 from state_engine.spark.sinks import Sink
 from state_engine.storage.delta import table_version
 
