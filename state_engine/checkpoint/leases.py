@@ -8,12 +8,13 @@ finds the files condemned, or gone, and gives up.
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from state_engine.checkpoint.retention_needs import History, files_of_epoch
+from state_engine.checkpoint.retention_needs import History, files_of_epoch, way_back
 from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
+from state_engine.epoch import look
 from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import CONDEMNED, LEASES, lease_path
+from state_engine.log.paths import CONDEMNED, LEASES, lease_path, manifest_path
 from state_engine.log.retention_records import Condemned, Lease, decode_condemned, decode_lease, encode_lease
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -55,7 +56,13 @@ def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
 
 
 def ensure_kept(
-    root: str, stored: StoredManifest, what: str, files: Iterable[str] = (), log: ManifestLog | None = None
+    root: str,
+    stored: StoredManifest,
+    what: str,
+    files: Iterable[str] = (),
+    log: ManifestLog | None = None,
+    *,
+    way: bool = True,
 ) -> None:
     """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
 
@@ -68,6 +75,8 @@ def ensure_kept(
         what: What relies on it, for messages.
         files: What a pin lists: an epoch may be read from another base than the newest.
         log: Of the job, with the manifests that the caller has read, which never change.
+        way: Whether the manifests between it and the newest epoch must be there: they tell a restore what to take back
+            from sinks, and retention keeps them from the moment on that it sees the pin or the lease.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -80,6 +89,13 @@ def ensure_kept(
     log = log or ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     history = History(storage, log, (newest,) if newest is not None else ())
     needed = files_of_epoch(history, stored) | set(files)
+    if way and (head := look.newest(log)) is not None:
+        spans = way_back(head.manifest, stored.manifest)
+        needed |= {
+            manifest_path(span.generation, epoch)
+            for span in (*spans.left, *spans.entered)
+            for epoch in range(span.first, (span.last or 0) + 1)
+        }
     _none_condemned(storage, needed, what)
     log.chain(stored)
     _all_there(storage, needed, what)
@@ -150,6 +166,7 @@ def leased(
     clock: Clock | None = None,
     ids: Ids | None = None,
     for_ms: int = LEASE_MS,
+    way: bool = True,
 ) -> Iterator[Lease]:
     """Keeps retention away from all that an epoch needs, until the block ends or the lease expires.
 
@@ -160,6 +177,7 @@ def leased(
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
         for_ms: When it expires, should the process die.
+        way: As in `ensure_kept`. Who only reads, or restores and keeps all output, needs no way.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -169,7 +187,7 @@ def leased(
     storage = open_storage(root, job)
     place = stored.manifest.generation, stored.manifest.epoch, stored.hash
     with _put(storage, job, place, "", purpose, clock, ids, for_ms) as lease:
-        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}")
+        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}", way=way)
         yield lease
 
 

@@ -55,7 +55,7 @@ def reading(
     if target.location is not None:
         yield at
         return
-    with leased(root, target.stored, purpose, clock=clock, ids=ids, for_ms=for_ms):
+    with leased(root, target.stored, purpose, clock=clock, ids=ids, for_ms=for_ms, way=False):
         yield target.stored if target.savepoint_id is None else at
 
 

@@ -98,7 +98,8 @@ def kept_for_start(request: StartRequest, *, clock: Clock | None = None, ids: Id
             copies = leased_folder(request.root, request.job, RESTORED, "restore", clock=clock, ids=ids)
             stack.enter_context(copies)
         if restore is not None and not restore.imported and restore.location is None:
-            stack.enter_context(leased(request.root, restore.stored, "restore", clock=clock, ids=ids))
+            way = restore.stored.manifest.job == request.job and not request.keep_output
+            stack.enter_context(leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way))
         elif restore is not None and not restore.imported:  # it brings its state along: the log has to lead there
             place, clock, ids = restore.stored.manifest, clock or SystemClock(), ids or RandomIds()
             storage, led = open_storage(request.root, place.job), [manifest_path(place.generation, place.epoch)]

@@ -1,4 +1,9 @@
-"""Time and ids that tests decide."""
+"""Time, ids and checkpoints that tests decide."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from state_engine.epoch.ports import Mark
 
 
 class ManualClock:
@@ -34,4 +39,39 @@ class CountingIds:
         return f"{self._last:08x}" * 4
 
 
-__all__ = ["CountingIds", "ManualClock"]
+@dataclass
+class ManualBarriers:
+    """The `Barriers` port of an `EpochDriver`: a checkpoint falls on the next epoch if one is `wanted`.
+
+    Attributes:
+        next_number: The id of the next checkpoint.
+        wanted: Whether the next epoch has a checkpoint.
+        full: Whether that checkpoint is a full one.
+    """
+
+    next_number: int
+    wanted: bool = False
+    full: bool = False
+
+    error = None
+
+    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
+        if not self.wanted:
+            return None
+        self.wanted, self.next_number = False, self.next_number + 1
+        return Mark(checkpoint_id=self.next_number - 1, full=self.full, trigger="interval")
+
+    def next_id(self) -> int:
+        return self.next_number
+
+    def acknowledged(self, checkpoint_id: int, now_ms: int) -> None: ...
+
+    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None: ...
+
+    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None: ...
+
+    def overdue(self, now_ms: int) -> Sequence[int]:
+        return ()
+
+
+__all__ = ["CountingIds", "ManualBarriers", "ManualClock"]

@@ -5,7 +5,7 @@ production's own. Storage, the table, time and the order of what happens are sim
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,10 +13,11 @@ from itertools import count
 from state_engine.checkpoint.leases import LEASE_MS
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import Keep, RetentionPolicy
+from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, Mark, SourceState
+from state_engine.epoch.ports import EpochPlan, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.sink_moves import outputs_of, since
 from state_engine.epoch.start import StartUp
@@ -24,12 +25,14 @@ from state_engine.epoch.table_sink import TableSink
 from state_engine.errors import MissingFileError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import CHECKPOINTS
+from state_engine.log.paths import CHECKPOINTS, manifest_path
 from state_engine.log.records import Barrier, Manifest, SourcePosition
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.port import open_storage
+from state_engine.storage.tables import PlainTables
+from state_engine.testing.manual import ManualBarriers
 from state_engine.testing.simulated_processes import Process, Processes, watch
 from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable
 from state_engine.testing.simulated_workers import GROUPS, SUM, TABLE, TOLD, ClusterTasks, Worker
@@ -62,35 +65,6 @@ class HostClock:
 
     def steady_ms(self) -> int:
         return self.cluster.now_ms
-
-
-@dataclass
-class ClusterBarriers:
-    """The `Barriers` port: a checkpoint falls on the next epoch if it is wanted."""
-
-    next_number: int
-    wanted: bool = False
-    full: bool = False
-
-    error = None
-
-    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
-        if not self.wanted:
-            return None
-        self.wanted, self.next_number = False, self.next_number + 1
-        return Mark(checkpoint_id=self.next_number - 1, full=self.full, trigger="interval")
-
-    def next_id(self) -> int:
-        return self.next_number
-
-    def acknowledged(self, checkpoint_id: int, now_ms: int) -> None: ...
-
-    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None: ...
-
-    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None: ...
-
-    def overdue(self, now_ms: int) -> Sequence[int]:
-        return ()
 
 
 @dataclass
@@ -204,15 +178,16 @@ class Cluster:
 
     Args:
         inline_threshold: Up to how many bytes changes lie in the manifest.
+        mixed: Whether a subtask's worker changes at random, so that caches fall behind; else it does now and then.
         played: Names of known faults that are played all the same.
     """
 
-    def __init__(self, inline_threshold: int = 0, played: frozenset[str] = frozenset()) -> None:
+    def __init__(self, inline_threshold: int = 0, played: frozenset[str] = frozenset(), *, mixed: bool = False) -> None:
         self.root = f"memory://simulated/{next(_NUMBERS)}"
-        self.inline_threshold = inline_threshold
+        self.inline_threshold, self.mixed = inline_threshold, mixed
         self.played = played
         self.processes = Processes()
-        self.processes.is_spared = self._is_spared
+        self.processes.is_spared, self.processes.on_put = self._is_spared, self._note_ghosts
         self.now_ms = 1_700_000_000_000
         self.skews = [0] * HOSTS
         self.told: list[tuple[int, int, tuple[tuple[int, str, int], ...]]] = []
@@ -221,6 +196,7 @@ class Cluster:
         self.drivers: list[ClusterDriver] = []
         self.stray: Barrier | None = None
         self.compacted = self.kept = False
+        self.ghosts: list[str] = []  # what became visible and was not whole
         self.backup: Backup | None = None
         self._ids = count(1)
         self.storage = self._opened()
@@ -232,6 +208,16 @@ class Cluster:
         """Rows of `_checkpoints` are spared as a known fault; and what the simulated function is given, as it is."""
         known = path.startswith(f"{CHECKPOINTS}/") and "flipped-checkpoint-row" not in self.played
         return known or path.endswith(f"-{TOLD}.parquet")
+
+    def _note_ghosts(self, path: str) -> None:
+        """Notes which checkpoints a commit to `_checkpoints` makes visible though their manifest or base is gone."""
+        if not path.startswith(f"{CHECKPOINTS}/_plain_log/"):
+            return
+        table = CheckpointTable(self.storage, PlainTables(self.storage))
+        for row in table.read((table.files() or [])[-1].name):
+            needed = {manifest_path(row.generation, row.epoch), row.base_path} - {None}
+            if row.status == "completed" and not needed <= self.storage.objects.keys():
+                self.ghosts.append(f"{row.kind} {row.id} of epoch {row.generation}/{row.epoch}")
 
     def _opened(self) -> MemoryStorage:
         storage = open_storage(self.root, JOB)
@@ -256,8 +242,8 @@ class Cluster:
         return ManifestLog(self.storage, JOB)
 
     def worker_for(self, plan: EpochPlan, subtask: int, attempt: int) -> Worker:
-        """Mostly the same worker gets a subtask, now and then another one."""
-        other = (plan.epoch + subtask) % 4 == 0
+        """Mostly the same worker gets a subtask, now and then another one; or any, if they are `mixed`."""
+        other = (plan.epoch * 7 + subtask * 3) % 5 // 2 if self.mixed else (plan.epoch + subtask) % 4 == 0
         return self.workers[(subtask + attempt + plan.retry + other) % len(self.workers)]
 
     def pass_time(self, by_ms: int) -> None:
@@ -302,7 +288,7 @@ class ClusterDriver:
         self.clock = HostClock(cluster, host)
         self.process: Process | None = None
         self.epochs: EpochDriver | None = None
-        self.barriers = ClusterBarriers(0)
+        self.barriers = ManualBarriers(0)
 
     def start(self, restore: str | None = None, *, keep_output: bool = False) -> None:
         """S1 to S5."""

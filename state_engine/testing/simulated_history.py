@@ -8,6 +8,9 @@ A word is an action and its number, which chooses among what there is. `~9` stop
 call, and `~t1` in front of its second call to the sink's table, so that what follows comes in between; `resume` lets it
 go on. `!lost@4` says what becomes of its fourth call (`simulated_processes.FAULTS`). After the last word faults stop,
 and everything must be well (`Player.settle`).
+
+The bits of `job`'s number say how it is played: 1 lets small changes lie in manifests, with 2 stopped processes go on
+before the last start, with 4 workers change subtasks often, with 8 retention comes in front of the last zombies.
 """
 
 import random
@@ -123,7 +126,7 @@ def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Acti
     weights = WEIGHTS | {verb: n for name in sorted(played) for verb, n in EXTRA.get(name, {}).items()}
     factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in weights.items()]
     verbs = choice.choices(list(weights), factors, k=choice.randint(4, 16))
-    return [Action("job", choice.randrange(4)), Action("start", choice.randrange(9))] + [
+    return [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))] + [
         _drawn(choice, verb) for verb in verbs
     ]
 
@@ -158,12 +161,13 @@ class Player:
             Found: Something is lost, doubled or wrong, or the job makes no progress.
         """
         first = actions[0] if actions and actions[0].verb == "job" else Action("job")
-        self.cluster = Cluster((0, 100_000)[first.number % 2], self.played)
+        inline, parked_first, mixed, retain = (first.number >> bit & 1 for bit in range(4))
+        self.cluster = Cluster(100_000 * inline, self.played, mixed=bool(mixed))
         try:
             for action in actions:
                 if action.verb != "job":
                     self._act(action)
-            self.settle(parked_first=first.number // 2 % 2 == 1)
+            self.settle(parked_first=bool(parked_first), retain=bool(retain))
         finally:
             self.cluster.close()
 
@@ -332,11 +336,12 @@ class Player:
 
     # once faults stop ---------------------------------------------------------------------------------------------
 
-    def settle(self, *, parked_first: bool = False) -> None:
+    def settle(self, *, parked_first: bool = False, retain: bool = False) -> None:
         """Faults stop: a start succeeds, the job goes on, and what is left is right; also when the last zombie ends.
 
         Args:
             parked_first: Whether the processes that stand in front of a call go on before that start.
+            retain: Whether retention comes in front of the last zombies.
 
         Raises:
             Found: It is not so.
@@ -346,6 +351,9 @@ class Player:
             self._last_zombies()
         self._progress("the job does not start when faults stop", checkpoint=True)
         self._verify()
+        if retain:
+            self._check(self._calm(partial(self._retention, 0)), "retention fails")
+            self._verify()
         self._last_zombies()
         self._progress("the job does not start after its last zombies")
         self._verify()
@@ -409,6 +417,8 @@ class Player:
         if told_on(self.cluster, head.manifest) != set(expected.rows) and not self.cluster.kept:
             told = sorted(told_on(self.cluster, head.manifest))
             raise Found("the at-least-once sink is wrong", _difference(told, expected.rows))
+        if self.cluster.ghosts:
+            raise Found("what became visible is not whole", self.cluster.ghosts[0])
         if self.cluster.table.spoilt:
             raise Found("a commit was made to a table that finished files do not fit")
 

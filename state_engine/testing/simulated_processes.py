@@ -82,6 +82,7 @@ class Processes:
         played: How many faults of each kind have come about.
         in_flight: What was reported as failed and is still to take effect.
         is_spared: Says of which objects no bit is flipped.
+        on_put: Is told the path of each object as a running process puts it; not of what arrives late.
     """
 
     def __init__(self) -> None:
@@ -90,6 +91,7 @@ class Processes:
         self.played: Counter[str] = Counter()
         self.in_flight: list[Callable[[], object]] = []
         self.is_spared: Callable[[str], bool] = lambda path: False
+        self.on_put: Callable[[str], None] = lambda path: None
         self._whole = 0
 
     def run(self, process: Process, calls: int | None = None, counted: str = "") -> None:
@@ -177,6 +179,13 @@ class Processes:
             torn()
         raise StorageError(f"simulated: {name} of {path} ({kind})")
 
+    def tell(self, path: str) -> None:
+        """Says that an object was put; nobody comes in between while that is looked at."""
+        before, self.current = self.current, None
+        if before is not None:
+            self.on_put(path)
+        self.current = before
+
     def deliver(self) -> None:
         """Lets arrive what was on its way."""
         arriving, self.in_flight = self.in_flight, []
@@ -197,6 +206,7 @@ def _flipped(data: Any, seed: int) -> Any:
 
 
 class _Installed:
+    is_stepping = False
     processes: Processes | None = None
     now_ms: Callable[[], int] = staticmethod(lambda: 0)
 
@@ -208,11 +218,15 @@ def watch(processes: Processes, now_ms: Callable[[], int]) -> None:
 
 @contextmanager
 def stepping() -> Iterator[None]:
-    """Makes each call to a storage in memory a place at which a process may stop."""
+    """Makes each call to a storage in memory a place at which a process may stop; once, also if blocks are nested."""
+    if _Installed.is_stepping:
+        yield
+        return
     plain = {name: MemoryStorage.__dict__[name] for name in (*READS, *WRITES)}
     decode = checkpoint_rows.decode_rows
     # most of the time of a history would go into decoding the same few rows of `_checkpoints` again and again
     checkpoint_rows.decode_rows = cache(decode)
+    _Installed.is_stepping = True
     try:
         for name, method in plain.items():
             setattr(MemoryStorage, name, _stepped(name, method, plain["put_if_absent"]))
@@ -221,7 +235,7 @@ def stepping() -> Iterator[None]:
         for name, method in plain.items():
             setattr(MemoryStorage, name, method)
         checkpoint_rows.decode_rows = decode
-        _Installed.processes = None
+        _Installed.is_stepping, _Installed.processes = False, None
 
 
 def _stepped(name: str, plain: Callable[..., Any], put: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,6 +252,9 @@ def _stepped(name: str, plain: Callable[..., Any], put: Callable[..., Any]) -> C
     def _put(storage: MemoryStorage, path: str, data: bytes) -> None:
         put(storage, path, data)
         storage.objects[path] = (data, _Installed.now_ms())
+        processes = _Installed.processes
+        if processes is not None:
+            processes.tell(path)
 
     return stepped
 

@@ -7,16 +7,18 @@ import pytest
 from msgspec.structs import replace
 
 from state_engine.checkpoint.compaction import compact
+from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_discard, plan_retention
 from state_engine.epoch import debts, look
 from state_engine.epoch.ports import Mark
+from state_engine.errors import MissingFileError
 from state_engine.inspect import read_state
 from state_engine.log.change_file import checksum_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path, output_path
 from state_engine.log.records import Ack, OutputFile
-from state_engine.savepoint import trigger_savepoint
+from state_engine.savepoint import list_savepoints, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
@@ -25,6 +27,7 @@ from state_engine.testing.sample_jobs import SCHEMAS, random_changes
 
 AT_ONCE = RetentionPolicy(grace_ms=0)
 STAGED = b"rows"
+COUNT = (SCHEMAS[0].uid, SCHEMAS[0].name)
 
 
 class Staging(JobBuilder):
@@ -137,6 +140,23 @@ def test_a_savepoint_between_planning_and_condemning_is_spared(root: str) -> Non
     report = apply_retention(plan, clock=running.clock, ids=running.ids)
     assert manifest_path(1, 4) in report.spared
     assert_whole(root, running.job, pinned)
+
+
+def test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_restored(root: str) -> None:
+    """The first manifest of a job stays for ever. Those behind it, which say what its sinks got since, do not."""
+    running = Running(root)
+    first = running.job.epoch({})  # as a claim: it has no changes, so nothing that it needs can go
+    running.run(3)
+    running.retain()
+    assert ManifestLog(running.job.storage, running.job.job).read(1, 1) == first
+    assert read_state(root, running.job.job, *COUNT, at="epoch:1/1").num_rows == 0
+    with pytest.raises(MissingFileError, match="needs _epochs/g000001/e0000000002.json, which is gone"):
+        trigger_savepoint(root, running.job.job, epoch=1)
+    assert list_savepoints(root, running.job.job) == []
+    with pytest.raises(MissingFileError, match="e0000000002.json"), leased(root, first, "restore"):
+        pass
+    with leased(root, first, "restore", way=False):
+        pass
 
 
 def test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again(root: str) -> None:

@@ -53,6 +53,9 @@ class S3Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body go out together: sent apart, the body waits 40 ms for the acknowledgement of the head.
+    wbufsize = -1
+    disable_nagle_algorithm = True
     server: S3Server
 
     def log_message(self, format: str, *arguments: object) -> None:

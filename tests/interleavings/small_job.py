@@ -3,7 +3,7 @@
 Record n puts n under one of six keys, and each fifth one deletes: what the state is after any epoch is a plain loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, Mark, SourceState
+from state_engine.epoch.ports import EpochPlan, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import StopRequestedError
@@ -30,6 +30,7 @@ from state_engine.storage.background import Background, Inline
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.testing.changes import state
+from state_engine.testing.manual import ManualBarriers
 
 GROUPS = 4
 BATCH = 4
@@ -73,35 +74,6 @@ class NoSinks:
     def check_owed(self, sealed: StoredManifest) -> None: ...
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None: ...
-
-
-@dataclass
-class Barriers:
-    """Lets a checkpoint fall on the next epoch where the driver's script says so."""
-
-    next_number: int
-    wanted: bool = False
-    full: bool = False
-
-    error = None
-
-    def checkpoint_at(self, epoch: int, now_ms: int) -> Mark | None:
-        if not self.wanted:
-            return None
-        self.wanted, self.next_number = False, self.next_number + 1
-        return Mark(checkpoint_id=self.next_number - 1, full=self.full, trigger="interval")
-
-    def next_id(self) -> int:
-        return self.next_number
-
-    def acknowledged(self, checkpoint_id: int, now_ms: int) -> None: ...
-
-    def declined(self, checkpoint_id: int, now_ms: int, message: str) -> None: ...
-
-    def sealed(self, epoch: int, log_bytes: int, inlined_bytes: int) -> None: ...
-
-    def overdue(self, now_ms: int) -> Sequence[int]:
-        return ()
 
 
 @dataclass
@@ -197,7 +169,7 @@ class Run:
         start = StartUp(log, NoSinks(), publisher, self.clock, self.ids)
         with kept_for_start(request, clock=self.clock, ids=self.ids):
             head = start.run(adopt_for(request, log, clock=self.clock, ids=self.ids, validate=False))
-        barriers = Barriers(publisher.next_checkpoint_id())
+        barriers = ManualBarriers(publisher.next_checkpoint_id())
         driver = self.driver = EpochDriver(head, log, NoSinks(), publisher, barriers, self.clock)
         if self.stopping:
             driver.request_stop()

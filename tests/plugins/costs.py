@@ -1,12 +1,14 @@
 """`--costs FILE` writes a table of where the time of a run goes: per folder its tests, seconds, JVMs and queries.
 
 A JVM is counted by a script named `java` that this plugin puts in front of the real one on PATH, so those of processes
-that tests start are counted too. Queries are counted where the test's own process starts them.
+that tests start are counted too. Queries are counted where the test's own process starts them, and so is the time that
+its main thread is asleep. The last line says how long the last worker was alone at the end.
 """
 
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -36,6 +38,7 @@ class _Costs:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
+        self._ended: dict[str, float] = {}  # per worker of xdist, when its last test ended
         if not self._is_worker:
             self._folder = tempfile.mkdtemp(prefix="lakestate-costs-")
             os.environ[LOG] = str(Path(self._folder, "log"))
@@ -54,7 +57,8 @@ class _Costs:
         sleep = time.sleep
 
         def watched(seconds: float) -> None:
-            _log("asleep", os.environ.get("PYTEST_CURRENT_TEST", ""), seconds)
+            if threading.current_thread() is threading.main_thread():
+                _log("asleep", os.environ.get("PYTEST_CURRENT_TEST", ""), seconds)
             sleep(seconds)
 
         time.sleep = watched
@@ -69,6 +73,7 @@ class _Costs:
             _log("seconds", report.nodeid, report.duration)
             _log("setup" if report.when == "setup" else "", report.nodeid, report.duration)
             _log("tests" if report.when == "call" else "", report.nodeid, 1)
+            self._ended[getattr(report, "worker_id", "")] = time.monotonic()
 
     def pytest_sessionfinish(self) -> None:
         if not self._is_worker:
@@ -84,7 +89,9 @@ class _Costs:
         ordered = sorted(sums, key=lambda folder: -sums[folder]["seconds"])
         rows = [f"| {folder} | " + " | ".join(f"{sums[folder][c]:.0f}" for c in COLUMNS) + " |" for folder in ordered]
         head = [f"| folder | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
-        Path(self._config.getoption("--costs")).write_text("\n".join([*head, *rows]) + "\n")
+        alone = max(self._ended.values()) - min(self._ended.values()) if self._ended else 0.0
+        last = f"\nOne worker alone at the end: {alone:.0f} s"
+        Path(self._config.getoption("--costs")).write_text("\n".join([*head, *rows, last]) + "\n")
 
 
 def _log(what: str, test: str, amount: float) -> None:

@@ -2,7 +2,7 @@
 
 `make test` runs everything but tests marked `long`. `make test-long` passes `--long`: tests marked `long`, and the
 tests of Hypothesis once more with more examples. With `--budget 20m` the files come in an order that follows from the
-commit's hash, and tests that would start after the budget are skipped, so each commit runs another part of the whole.
+commit's hash, and tests that would end after the budget are skipped, so each commit runs another part of the whole.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ import pytest
 
 DURATIONS = Path(__file__).parents[1] / "durations.json"
 UNITS = {"s": 1, "m": 60, "h": 3600}
+SLOW_S = 20.0
+"""Of a test that takes longer than this its own seconds are recorded, so that none is begun too late."""
 
 
 def seconds_of(text: str) -> float:
@@ -34,9 +36,11 @@ def seconds_of(text: str) -> float:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lakestate")
     group.addoption("--long", action="store_true", help="run the tests of the long run instead of those of `make test`")
-    group.addoption("--budget", metavar="TIME", help="start no test after this time, such as 20m; files in hash order")
+    group.addoption("--budget", metavar="TIME", help="end after this time, such as 20m; files in hash order")
     group.addoption("--part", metavar="TEXT", help="what the order of --budget follows from (default: the commit)")
-    group.addoption("--record-durations", action="store_true", help=f"write the seconds of each file to {DURATIONS}")
+    group.addoption(
+        "--record-durations", action="store_true", help=f"write the seconds of files and slow tests to {DURATIONS}"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,6 +57,7 @@ class _Selection:
         shared = getattr(config, "workerinput", {})
         self._ends: float | None = shared.get("ends") or (budget and time.time() + seconds_of(budget))
         self._part: str = shared.get("part") or config.getoption("--part") or (_commit() if budget else "")
+        self._known: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
         self._seconds: dict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(optionalhook=True)
@@ -69,12 +74,11 @@ class _Selection:
         if unwanted:
             self._config.hook.pytest_deselected(items=unwanted)
         wanted = [item for item in items if self._wants(item)]
-        known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
 
         def order(item: pytest.Item) -> tuple[object, str]:
             file = _file_of(item.nodeid)
             by_hash = hashlib.sha256(f"{self._part} {file}".encode()).hexdigest()
-            return by_hash if self._ends else -known.get(file, 0.0), file
+            return by_hash if self._ends else -self._known.get(file, 0.0), file
 
         items[:] = sorted(wanted, key=order)  # stable: the order within a file stays
 
@@ -94,18 +98,20 @@ class _Selection:
         return bool(option.markexpr or option.keyword) or any("::" in argument for argument in self._config.args)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self) -> None:
-        if self._ends and time.time() > self._ends:
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if self._ends and time.time() + self._known.get(item.nodeid, 0.0) > self._ends:
             pytest.skip("the budget of time is spent")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[_file_of(report.nodeid)] += report.duration
+        self._seconds[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         if self._config.getoption("--record-durations") and not hasattr(self._config, "workerinput"):
-            known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-            known |= {file: round(seconds, 1) for file, seconds in self._seconds.items()}
-            kept = {file: seconds for file, seconds in sorted(known.items()) if seconds >= 0.5}
+            # In the long run a file has other tests than in the short one, which is what its seconds are of.
+            new = {what: s for what, s in self._seconds.items() if "::" in what or not self._long}
+            known = self._known | {what: round(seconds, 1) for what, seconds in new.items()}
+            kept = {what: s for what, s in sorted(known.items()) if s >= (SLOW_S if "::" in what else 0.5)}
             DURATIONS.write_text(json.dumps(kept, indent=0) + "\n")
 
 

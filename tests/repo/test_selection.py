@@ -95,11 +95,17 @@ def test_durations_are_recorded_by_file(suite: Path) -> None:
     assert recorded["test_a.py"] >= 0.6
 
 
-def test_a_budget_skips_what_would_start_after_it_and_orders_files_by_its_part(suite: Path) -> None:
+def test_a_budget_skips_what_would_begin_after_it_and_orders_files_by_its_part(suite: Path) -> None:
     assert "3 passed" not in run(suite, "--budget", "0s")
     assert "2 skipped" in run(suite, "--budget", "0s")
     orders = {tuple(names(run(suite, "--budget", "1h", "--part", str(part)))) for part in range(6)}
     assert orders == {("test_short", "test_drawn"), ("test_drawn", "test_short")}
+
+
+def test_a_budget_skips_a_test_that_is_known_to_end_after_it(suite: Path) -> None:
+    (suite / "durations.json").write_text(json.dumps({"test_a.py::test_short": 3000.0}))
+    assert names(run(suite, "--budget", "40m")) == ["test_drawn"]
+    assert len(names(run(suite, "--budget", "1h"))) == 2
 
 
 def test_a_budget_that_is_no_time_is_refused(suite: Path) -> None:

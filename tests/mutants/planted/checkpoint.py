@@ -105,6 +105,18 @@ MUTANTS = (
         (f"{RETENTION}::test_what_a_restore_abandoned_goes_when_newer_checkpoints_completed",),
     ),
     Mutant(
+        "a-savepoint-needs-no-way-back",
+        "state_engine.checkpoint.leases",
+        "ensure_kept",
+        "if way and (head := look.newest(log)) is not None:",
+        "if not way and (head := look.newest(log)) is not None:",
+        "A savepoint is taken that no restore can go back to: what sinks got since is known to nobody.",
+        (
+            "tests/checkpoint/test_retention_and_lines.py"
+            "::test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_restored",
+        ),
+    ),
+    Mutant(
         "publish-below-the-floor",
         "state_engine.checkpoint.attempt",
         "publish",
