@@ -12,6 +12,7 @@ from state_engine.checkpoint.retention_needs import History, files_of_epoch, way
 from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
+from state_engine.epoch.sink_moves import since
 from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import CONDEMNED, LEASES, lease_path, manifest_path
@@ -81,6 +82,7 @@ def ensure_kept(
     Raises:
         CondemnedError: Retention is removing some of it.
         MissingFileError: Something is gone.
+        DamagedManifestError: On the way lies another manifest than the next one names.
     """
     job = stored.manifest.job
     storage = open_storage(root, job)
@@ -89,7 +91,8 @@ def ensure_kept(
     log = log or ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
     history = History(storage, log, (newest,) if newest is not None else ())
     needed = files_of_epoch(history, stored) | set(files)
-    if way and (head := look.newest(log)) is not None:
+    head = look.newest(log) if way else None
+    if head is not None:
         spans = way_back(head.manifest, stored.manifest)
         needed |= {
             manifest_path(span.generation, epoch)
@@ -99,6 +102,9 @@ def ensure_kept(
     _none_condemned(storage, needed, what)
     log.chain(stored)
     _all_there(storage, needed, what)
+    if head is not None:
+        since(log, head, stored)
+        since(log, stored, head)
 
 
 @contextmanager

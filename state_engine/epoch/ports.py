@@ -149,10 +149,6 @@ class Log(Protocol):
         """Returns, by generation, the epoch up to which no number may be sealed any more."""
         ...
 
-    def withdraw(self, manifest: Manifest) -> None:
-        """Removes a manifest that was put at or below the floor."""
-        ...
-
 
 class Tasks(Protocol):
     """E2 to E5: routes the epoch's records and runs every subtask of every operator."""

@@ -23,7 +23,9 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     two puts of one incarnation at one number never differ.
 
     A number may be free because retention deleted its manifest. It raises the generation's floor before it does, and
-    the floor is read behind each put, so that a driver which slept too long finds out, and takes its manifest back.
+    the floor is read behind each put, so that a driver which slept too long finds out. Whether it slept in front of its
+    put or behind it, nobody can tell: then others may stand on its manifest. So it leaves the manifest where it is;
+    what no hash leads to is not followed (`leases.ensure_kept`), and retention removes it.
 
     Args:
         log: The chain of manifests.
@@ -31,7 +33,7 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
         attempts: How often to put before giving up.
 
     Raises:
-        FencedError: The number lies at or below the floor: it was sealed, and removed, long ago.
+        FencedError: The number lies at or below the floor: the job went on without this driver long ago.
         StorageError: The outcome is unknown. The caller may never put another manifest under its incarnation: this one
             may still appear.
     """
@@ -59,10 +61,9 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
             continue
         if manifest.epoch > floor:
             return Verdict(stored, mine)
-        log.withdraw(manifest)
         raise FencedError(
-            f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} was sealed and "
-            f"removed before: the generation's floor is {floor}.",
+            f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} is too late: "
+            f"retention has freed its number, the generation's floor is {floor}.",
             action="Nothing, if the job was started elsewhere; otherwise start it again.",
         )
     raise StorageError(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from state_engine.epoch.ports import Log
+from state_engine.errors import DamagedManifestError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
@@ -43,7 +44,12 @@ def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
 def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
     """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first.
 
-    The shared epoch itself is not read: retention may have removed its manifest.
+    Each is the one that its successor names. The shared epoch itself is not read: retention may have removed its
+    manifest.
+
+    Raises:
+        NotFoundError: A manifest on the way is gone.
+        DamagedManifestError: Another one has its number: a driver came too late with it.
     """
 
     def is_shared(generation: int, epoch: int) -> bool:
@@ -55,10 +61,26 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
         manifest = current.manifest
         found.append(replace(manifest, inlined={}))  # only its outputs are needed, and there may be many manifests
         place = predecessor_of(manifest)
-        if place is None or place.job != manifest.job or is_shared(place.generation, place.epoch):
+        if place is None or place.job != manifest.job:
             break
-        current = log.read(place.generation, place.epoch)
+        if is_shared(place.generation, place.epoch):
+            if (place.generation, place.epoch) == (other.manifest.generation, other.manifest.epoch):
+                _check(other, current)
+            break
+        before = log.read(place.generation, place.epoch)
+        _check(before, current)
+        current = before
     return found[::-1]
+
+
+def _check(stored: StoredManifest, successor: StoredManifest) -> None:
+    if stored.hash != successor.manifest.predecessor:
+        epoch, after = stored.manifest, successor.manifest
+        raise DamagedManifestError(
+            f"Epoch {epoch.epoch} of generation {epoch.generation} of job {epoch.job!r} is not the one that epoch "
+            f"{after.epoch} of generation {after.generation} goes on from.",
+            action="Choose another epoch, checkpoint or savepoint; retention removes what a late driver left.",
+        )
 
 
 __all__ = ["SinkMove", "outputs_of", "since", "transaction_id", "transaction_version"]

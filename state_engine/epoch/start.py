@@ -71,6 +71,7 @@ class StartUp:
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
         for _ in range(self._claim_attempts):
+            floors = self._log.floors()  # before the head: retention may free all that a slow look has seen
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
             look.fence(head, me)
@@ -83,8 +84,8 @@ class StartUp:
             operators = carry.planned(request, successor, head if wanted is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
-                sealed = self._begin(request, wanted, me, operators)
-                wanted = None
+                sealed = self._begin(request, wanted, me, operators, max(floors, default=0) + 1)
+                wanted = None if sealed is not None else wanted
             elif successor is not None:
                 sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None)
             elif wanted is not None:
@@ -135,11 +136,14 @@ class StartUp:
         wanted: RestoreTarget | None,
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...],
+        generation: int,
     ) -> StoredManifest | None:
-        """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted)."""
+        """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted).
+
+        `generation` has no floor: numbers of epochs that were deleted are never used again, and sinks ignore
+        generations that they have left. A job that has begun meanwhile holds the number.
+        """
         now = self._clock.now_ms()
-        # Numbers of epochs that were deleted are never used again, and sinks ignore generations that they have left.
-        generation = max(self._log.floors(), default=0) + 1
         if wanted is None:
             first = carry.first(request, generation=generation, incarnation=me.nonce, now_ms=now)
             return self._put_claim(first)

@@ -68,20 +68,23 @@ class ManifestLog:
         """Returns the manifest with the highest epoch of the generation: two listings and one read.
 
         None if that epoch lies at or below the generation's floor: what is left there are manifests that a savepoint
-        keeps, and nothing goes on behind them.
+        keeps, and nothing goes on behind them. The floor is read first: all that a listing has seen may be freed, and
+        the generation live on above it, by the time that a process which stood still reads the floor.
 
         Raises:
             CorruptionError: that manifest is damaged. An older one is never returned in its place.
         """
-        epochs = self.epochs(generation)
-        if not epochs or epochs[-1] <= self.floors().get(generation, 0):
-            return None
-        try:
-            return self.read(generation, epochs[-1])
-        except NotFoundError:
-            if epochs[-1] <= self.floors().get(generation, 0):  # retention has freed the generation meanwhile
+        floor = self.floors().get(generation, 0)
+        while True:
+            epochs = self.epochs(generation)
+            if not epochs or epochs[-1] <= floor:
                 return None
-            raise
+            try:
+                return self.read(generation, epochs[-1])
+            except NotFoundError:
+                before, floor = floor, self.floors().get(generation, 0)
+                if floor == before:  # nothing was freed meanwhile
+                    raise
 
     def floors(self) -> dict[int, int]:
         """Returns the floor of each generation that has one: no epoch up to it may be sealed any more; one listing."""
@@ -90,12 +93,6 @@ class ManifestLog:
             if (place := parse_floor_path(info.path)) is not None:
                 found[place[0]] = max(found.get(place[0], 0), place[1])
         return found
-
-    def withdraw(self, manifest: Manifest) -> None:
-        """Removes a manifest that was put at a number which retention had freed (`epoch/seal.py`)."""
-        path = manifest_path(manifest.generation, manifest.epoch)
-        self._forget(path)
-        self._storage.delete(path)
 
     def read(self, generation: int, epoch: int, *, expected: str = "") -> StoredManifest:
         """Returns one manifest, its own checksum verified, but not its place in the chain.

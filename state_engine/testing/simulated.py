@@ -205,9 +205,6 @@ class FaultyLog:
     def floors(self) -> dict[int, int]:
         return self.world.log.floors()
 
-    def withdraw(self, manifest: Manifest) -> None:
-        self.world.log.withdraw(manifest)
-
 
 __all__ = [
     "TABLE_OF",

@@ -35,6 +35,7 @@ def test_every_form_has_a_limit_at_ten_thousand_checkpoints() -> None:
     assert {limit.form: limit.at_most for limit in limits} == {"load": 5, "history": 2, "backlog": 2, "idle": 2}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_small_run(tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ def run(engines: str, epoch: str, folder: Path, queries: str = ",".join(QUERIES)
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_reference_of_one_query_runs_in_a_process_of_its_own_and_arrives_at_what_is_right(tmp_path: Path) -> None:
     rows = run("duckdb", "6k", tmp_path, "q11")

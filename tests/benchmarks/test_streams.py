@@ -32,6 +32,7 @@ def engines_of(workload: str, *products: str) -> list[str]:
     return [name for name in WORKLOADS[workload].engines if ENGINES[name].engine in products]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)

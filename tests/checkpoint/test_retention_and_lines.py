@@ -150,10 +150,10 @@ def test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_rest
     running.retain()
     assert ManifestLog(running.job.storage, running.job.job).read(1, 1) == first
     assert read_state(root, running.job.job, *COUNT, at="epoch:1/1").num_rows == 0
-    with pytest.raises(MissingFileError, match="needs _epochs/g000001/e0000000002.json, which is gone"):
+    with pytest.raises(MissingFileError, match=r"needs _epochs/g000001/e0000000002\.json, which is gone"):
         trigger_savepoint(root, running.job.job, epoch=1)
     assert list_savepoints(root, running.job.job) == []
-    with pytest.raises(MissingFileError, match="e0000000002.json"), leased(root, first, "restore"):
+    with pytest.raises(MissingFileError, match="e0000000002"), leased(root, first, "restore"):
         pass
     with leased(root, first, "restore", way=False):
         pass

@@ -12,6 +12,7 @@ from lakestate.runner_process import RunnerProcess, runner_command
 from state_engine.savepoint import list_savepoints
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_stopped_stream(stream, tmp_path, dagster_dev):

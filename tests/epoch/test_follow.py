@@ -7,6 +7,7 @@ from state_engine.epoch import follow
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.errors import DamagedManifestError
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import manifest_path
 from state_engine.log.records import Ack, Manifest, OperatorEpoch, Span
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
@@ -68,7 +69,7 @@ def test_an_instance_that_is_too_far_back_is_loaded_anew(storage: MemoryStorage)
 
 def test_an_instance_whose_way_retention_removed_is_loaded_anew(storage: MemoryStorage) -> None:
     line = sealed(storage, 5)
-    ManifestLog(storage, "job").withdraw(line[2].manifest)
+    storage.delete(manifest_path(1, line[2].manifest.epoch))
     assert follow.steps_since(ManifestLog(storage, "job"), line[1].hash, plan_on(line[4])) is None
 
 
@@ -79,7 +80,7 @@ def test_a_manifest_that_a_worker_read_before_the_root_was_put_back_is_not_follo
     for stored in old:
         log.read(1, stored.manifest.epoch)
     for stored in old[2:]:
-        ManifestLog(storage, "job").withdraw(stored.manifest)
+        storage.delete(manifest_path(1, stored.manifest.epoch))
     new = sealed(storage, 4, "again", old[1])
     assert follow.steps_since(log, old[1].hash, plan_on(new[-1])) is None
     assert follow.steps_since(ManifestLog(storage, "job"), old[1].hash, plan_on(new[-1])) == new[1:]

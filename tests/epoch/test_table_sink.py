@@ -8,6 +8,7 @@ from state_engine.epoch.sink_moves import transaction_id, transaction_version
 from state_engine.epoch.table_sink import TableSink, fence
 from state_engine.errors import MissingFileError, NotFoundError, SinkRewindError, StorageError
 from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import manifest_path
 from state_engine.log.records import Ack, Manifest, OperatorEpoch, OutputFile, Span
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
@@ -21,7 +22,8 @@ class Stage:
     """A log with epochs that each staged one file for the sink `out`, and its table."""
 
     def __init__(self) -> None:
-        self.log = ManifestLog(MemoryStorage(), "job")
+        self.storage = MemoryStorage()
+        self.log = ManifestLog(self.storage, "job")
         self.table = SimulatedTable()
         self.table.create()
         self.sink = TableSink("job", "out", self.table, self.log, lambda: 7)
@@ -190,7 +192,8 @@ def test_a_restore_into_an_abandoned_line_needs_no_manifest_that_both_lines_shar
     stage.sink.rewind(sealed[0], 2, keep_output=False)
     spans = Span(generation=1, first=1, last=1), Span(generation=2, first=2)
     stage.commit(stage.seal(2, sealed[0], 2, *spans))
-    stage.log.withdraw(sealed[0].manifest)
+    stage.storage.delete(manifest_path(1, 1))
+    assert not stage.storage.exists(manifest_path(1, 1))
     stage.sink.check_rewind(sealed[2], 3)
     stage.sink.rewind(sealed[2], 3, keep_output=False)
     assert stage.table.live == [(1, "row", 1), (2, "row", 1), (3, "row", 1)]

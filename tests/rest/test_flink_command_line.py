@@ -69,6 +69,7 @@ def assert_stopped_behind(job: Running, savepoint: Savepoint) -> None:
     assert find_endpoint(str(job.folder), JOB) is None
 
 
+@pytest.mark.long
 def test_a_job_is_listed_gets_a_savepoint_and_is_stopped_with_one(flink: Flink, tmp_path: Path) -> None:
     with running_job(tmp_path) as job:
         listed = flink(job.endpoint, "list")

@@ -101,6 +101,7 @@ def test_rules_change_over_restarts_and_rescales(spark: Any, tmp_path: Path) -> 
     assert [(row["user_key"], row["value"]) for row in rows] == list(known.items())
 
 
+@pytest.mark.long
 def test_rules_that_were_written_out_go_on_elsewhere_in_other_key_groups(spark: Any, tmp_path: Path) -> None:
     name, known, counts, expected = "moved-rules", {}, {}, []
     here, there = tmp_path / "root", tmp_path / "backup"

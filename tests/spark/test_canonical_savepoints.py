@@ -96,6 +96,7 @@ def test_a_job_whose_log_does_not_have_the_epoch_keeps_its_output_or_its_state(s
     assert not (root / "twin" / "_restored").exists()
 
 
+@pytest.mark.long
 def test_one_table_is_read_by_delta_rs_and_by_spark(spark, tmp_path: Path) -> None:
     root = tmp_path / "root"
     source = Input(tmp_path / "in").add_many(1)

@@ -111,6 +111,7 @@ def test_a_restore_from_a_checkpoint(spark: Any, tmp_path: Path, started: Any, s
     assert state_of(root, "restored", "count", "count") == expected
 
 
+@pytest.mark.long
 def test_a_job_moves_from_storage_to_storage(spark: Any, tmp_path: Path) -> None:
     root, source = tmp_path / "root", Input(tmp_path / "in")
     for storage in ("delta", "filesystem", "memory", "delta"):

@@ -81,6 +81,7 @@ def test_by_default_small_changes_are_inlined(spark: Any, tmp_path: Path) -> Non
     assert change_files(root, "default") == []
 
 
+@pytest.mark.long
 def test_each_start_may_choose_another_threshold(spark: Any, tmp_path: Path, started: Any) -> None:
     """Behind each other on one chain lie manifests with changes, with files, and with both."""
     root, sinks, source = tmp_path / "root", outputs(tmp_path / "out"), Input(tmp_path / "in")

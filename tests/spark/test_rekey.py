@@ -29,6 +29,7 @@ from state_engine.spark import MemorySink, StreamJob
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: Path) -> None:
     """What a job makes of the rest of its input is the same as if it had never stopped."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")

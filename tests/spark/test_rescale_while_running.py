@@ -264,6 +264,7 @@ def read_rules(root: Path, name: str) -> dict[str, int]:
     return {row["user_key"]: row["value"] for row in rows}
 
 
+@pytest.mark.long
 def test_operators_that_several_read(spark: Any, tmp_path: Path, started: Started) -> None:
     name, root, source = "branching", tmp_path / "root", Input(tmp_path / "in").add_many(1)
     client = with_epochs(started(branch_job(source.stream(spark), root, name).start(trigger_interval_ms=50)), 1)

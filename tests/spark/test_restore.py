@@ -144,6 +144,7 @@ def test_the_number_of_key_groups_is_that_of_the_log(spark, tmp_path: Path) -> N
     assert_tally(root, "derived", sinks, source.all)
 
 
+@pytest.mark.long
 def test_files_of_an_abandoned_generation_that_were_vacuumed(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(3)

@@ -49,6 +49,7 @@ def taken(root: str, writer: Any, directory: Path) -> CanonicalSavepoint:
     )
 
 
+@pytest.mark.long
 def test_tables_are_the_same_and_are_read_by_delta_rs_and_by_spark(spark: Any, tmp_path: Path) -> None:
     roots = [str(tmp_path / name) for name in ("by process", "by spark")]
     writers = [ProcessWriter(), SparkWriter(spark, least_ranges=0, here=Nobody())]

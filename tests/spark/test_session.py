@@ -114,6 +114,7 @@ def test_delta_is_written_read_and_streamed(spark: SparkSession, tmp_path: Path)
     assert spark.read.format("delta").option("versionAsOf", 0).load(source).count() == 10
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_delta_tables_are_made_and_merged_by_sql(spark: SparkSession, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path / 'table'}`"

@@ -103,6 +103,7 @@ def test_a_table_does_not_go_on_under_another_uid(place: Place) -> None:
     assert table_rows(place.table("a")) == before == counted(place.source.all)
 
 
+@pytest.mark.long
 def test_a_sink_that_is_gone_cannot_be_taken_back_but_may_keep_its_output(place: Place) -> None:
     run_all(place.job(x="a", y="b"))
     place.source.add_many(1)

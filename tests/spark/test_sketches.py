@@ -22,6 +22,7 @@ AGGREGATES = {
 }
 
 
+@pytest.mark.long
 def test_estimates_go_on_at_other_parallelisms_and_spark_reads_their_state(
     spark: Any, tmp_path: Path, started: Any
 ) -> None:

@@ -150,6 +150,7 @@ def test_windows_by_event_time(spark, tmp_path: Path, kind: str, per_file: int) 
     assert read_state(str(root), name, "windows", "window-contents").num_rows == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "backend",
     [

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from state_engine.checkpoint.floors import raise_floor
 from state_engine.errors import (
     AlreadyExistsError,
     DamagedManifestError,
@@ -14,6 +15,7 @@ from state_engine.log.lineage import check_base_joins, fork_lineage
 from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.paths import base_path, change_path, manifest_path
 from state_engine.log.records import Base, BaseReference, Manifest, Origin, Span
+from state_engine.log.retention_records import Floor
 from state_engine.storage import manifest_log
 from state_engine.storage.faults import FaultyStorage
 from state_engine.storage.manifest_log import ManifestLog
@@ -273,6 +275,26 @@ def test_a_copied_manifest_is_not_taken_for_that_of_another_line(log: ManifestLo
         ManifestLog(storage, "another").read(1, 2)
 
 
+def test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed(
+    log: ManifestLog, storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the listing and the read the job seals two more epochs, and retention frees the first two."""
+    _seal(log, 1, 4)
+    fresh = log.read(1, 4)
+    log = ManifestLog(storage, "job")
+    listed = log.epochs
+
+    def slow(generation: int) -> list[int]:
+        monkeypatch.setattr(log, "epochs", listed)
+        raise_floor(storage, Floor(job="job", generation=1, epoch=2, checkpoint_id=0, raised_at=0))
+        for epoch in (1, 2):
+            storage.delete(manifest_path(1, epoch))
+        return [1, 2]
+
+    monkeypatch.setattr(log, "epochs", slow)
+    assert log.newest(1) == fresh
+
+
 def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_log, "CACHED_INLINED", 250)
     log, digest = ManifestLog(storage, "job"), ""
@@ -286,11 +308,6 @@ def test_few_manifests_are_kept_that_hold_many_bytes(storage: FaultyStorage, mon
     storage.calls.clear()
     log.read(1, 4)
     assert storage.calls == []
-    log.withdraw(log.read(1, 4).manifest)
-    storage.calls.clear()
-    log.read(1, 2)
-    log.read(1, 3)
-    assert len(storage.calls) == 1  # that of epoch 2: what was withdrawn takes no room
 
 
 def test_one_manifest_is_kept_however_large_it_is(storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch) -> None:

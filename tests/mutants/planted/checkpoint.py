@@ -108,8 +108,8 @@ MUTANTS = (
         "a-savepoint-needs-no-way-back",
         "state_engine.checkpoint.leases",
         "ensure_kept",
-        "if way and (head := look.newest(log)) is not None:",
-        "if not way and (head := look.newest(log)) is not None:",
+        "head = look.newest(log) if way else None",
+        "head = None",
         "A savepoint is taken that no restore can go back to: what sinks got since is known to nobody.",
         (
             "tests/checkpoint/test_retention_and_lines.py"

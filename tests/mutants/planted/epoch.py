@@ -2,6 +2,7 @@
 
 from mutant import Mutant
 
+RETENTION = "tests/checkpoint/test_retention.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
 
@@ -126,11 +127,30 @@ MUTANTS = (
     Mutant(
         "generations-begin-again-at-one",
         "state_engine.epoch.start",
-        "StartUp._begin",
-        "generation = max(self._log.floors(), default=0) + 1",
-        "generation = 1",
+        "StartUp.run",
+        "max(floors, default=0) + 1)",
+        "1)",
         "A job whose epochs were all deleted uses old generation numbers again, so its sinks ignore its commits.",
         ("tests/epoch/test_floors.py::test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own",),
+    ),
+    Mutant(
+        "way-back-by-numbers",
+        "state_engine.epoch.sink_moves",
+        "_check",
+        "if stored.hash != successor.manifest.predecessor:",
+        "if not stored.hash:",
+        "What a late driver left at a freed number is taken for the job's epoch: a restore moves the wrong files.",
+        (f"{RETENTION}::test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored",),
+    ),
+    Mutant(
+        "floors-are-read-behind-the-head",
+        "state_engine.epoch.start",
+        "StartUp.run",
+        "            floors = self._log.floors()  # before the head: retention may free all that a slow look has seen\n"
+        "            head = look.newest(self._log)\n",
+        "            head = look.newest(self._log)\n            floors = self._log.floors()\n",
+        "A start that stood still takes a job that has gone on for an empty one, and begins it anew.",
+        ("tests/epoch/test_slow_starts.py",),
     ),
     Mutant(
         "wrong-answer-of-a-put-is-final",

@@ -4,6 +4,7 @@ from mutant import Mutant
 
 LOCAL = "tests/storage/test_local_storage.py"
 
+MANIFEST_LOG = "tests/storage/test_manifest_log.py"
 MUTANTS = (
     Mutant(
         "name-that-is-not-durable",
@@ -99,7 +100,7 @@ MUTANTS = (
         "newest-below-the-floor",
         "state_engine.storage.manifest_log",
         "ManifestLog.newest",
-        "if not epochs or epochs[-1] <= self.floors().get(generation, 0):",
+        "if not epochs or epochs[-1] <= floor:",
         "if not epochs or epochs[-1] < self.floors().get(generation, 0):",
         "A job whose state was deleted goes on behind the manifest of its last savepoint.",
         ("tests/epoch/test_floors.py::test_a_manifest_at_the_floor_or_below_it_is_not_the_newest",),
@@ -130,5 +131,14 @@ MUTANTS = (
         "file.last < first or file.first >= last",
         "A subtask does not load its last key group when a state file begins with it.",
         ("tests/storage/test_state_reader.py::test_any_run_of_key_groups_has_its_rows_and_no_others",),
+    ),
+    Mutant(
+        "newest-epoch-by-an-old-listing",
+        "state_engine.storage.manifest_log",
+        "ManifestLog.newest",
+        "                if floor == before:  # nothing was freed meanwhile\n                    raise\n",
+        "                return None\n",
+        "A start that stood still while retention freed all that it had listed takes the job for an empty one.",
+        (f"{MANIFEST_LOG}::test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed",),
     ),
 )
