@@ -65,25 +65,27 @@ class ManifestLog:
         return sorted(place[1] for place in places if place is not None)
 
     def newest(self, generation: int) -> StoredManifest | None:
-        """Returns the manifest with the highest epoch of the generation: two listings and one read.
+        """Returns the manifest with the highest epoch of the generation: two listings, or three, and one read.
 
         None if that epoch lies at or below the generation's floor: what is left there are manifests that a savepoint
-        keeps, and nothing goes on behind them. The floor is read first: all that a listing has seen may be freed, and
-        the generation live on above it, by the time that a process which stood still reads the floor.
+        keeps, and nothing goes on behind them. A process may stand still between its two listings, while the generation
+        goes on and retention frees all that the first one saw; so it lists once more behind the floor that it read.
 
         Raises:
             CorruptionError: that manifest is damaged. An older one is never returned in its place.
         """
-        floor = self.floors().get(generation, 0)
+        known = 0
         while True:
             epochs = self.epochs(generation)
-            if not epochs or epochs[-1] <= floor:
+            if not epochs or epochs[-1] <= known:
                 return None
+            known = self.floors().get(generation, 0)
+            if epochs[-1] <= known:
+                continue
             try:
                 return self.read(generation, epochs[-1])
             except NotFoundError:
-                before, floor = floor, self.floors().get(generation, 0)
-                if floor == before:  # nothing was freed meanwhile
+                if self.floors().get(generation, 0) == known:  # nothing was freed meanwhile
                     raise
 
     def floors(self) -> dict[int, int]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.leases import LEASE_MS, ensure_kept, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import (
@@ -27,7 +26,6 @@ from state_engine.epoch.seal import seal
 from state_engine.errors import (
     CondemnedError,
     DamagedFileError,
-    DamagedManifestError,
     FencedError,
     NothingToRestoreError,
 )
@@ -35,7 +33,7 @@ from state_engine.inspect import open_job, read_state
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import condemned_path, manifest_path, pin_path
 from state_engine.log.records import BaseReference, Pin
-from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, encode_condemned
+from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned
 from state_engine.savepoint import list_savepoints, load_savepoint, resolve_restore, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.testing.changes import model_of
@@ -408,19 +406,6 @@ def test_a_zombie_cannot_seal_a_number_that_was_freed(root: str) -> None:
     running.run(1)
     running.retain()
     assert not running.job.storage.exists(manifest_path(1, 4)), "the next retention takes it away"
-
-
-def test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored(root: str) -> None:
-    running = Running(root)
-    running.run(1)
-    phantom = replace(running.job.log.read(1, 2).manifest, incarnation="another", operators={})
-    raise_floor(running.job.storage, Floor(job="flights", generation=1, epoch=2, checkpoint_id=1, raised_at=0))
-    running.job.storage.delete(manifest_path(1, 2))
-    with pytest.raises(FencedError):
-        seal(ManifestLog(running.job.storage, running.job.job), phantom, 3)
-    with pytest.raises(DamagedManifestError, match="is not the one that epoch 3 of generation 1 goes on from"):
-        trigger_savepoint(root, running.job.job, epoch=2)
-    assert list_savepoints(root, running.job.job) == []
 
 
 def test_a_publish_of_freed_epochs_never_becomes_visible(root: str) -> None:

@@ -7,17 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from state_engine.checkpoint.compaction import compact
+from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_discard, plan_retention
 from state_engine.epoch import debts, look
 from state_engine.epoch.ports import Mark
-from state_engine.errors import MissingFileError
+from state_engine.epoch.seal import seal
+from state_engine.errors import DamagedManifestError, FencedError, MissingFileError
 from state_engine.inspect import read_state
 from state_engine.log.change_file import checksum_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path, output_path
 from state_engine.log.records import Ack, OutputFile
+from state_engine.log.retention_records import Floor
 from state_engine.savepoint import list_savepoints, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.testing.changes import model_of
@@ -157,6 +160,19 @@ def test_an_epoch_whose_way_back_is_gone_can_be_read_and_neither_pinned_nor_rest
         pass
     with leased(root, first, "restore", way=False):
         pass
+
+
+def test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored(root: str) -> None:
+    running = Running(root)
+    running.run(1)
+    phantom = replace(running.job.log.read(1, 2).manifest, incarnation="another", operators={})
+    raise_floor(running.job.storage, Floor(job="flights", generation=1, epoch=2, checkpoint_id=1, raised_at=0))
+    running.job.storage.delete(manifest_path(1, 2))
+    with pytest.raises(FencedError):
+        seal(ManifestLog(running.job.storage, running.job.job), phantom, 3)
+    with pytest.raises(DamagedManifestError, match="is not the one that epoch 3 of generation 1 goes on from"):
+        trigger_savepoint(root, running.job.job, epoch=2)
+    assert list_savepoints(root, running.job.job) == []
 
 
 def test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again(root: str) -> None:

@@ -16,7 +16,7 @@ from state_engine.testing.simulated_processes import stepping
 LINES = {
     "rewind-race": "start step step~t1 restore.1~t10 resume resume",
     "sink-ahead": "start idle idle idle idle step step step wipe start step",
-    "lease-outlived": "start step ckpt step ckpt.2 restore.1~36 tick.3 retain retain resume",
+    "lease-outlived": "start step ckpt step ckpt.2 restore.1~39 tick.3 retain retain resume",
     "sink-changed": "start step alter step",
 }
 SWITCHED_OFF = {**LINES, "sink-ahead": "start idle idle step step start step", "sink-changed": "start step step"}

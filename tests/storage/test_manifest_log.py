@@ -278,7 +278,7 @@ def test_a_copied_manifest_is_not_taken_for_that_of_another_line(log: ManifestLo
 def test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed(
     log: ManifestLog, storage: FaultyStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the listing and the read the job seals two more epochs, and retention frees the first two."""
+    """Behind its listing the job seals two more epochs, and retention frees the first two."""
     _seal(log, 1, 4)
     fresh = log.read(1, 4)
     log = ManifestLog(storage, "job")

@@ -2,7 +2,7 @@
 
 from mutant import Mutant
 
-RETENTION = "tests/checkpoint/test_retention.py"
+LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
 
@@ -140,7 +140,7 @@ MUTANTS = (
         "if stored.hash != successor.manifest.predecessor:",
         "if not stored.hash:",
         "What a late driver left at a freed number is taken for the job's epoch: a restore moves the wrong files.",
-        (f"{RETENTION}::test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored",),
+        (f"{LINES}::test_a_manifest_at_a_freed_number_to_which_no_hash_leads_is_not_restored",),
     ),
     Mutant(
         "floors-are-read-behind-the-head",
