@@ -57,7 +57,7 @@ campaign: $(PROJECT_STAMP) ## random histories of the protocol on all cores (ARG
 	$(BIN)/python -m state_engine.testing.simulation_campaign $(ARGS)
 
 check: lint types imports ## lint, format, types, import rules, quick tests without a JVM
-	$(BIN)/pytest -m "not spark and not slow and not long" --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest --quick --hypothesis-profile quick -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(PROJECT_STAMP)
 	$(BIN)/ruff check .

@@ -235,7 +235,8 @@ class Cluster:
         MemoryStorage.forget(f"{self.root.removeprefix('memory://')}/{JOB}")
 
     def new_id(self) -> str:
-        return f"{next(self._ids):032x}"
+        """Returns a new id; names of savepoints are made of its first eight digits."""
+        return f"{next(self._ids):08x}".ljust(32, "0")
 
     def open_log(self) -> ManifestLog:
         """Opens a fresh view of the log."""

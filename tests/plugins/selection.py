@@ -3,6 +3,7 @@
 `make test` runs everything but tests marked `long`. `make test-long` passes `--long`: tests marked `long`, and the
 tests of Hypothesis once more with more examples. With `--budget 20m` the files come in an order that follows from the
 commit's hash, and tests that would end after the budget are skipped, so each commit runs another part of the whole.
+`make check` passes `--quick`: of the tests without a JVM those in files that take no more than a second or two.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ DURATIONS = Path(__file__).parents[1] / "durations.json"
 UNITS = {"s": 1, "m": 60, "h": 3600}
 SLOW_S = 20.0
 """Of a test that takes longer than this its own seconds are recorded, so that none is begun too late."""
+QUICK_S = 1.5
+"""`--quick` leaves out files that are recorded to take longer."""
 
 
 def seconds_of(text: str) -> float:
@@ -36,6 +39,7 @@ def seconds_of(text: str) -> float:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lakestate")
     group.addoption("--long", action="store_true", help="run the tests of the long run instead of those of `make test`")
+    group.addoption("--quick", action="store_true", help="run what takes no JVM and hardly any time")
     group.addoption("--budget", metavar="TIME", help="end after this time, such as 20m; files in hash order")
     group.addoption("--part", metavar="TEXT", help="what the order of --budget follows from (default: the commit)")
     group.addoption(
@@ -53,6 +57,7 @@ class _Selection:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._long: bool = config.getoption("--long")
+        self._quick: bool = config.getoption("--quick")
         budget = config.getoption("--budget")
         shared = getattr(config, "workerinput", {})
         self._ends: float | None = shared.get("ends") or (budget and time.time() + seconds_of(budget))
@@ -86,6 +91,9 @@ class _Selection:
         marked = item.get_closest_marker("long") is not None
         if self._chosen_by_hand:
             return True
+        if self._quick:
+            is_slow = any(item.get_closest_marker(name) is not None for name in ("spark", "slow"))
+            return not (marked or is_slow or self._known.get(_file_of(item.nodeid), 0.0) > QUICK_S)
         if self._long:
             drawn = bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
             return marked or drawn or item.get_closest_marker("hypothesis") is not None

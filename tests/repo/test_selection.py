@@ -37,7 +37,7 @@ def suite(tmp_path: Path) -> Path:
     """A suite of three tests whose plugins are copies of ours, so that its durations are its own."""
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "selection.py").write_text((PLUGINS / "selection.py").read_text())
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = plugins\nmarkers =\n    long: x\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = plugins\nmarkers =\n    long: x\n    slow: x\n")
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["selection"]\n')
     (tmp_path / "test_a.py").write_text(ONE_LONG)
     (tmp_path / "test_b.py").write_text(DRAWN)
@@ -89,6 +89,13 @@ def decorators(function: ast.FunctionDef) -> str:
 def test_the_file_that_took_longest_comes_first(suite: Path) -> None:
     (suite / "durations.json").write_text(json.dumps({"test_b.py": 2.0, "test_a.py": 1.0}))
     assert names(run(suite)) == ["test_drawn", "test_short"]
+
+
+def test_the_quick_run_leaves_out_files_that_take_long_and_tests_with_marks(suite: Path) -> None:
+    (suite / "test_c.py").write_text("import pytest\n\n@pytest.mark.slow\ndef test_slow(): pass\n")
+    assert sorted(names(run(suite, "--quick"))) == ["test_drawn", "test_short"]
+    (suite / "durations.json").write_text(json.dumps({"test_a.py": 4.0, "test_b.py": 1.0}))
+    assert names(run(suite, "--quick")) == ["test_drawn"]
 
 
 def test_durations_are_recorded_by_file(suite: Path) -> None:
