@@ -86,10 +86,12 @@ class JobView:
         head = self.newest()
         while head is not None and len(found) < limit:
             found.append(head)
-            place = predecessor_of(head.manifest)
+            place, named = predecessor_of(head.manifest), head.manifest.predecessor
             try:
                 head = self._log.read(place.generation, place.epoch) if place and place.job == self.job else None
             except NotFoundError:  # retention has been here
+                break
+            if head is not None and head.hash != named:  # and then a late driver
                 break
         return found
 

@@ -83,6 +83,7 @@ def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("master", ["local[1]", pytest.param("local-cluster[1,1,1024]", marks=pytest.mark.long)])

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from lakestate.cli import app
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)

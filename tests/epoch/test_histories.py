@@ -30,7 +30,7 @@ CORPUS = [
     if line and not line.startswith("#")
 ]
 PARTS = 4
-NEW = 480  # in `make test`: about half a minute of one core
+NEW = 240  # in `make test`: about a quarter of a minute of one core
 LONG = int(os.environ.get("LAKESTATE_HISTORIES", "20000"))
 
 

@@ -35,6 +35,7 @@ def test_branches_that_meet_equal_a_loop(spark, tmp_path: Path) -> None:
     check_state(tmp_path / "root", "branches", source.all)
 
 
+@pytest.mark.long
 def test_a_start_with_another_parallelism_and_a_restore(spark, tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in").add_many(2), tmp_path / "root"
     for parallelism in (1, 3):

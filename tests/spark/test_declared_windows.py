@@ -46,6 +46,7 @@ def rows(sink: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in MemorySink(sink).rows()), key=repr)
 
 
+@pytest.mark.long
 def test_equals_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in"), str(tmp_path / "root")
 

@@ -116,6 +116,7 @@ STARTS = [
 """What each start of the two jobs reads, their phases, and the parallelism and backend of both."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("uids", "starts"),
     [(("key", "sliding"), 2), pytest.param(tuple(BUILDS), 3, marks=pytest.mark.long)],

@@ -61,6 +61,7 @@ def test_a_savepoint_of_13_key_groups_goes_on_in_128_elsewhere(spark, tmp_path: 
     assert state_of(new, "moved", "totals", "total", key="sub") == expected.states["total"]
 
 
+@pytest.mark.long
 def test_a_dry_run_of_a_job_tells_what_its_start_would_do(spark, tmp_path: Path) -> None:
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")
     source = Input(tmp_path / "in").add_many(3)

@@ -50,6 +50,7 @@ def test_sinks_go_back_before_anything_new_is_read(spark, tmp_path: Path) -> Non
     assert table_rows(sinks.totals) == truth(kept).totals
 
 
+@pytest.mark.long
 def test_going_back_twice_and_forward_again(spark, tmp_path: Path) -> None:
     """The second restore enters a generation that the first one abandoned."""
     root, sinks = tmp_path / "root", outputs(tmp_path / "out")

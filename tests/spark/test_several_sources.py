@@ -109,6 +109,7 @@ def check_two_levels(root: Path, name: str, folders: Folders) -> None:
         assert state_of(root, name, "count", "count") == {k: times for _, k, times in counts}
 
 
+@pytest.mark.long
 def test_an_operators_output_united_with_other_sources(spark, tmp_path: Path) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 3)
     folders.add(1, 2, 2)
@@ -127,6 +128,7 @@ def test_an_operators_output_united_with_other_sources(spark, tmp_path: Path) ->
     check_two_levels(root, "levels", folders)
 
 
+@pytest.mark.long
 def test_an_idle_epoch_of_several_sources(spark, tmp_path: Path, started) -> None:
     root, folders = tmp_path / "root", Folders(tmp_path, 3)
     folders.add(1, 1, 1)

@@ -47,6 +47,7 @@ def test_files(spark, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "back"),
     [(1, "epoch:1/11"), pytest.param(11, "epoch:1/2", marks=pytest.mark.long)],
@@ -96,6 +97,7 @@ def test_delta_behind_its_initial_snapshot(spark, tmp_path: Path) -> None:
     assert_counts(root, name, source.all)
 
 
+@pytest.mark.long
 def test_delta_in_the_middle_of_its_initial_snapshot(spark, tmp_path: Path, started) -> None:
     root, source = tmp_path / "root", DeltaInput(tmp_path / "table")
     source.add(3)

@@ -58,6 +58,7 @@ def own_workers(spark, tmp_path: Path) -> Iterator[None]:
     del environment["LAKESTATE_TEST_WORKERS"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_workers")
 @pytest.mark.parametrize("parallelism", [3, pytest.param(2, marks=pytest.mark.long)])
 def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int) -> None:
