@@ -20,7 +20,7 @@ DURATIONS = Path(__file__).parents[1] / "durations.json"
 UNITS = {"s": 1, "m": 60, "h": 3600}
 SLOW_S = 20.0
 """Of a test that takes longer than this its own seconds are recorded, so that none is begun too late."""
-QUICK_S = 1.5
+QUICK_S = 1.2
 """`--quick` leaves out files that are recorded to take longer."""
 
 
