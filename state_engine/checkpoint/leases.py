@@ -68,7 +68,8 @@ def ensure_kept(
     """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
 
     First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
-    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of both.
+    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of
+    both; those of the way back behind them, when nobody removes them any more.
 
     Args:
         root: Of the storage.

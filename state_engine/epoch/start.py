@@ -85,7 +85,7 @@ class StartUp:
             sealed: StoredManifest | None = None
             if head is None:
                 sealed = self._begin(request, wanted, me, operators, max(floors, default=0) + 1)
-                wanted = None if sealed is not None else wanted
+                wanted = None
             elif successor is not None:
                 sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None)
             elif wanted is not None:
@@ -141,7 +141,8 @@ class StartUp:
         """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted).
 
         `generation` has no floor: numbers of epochs that were deleted are never used again, and sinks ignore
-        generations that they have left. A job that has begun meanwhile holds the number.
+        generations that they have left. A start that has begun the job in the same way meanwhile
+        holds the number.
         """
         now = self._clock.now_ms()
         if wanted is None:

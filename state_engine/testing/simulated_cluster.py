@@ -31,7 +31,7 @@ from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.port import open_storage
-from state_engine.storage.tables import PlainTables
+from state_engine.storage.tables import open_tables
 from state_engine.testing.manual import ManualBarriers
 from state_engine.testing.simulated_processes import Process, Processes, watch
 from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable
@@ -178,7 +178,7 @@ class Cluster:
 
     Args:
         inline_threshold: Up to how many bytes changes lie in the manifest.
-        mixed: Whether a subtask's worker changes at random, so that caches fall behind; else it does now and then.
+        mixed: Whether a subtask's worker changes often, so that caches fall behind; else it does now and then.
         played: Names of known faults that are played all the same.
     """
 
@@ -213,8 +213,10 @@ class Cluster:
         """Notes which checkpoints a commit to `_checkpoints` makes visible though their manifest or base is gone."""
         if not path.startswith(f"{CHECKPOINTS}/_plain_log/"):
             return
-        table = CheckpointTable(self.storage, PlainTables(self.storage))
-        for row in table.read((table.files() or [])[-1].name):
+        tables = open_tables(self.storage)
+        active = tables.active(CHECKPOINTS)
+        assert active is not None
+        for row in CheckpointTable(self.storage, tables).read(active.names[-1]):
             needed = {manifest_path(row.generation, row.epoch), row.base_path} - {None}
             if row.status == "completed" and not needed <= self.storage.objects.keys():
                 self.ghosts.append(f"{row.kind} {row.id} of epoch {row.generation}/{row.epoch}")
@@ -243,7 +245,7 @@ class Cluster:
         return ManifestLog(self.storage, JOB)
 
     def worker_for(self, plan: EpochPlan, subtask: int, attempt: int) -> Worker:
-        """Mostly the same worker gets a subtask, now and then another one; or any, if they are `mixed`."""
+        """Mostly the same worker gets a subtask, now and then another one; two times of five if they are `mixed`."""
         other = (plan.epoch * 7 + subtask * 3) % 5 // 2 if self.mixed else (plan.epoch + subtask) % 4 == 0
         return self.workers[(subtask + attempt + plan.retry + other) % len(self.workers)]
 

@@ -23,12 +23,7 @@ from state_engine.checkpoint.retention_policy import HOUR_MS
 from state_engine.epoch import look
 from state_engine.epoch.ports import Mark
 from state_engine.epoch.seal import seal
-from state_engine.errors import (
-    CondemnedError,
-    DamagedFileError,
-    FencedError,
-    NothingToRestoreError,
-)
+from state_engine.errors import CondemnedError, DamagedFileError, FencedError, NothingToRestoreError
 from state_engine.inspect import open_job, read_state
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import condemned_path, manifest_path, pin_path

@@ -155,6 +155,16 @@ def test_a_savepoint_of_another_job_begins_a_new_job() -> None:
         new.start(replace(wanted, restore=RestoreTarget(stored=target_of(old, 6))))
 
 
+def test_a_fork_that_loses_the_race_for_the_first_manifest_does_not_go_on_from_anothers_state() -> None:
+    olds, new = [finished(), Simulation(job="other")], Simulation(job="copy")
+    olds[1].finish(Faults())
+    new.world.others |= {"simulated": olds[0].world, "other": olds[1].world}
+    mine, others = (replace(request("copy", (1, 4)), restore=RestoreTarget(stored=target_of(old, 5))) for old in olds)
+    hooks = {(CrashPoint.S2_BEFORE_CLAIM, 6): lambda: new.start(others)}
+    with pytest.raises(FencedError, match="was starting"):
+        new.start(mine, Faults(hooks=hooks))
+
+
 def test_a_target_that_is_not_there_is_refused() -> None:
     simulation = finished()
     gone = target_of(simulation, 5)

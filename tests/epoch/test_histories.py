@@ -4,7 +4,6 @@ A history that fails is shrunk and printed as a line: put it into `histories/cor
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
 
@@ -21,8 +20,10 @@ from state_engine.testing.simulated_history import (
     shrink,
     text_of,
 )
-from state_engine.testing.simulated_processes import FAULTS, Process, Processes, stepping
+from state_engine.testing.simulated_processes import FAULTS, Process, Processes
 from state_engine.testing.simulation_campaign import play
+
+pytestmark = pytest.mark.usefixtures("stepped")
 
 CORPUS = [
     line
@@ -32,12 +33,6 @@ CORPUS = [
 PARTS = 4
 NEW = 240  # in `make test`: about a quarter of a minute of one core
 LONG = int(os.environ.get("LAKESTATE_HISTORIES", "20000"))
-
-
-@pytest.fixture(autouse=True)
-def _stepping() -> Iterator[None]:
-    with stepping():
-        yield
 
 
 def seed_of_this_run() -> int:

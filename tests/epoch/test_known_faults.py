@@ -1,6 +1,5 @@
 """Each known fault that the simulator does not play: these tests pass when the fault is mended."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,9 @@ from state_engine.log.paths import CHECKPOINTS
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.tables import open_tables
 from state_engine.testing.simulated_history import Found, Player, find, parse
-from state_engine.testing.simulated_processes import stepping
+
+pytestmark = pytest.mark.usefixtures("stepped")
+
 
 LINES = {
     "rewind-race": "start step step~t1 restore.1~t10 resume resume",
@@ -20,12 +21,6 @@ LINES = {
     "sink-changed": "start step alter step",
 }
 SWITCHED_OFF = {**LINES, "sink-ahead": "start idle idle step step start step", "sink-changed": "start step step"}
-
-
-@pytest.fixture(autouse=True)
-def _stepping() -> Iterator[None]:
-    with stepping():
-        yield
 
 
 def play(name: str) -> None:

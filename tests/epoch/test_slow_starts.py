@@ -1,17 +1,10 @@
 """A start that stands still between two looks, while the job goes on and retention frees what the first look saw."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from state_engine.testing.simulated_history import find, parse
-from state_engine.testing.simulated_processes import stepping
 
-
-@pytest.fixture(autouse=True)
-def _stepping() -> Iterator[None]:
-    with stepping():
-        yield
+pytestmark = pytest.mark.usefixtures("stepped")
 
 
 @pytest.mark.parametrize("calls", range(6))

@@ -155,7 +155,7 @@ def test_windows_by_event_time(spark, tmp_path: Path, kind: str, per_file: int) 
     "backend",
     [
         pytest.param(HashMapStateBackend(), id="heap"),
-        pytest.param(EmbeddedRocksDBStateBackend(), id="rocksdb", marks=pytest.mark.long),
+        pytest.param(EmbeddedRocksDBStateBackend(), id="rocksdb"),
     ],
 )
 def test_windows_are_loaded_from_published_tables(spark, tmp_path: Path, backend: Any) -> None:

@@ -60,7 +60,7 @@ def own_workers(spark, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("own_workers")
-@pytest.mark.parametrize("parallelism", [3, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("parallelism", [2, 3])
 def test_a_subtask_stays_with_its_worker(spark, tmp_path: Path, parallelism: int) -> None:
     """Three subtasks have two task slots; which two run at a time is chance, which worker each has is not."""
     root, source, told = tmp_path / "root", Input(tmp_path / "in").add_many(8, rows=60), tmp_path / "told"
