@@ -19,7 +19,7 @@ pytest_plugins = ["selection", "costs", "all_pairs"]  # in tests/plugins
 # How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test whose
 # examples are large, or that has parameters as well, takes a share of the number: `settings.default.max_examples // 4`.
 settings.register_profile("long", max_examples=200, deadline=None)
-settings.register_profile("thorough", max_examples=30, deadline=None)
+settings.register_profile("thorough", max_examples=20, deadline=None)
 settings.register_profile("quick", max_examples=15, deadline=None)
 settings.load_profile("thorough")
 

@@ -58,6 +58,9 @@ SKEWS_MS = (0, 300_000, -300_000, 600_000)
 STOPS = 0.25
 """How often a process is stopped on its way."""
 
+PUT_BACK = 0.2
+"""How often a history is about epochs that are sealed twice, on the two sides of a backup."""
+
 SHRINKING = 400
 """How many histories are played, at most, to make one that fails shorter."""
 
@@ -123,12 +126,20 @@ def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Acti
     Each has favourites among the actions and leaves others out, so that unlikely combinations come up often enough.
     """
     choice = random.Random(seed)
+    first = [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))]
+    if choice.random() < PUT_BACK:
+        return first + _put_back(choice)
     weights = WEIGHTS | {verb: n for name in sorted(played) for verb, n in EXTRA.get(name, {}).items()}
     factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in weights.items()]
     verbs = choice.choices(list(weights), factors, k=choice.randint(4, 16))
-    return [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))] + [
-        _drawn(choice, verb) for verb in verbs
-    ]
+    return first + [_drawn(choice, verb) for verb in verbs]
+
+
+def _put_back(choice: random.Random) -> list[Action]:
+    """Epochs, a backup, epochs that are lost with it, and others under their numbers; mostly nothing disturbs them."""
+    before, lost, after = (["step"] * choice.randint(least, 6) for least in (0, 1, 1))
+    verbs = [*before, "backup", *lost, "putback", *after]
+    return [_drawn(choice, verb) if verb == "putback" or choice.random() < 0.1 else Action(verb) for verb in verbs]
 
 
 def _drawn(choice: random.Random, verb: str) -> Action:

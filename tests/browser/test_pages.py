@@ -51,7 +51,6 @@ def test_a_savepoint_is_taken_by_a_click(live: Any, page: Page) -> None:
     shows(savepoint.open("checks"), [*blocking, "Checks (5)", "Succeeded", pin.savepoint_id])
 
 
-@pytest.mark.long
 def test_a_backfill_by_clicks_restores_the_chosen_key_groups_and_no_others(
     live_dagster: Any, harbour: Any, page: Page
 ) -> None:

@@ -198,7 +198,9 @@ def test_calls_that_come_rarely_delete_what_the_one_before_condemned(root: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "compaction_at"), [(24, 1), (24, 8), (24, 23), (7 * 24, 8)])
+@pytest.mark.parametrize(
+    ("every", "compaction_at"), [(24, 1), (24, 8), (24, 23), pytest.param(7 * 24, 8, marks=pytest.mark.long)]
+)
 def test_retention_and_compaction_finish_what_each_of_them_began(root: str, every: int, compaction_at: int) -> None:
     """Retention does not know of strays, and compaction of nothing else; both run once a day, or one once a week."""
     running = Running(root)

@@ -1,4 +1,7 @@
-"""One live Dagster and one stream that runs: savepoints of it, and a restore into it. Further tests are long."""
+"""One live Dagster and one stream that runs: savepoints of it, and a restore into it.
+
+`make test` does the same by clicks, in `tests/browser/test_pages.py`, to a stream that was stopped.
+"""
 
 import pytest
 from live_job import truth
@@ -9,7 +12,7 @@ from lakestate.rest.bodies import savepoint_trigger
 from lakestate.running_job import RunningJob
 from state_engine.savepoint import SavepointWish, trigger_savepoint
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,6 @@ def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running
     assert stream.runs
 
 
-@pytest.mark.long
 def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
     stream = running
     wish = SavepointWish(label="by REST")
@@ -50,7 +52,6 @@ def test_a_backfill_restores_three_of_sixteen_ranges_of_a_stream_that_runs(live_
     restore_three_of_sixteen(live_dagster, running, running=True)
 
 
-@pytest.mark.long
 def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_live_stream):
     stream = new_live_stream()
     client = live_dagster.client
@@ -75,7 +76,6 @@ def test_a_stream_is_fed_reported_and_stands_in_a_savepoint(live_dagster, new_li
     stream.stop()
 
 
-@pytest.mark.long
 def test_daemon_and_code_server_come_back_from_a_kill(live_dagster, new_live_stream):
     stream = new_live_stream()
     stream.feed(2).start()

@@ -107,6 +107,7 @@ def test_windows_that_an_epoch_makes_due_fire_in_it(spark: Any, tmp_path: Path, 
     assert any(int(row["namespace"].partition("/")[0]) < 40 for row in stored) == in_partitions
 
 
+@pytest.mark.long
 def test_sessions_equal_the_row_form_through_checkpoints_and_a_restore(spark: Any, tmp_path: Path) -> None:
     source, root = Input(tmp_path / "in"), str(tmp_path / "root")
 

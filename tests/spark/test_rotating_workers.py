@@ -36,7 +36,7 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 
 MAX = 13
-QUICK_SEEDS = 3
+SEEDS = 4
 KEY = (Column(name="k", type="string"),)
 KEYS = [f"k{n}" for n in range(12)]
 
@@ -223,8 +223,8 @@ class Cluster:
 
 
 def every_seed(count: int) -> pytest.MarkDecorator:
-    """Runs a test with so many seeds; all but a few of them are for the thorough run."""
-    seeds = [pytest.param(n, marks=() if n < QUICK_SEEDS else pytest.mark.slow) for n in range(count)]
+    """Runs a test with so many seeds: with a few of them in `make test`, with all others in `make test-long`."""
+    seeds = [pytest.param(n, marks=() if n < SEEDS else pytest.mark.long) for n in range(count)]
     return pytest.mark.parametrize("seed", seeds)
 
 
