@@ -1,24 +1,13 @@
 """Histories of the simulated cluster: a line of text says what happens, and playing it says whether the job survives.
 
-```
-job.1 start.2 step step.7~9!lost@4 ckpt restore.3~30 resume deliver step
-```
-
-A word is an action and its number, which chooses among what there is. `~9` stops the process in front of its tenth
-call, and `~t1` in front of its second call to the sink's table, so that what follows comes in between; `resume` lets it
-go on. `!lost@4` says what becomes of its fourth call (`simulated_processes.FAULTS`). After the last word faults stop,
-and everything must be well (`Player.settle`).
-
-The bits of `job`'s number say how it is played: 1 lets small changes lie in manifests, with 2 stopped processes go on
-before the last start, with 4 workers change subtasks often, with 8 retention comes in front of the last zombies.
+What the words of a line mean is said in `history_words.py`. After the last word faults stop, and everything must be
+well (`Player.settle`).
 """
 
-import random
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
@@ -27,6 +16,7 @@ from state_engine.epoch import look
 from state_engine.errors import LakestateError, SinkRewindError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.savepoint import dispose_savepoint, list_savepoints, trigger_savepoint, validate_savepoint
+from state_engine.testing.history_words import Action, parse
 from state_engine.testing.simulated_cluster import (
     HOSTS,
     JOB,
@@ -37,35 +27,15 @@ from state_engine.testing.simulated_cluster import (
     position,
     told_on,
 )
-from state_engine.testing.simulated_processes import FAULTS, Killed, Process
+from state_engine.testing.simulated_processes import Killed, Process
 from state_engine.testing.simulated_workers import GROUPS, load, truth
-
-WEIGHTS = {
-    "step": 20, "crash": 6, "ckpt": 8, "idle": 2, "start": 8, "restore": 8, "resume": 6, "kill": 2, "deliver": 4,
-    "savepoint": 5, "dispose": 1, "retain": 6, "compact": 3, "tick": 3, "skew": 1, "append": 1, "optimize": 1,
-    "backup": 2, "putback": 2,
-}  # fmt: skip
-"""How often an action is drawn."""
-
-FAVOURS = (0, 0, 1, 1, 4)
-"""How much more or less often the actions of one history are drawn."""
-
-EXTRA = {"sink-ahead": {"wipe": 3}, "sink-changed": {"alter": 3}}
-"""Actions that are drawn only if a known fault is played."""
 
 TICKS_MS = (1_000, 60_000, 600_000, LEASE_MS + 1)
 SKEWS_MS = (0, 300_000, -300_000, 600_000)
-STOPS = 0.25
-"""How often a process is stopped on its way."""
-
-PUT_BACK = 0.2
-"""How often a history is about epochs that are sealed twice, on the two sides of a backup."""
-
 SHRINKING = 400
 """How many histories are played, at most, to make one that fails shorter."""
 
 _SIMPLER: tuple[dict[str, Any], ...] = ({"faults": ()}, {"calls": None, "of_table": False}, {"number": 0})
-_WORD = re.compile(r"([a-z]+)(?:\.(\d+))?(?:~(t?)(\d+))?((?:![a-z]+@\d+)*)")
 
 
 class Found(AssertionError):
@@ -74,88 +44,6 @@ class Found(AssertionError):
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
         self.kind = kind
-
-
-class Action(NamedTuple):
-    """One word of a history."""
-
-    verb: str
-    number: int = 0
-    calls: int | None = None
-    faults: tuple[tuple[int, str], ...] = ()
-    of_table: bool = False
-
-    @property
-    def counted(self) -> str:
-        """Which calls are counted, for `Processes.run`."""
-        return "table" if self.of_table else ""
-
-    def __str__(self) -> str:
-        number = f".{self.number}" if self.number else ""
-        calls = f"~{'t' * self.of_table}{self.calls}" if self.calls is not None else ""
-        return self.verb + number + calls + "".join(f"!{kind}@{call}" for call, kind in self.faults)
-
-
-def parse(line: str) -> list[Action]:
-    """Reads a history.
-
-    Raises:
-        ValueError: A word is none.
-    """
-    actions = []
-    for word in line.split():
-        found = _WORD.fullmatch(word)
-        if found is None:
-            raise ValueError(f"{word!r} is no word of a history.")
-        verb, number, of_table, calls, faults = found.groups()
-        pairs = (one.partition("@") for one in faults.split("!")[1:])
-        marks = tuple((int(call), kind) for kind, _, call in pairs)
-        stop = None if calls is None else int(calls)
-        actions.append(Action(verb, int(number or 0), stop, marks, of_table=bool(of_table)))
-    return actions
-
-
-def text_of(actions: list[Action]) -> str:
-    """Writes a history as `parse` reads it."""
-    return " ".join(map(str, actions))
-
-
-def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Action]:
-    """Makes up a history; the same one for a seed.
-
-    Each has favourites among the actions and leaves others out, so that unlikely combinations come up often enough.
-    """
-    choice = random.Random(seed)
-    first = [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))]
-    if choice.random() < PUT_BACK:
-        return first + _put_back(choice)
-    weights = WEIGHTS | {verb: n for name in sorted(played) for verb, n in EXTRA.get(name, {}).items()}
-    factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in weights.items()]
-    verbs = choice.choices(list(weights), factors, k=choice.randint(4, 16))
-    return first + [_drawn(choice, verb) for verb in verbs]
-
-
-def _put_back(choice: random.Random) -> list[Action]:
-    """Epochs, a backup, epochs that are lost with it, and others under their numbers; mostly nothing disturbs them."""
-    before, lost, after = (["step"] * choice.randint(least, 6) for least in (0, 1, 1))
-    verbs = [*before, "backup", *lost, "putback", *after]
-    return [_drawn(choice, verb) if verb == "putback" or choice.random() < 0.1 else Action(verb) for verb in verbs]
-
-
-def _drawn(choice: random.Random, verb: str) -> Action:
-    stops, of_table = choice.random() < STOPS, choice.random() < 0.5
-    calls = choice.randint(0, choice.choice(_calls(verb, of_table))) if stops else None
-    faults: dict[int, str] = {}
-    while choice.random() < 0.2:
-        faults[choice.randint(1, choice.choice((6, 20, 50)))] = choice.choice(FAULTS)
-    return Action(verb, choice.randrange(100), calls, tuple(sorted(faults.items())), stops and of_table)
-
-
-def _calls(verb: str, of_table: bool) -> tuple[int, ...]:
-    """How many calls an action makes, about: a stop is drawn below one of these."""
-    if not of_table:
-        return 8, 25, 60
-    return (12,) if verb in ("start", "restore") else (2, 12)
 
 
 @dataclass
@@ -498,4 +386,4 @@ def shrink(actions: list[Action], kind: str, played: frozenset[str] = frozenset(
     return actions
 
 
-__all__ = ["Action", "Found", "Player", "find", "parse", "random_history", "shrink", "text_of"]
+__all__ = ["Found", "Player", "find", "shrink"]

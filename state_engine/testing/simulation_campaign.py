@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from random import SystemRandom
 from typing import NamedTuple
 
+from state_engine.testing.history_words import random_history, text_of
 from state_engine.testing.simulated_cluster import KNOWN_FAULTS
-from state_engine.testing.simulated_history import find, random_history, shrink, text_of
+from state_engine.testing.simulated_history import find, shrink
 from state_engine.testing.simulated_processes import stepping
 
 CHUNK = 25

@@ -9,17 +9,8 @@ from random import SystemRandom
 
 import pytest
 
-from state_engine.testing.simulated_history import (
-    WEIGHTS,
-    Action,
-    Found,
-    Player,
-    find,
-    parse,
-    random_history,
-    shrink,
-    text_of,
-)
+from state_engine.testing.history_words import WEIGHTS, Action, parse, random_history, text_of
+from state_engine.testing.simulated_history import Found, Player, find, shrink
 from state_engine.testing.simulated_processes import FAULTS, Process, Processes
 from state_engine.testing.simulation_campaign import play
 

@@ -9,7 +9,8 @@ from state_engine.checkpoint.table import CheckpointRow, CheckpointTable, decode
 from state_engine.log.paths import CHECKPOINTS
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.tables import open_tables
-from state_engine.testing.simulated_history import Found, Player, find, parse
+from state_engine.testing.history_words import parse
+from state_engine.testing.simulated_history import Found, Player, find
 
 pytestmark = pytest.mark.usefixtures("stepped")
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from state_engine.testing.simulated_history import find, parse
+from state_engine.testing.history_words import parse
+from state_engine.testing.simulated_history import find
 
 pytestmark = pytest.mark.usefixtures("stepped")
 

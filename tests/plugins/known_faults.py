@@ -29,7 +29,7 @@ class KnownFault:
 
 
 _CLUSTER = ("state_engine/testing/simulated_cluster.py",)
-_HISTORY = ("state_engine/testing/simulated_history.py",)
+_HISTORY = ("state_engine/testing/history_words.py",)
 _PROGRAMS = ("tests/model/forms/generating.py",)
 _WINDOWS = ("tests/model/forms/window_runs.py",)
 
