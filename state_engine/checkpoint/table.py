@@ -17,14 +17,14 @@ from state_engine.errors import DamagedFileError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.paths import CHECKPOINTS
 from state_engine.log.records import BaseReference, Manifest
-from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.port import CheckpointStorage, Data
 from state_engine.storage.tables import TableFile, Tables, put_once
 
 CheckpointKind = Literal["checkpoint", "savepoint"]
 CheckpointStatus = Literal["completed", "failed", "declined", "expired", "subsumed", "aborted"]
 CheckpointType = Literal["FULL", "INCREMENTAL", "PIN", "CANONICAL"]
 
-_NAME = re.compile(r"part-(.+?)(-failed)?-[0-9a-f]{32}\.parquet")
+_NAME = re.compile(r"part-(.+?)(-failed)?-([0-9a-f]{32})\.parquet")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _TIME = pa.timestamp("us", tz="UTC")
@@ -217,7 +217,7 @@ class CheckpointTable:
         data = sink.getvalue()
         # Named by content: the same rows again are the same file, and another attempt's rows are another one.
         vain = "" if any(row.status == "completed" for row in rows) else "-failed"
-        name = f"part-{rows[-1].id}{vain}-{hashlib.sha256(memoryview(data)).hexdigest()[:32]}.parquet"
+        name = f"part-{rows[-1].id}{vain}-{_digest(data)}.parquet"
         put_once(self._storage, f"{CHECKPOINTS}/{name}", data)
         file = TableFile(name=name, length=data.size, rows=len(rows))
         self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
@@ -280,16 +280,24 @@ class CheckpointTable:
     def read(self, name: str) -> list[CheckpointRow]:
         """Returns the rows of one file, those with the highest id last.
 
+        Files of other names than ours, of a table that somebody compacted, have no digest to compare.
+
         Raises:
-            DamagedFileError: The file cannot be read.
+            DamagedFileError: The file cannot be read, or is not what its name says.
         """
+        remedy = "Restore by savepoint id or epoch, which need no row; restore the file from a backup."
+        match = _NAME.fullmatch(name)
         try:
-            return decode_rows(self._storage.get(f"{CHECKPOINTS}/{name}"))
+            data = self._storage.get(f"{CHECKPOINTS}/{name}")
+            if match is not None and match[3] != (digest := _digest(data)):
+                raise DamagedFileError(f"{CHECKPOINTS}/{name} has other bytes, of digest {digest}.", action=remedy)
+            return decode_rows(data)
         except (pa.ArrowException, NotFoundError) as error:
-            raise DamagedFileError(
-                f"{CHECKPOINTS}/{name} cannot be read: {error}.",
-                action="Restore by savepoint id or epoch, which need no row; restore the file from a backup.",
-            ) from error
+            raise DamagedFileError(f"{CHECKPOINTS}/{name} cannot be read: {error}.", action=remedy) from error
+
+
+def _digest(data: Data) -> str:
+    return hashlib.sha256(memoryview(data)).hexdigest()[:32]
 
 
 def _checkpoint_id(file: RowFile) -> int:

@@ -48,7 +48,14 @@ def read_base(storage: CheckpointStorage, reference: BaseReference) -> Base:
         raise DamagedFileError(
             f"The base {reference.path} has the checksum {stored.hash}, expected {reference.checksum}.", action=_REMEDY
         )
-    return stored.base
+    base = stored.base
+    if (base.generation, base.epoch) != (reference.generation, reference.epoch):
+        raise DamagedFileError(
+            f"The base {reference.path} is of epoch {base.epoch} of generation {base.generation}, and was taken for "
+            f"that of epoch {reference.epoch} of generation {reference.generation}.",
+            action=_REMEDY,
+        )
+    return base
 
 
 def read_base_rows(
@@ -123,8 +130,15 @@ def history_of(
         own: The job whose history it is.
         manifests: Behind the base, oldest first.
         storage_of: Opens the storage of a job.
+
+    Raises:
+        DamagedManifestError: The manifests do not follow the base.
+        CorruptionError: A base is gone or damaged.
     """
-    base = base or inherited_base(own, manifests, storage_of)
+    if base is None:
+        base = inherited_base(own, manifests, storage_of)
+    elif manifests:
+        check_joins(manifests[0], base)
     jobs = [(job, tuple(group)) for job, group in groupby(manifests, key=lambda m: m.job)] or [(own, ())]
     return [Segment(storage_of(job), base if n == 0 else None, group) for n, (job, group) in enumerate(jobs)]
 

@@ -172,4 +172,13 @@ MUTANTS = (
             "tests/checkpoint/test_retention_and_lines.py::test_the_id_of_an_unpublished_checkpoint_of_a_deleted_job_is_not_used_again",
         ),
     ),
+    Mutant(
+        "rows-are-not-compared-with-their-name",
+        "state_engine.checkpoint.table",
+        "CheckpointTable.read",
+        "if match is not None and match[3] != (digest := _digest(data)):",
+        'if (digest := _digest(data)) == "":',
+        "A flipped bit in a row of _checkpoints makes the next start adopt the base of another epoch.",
+        ("tests/checkpoint/test_table.py::test_a_flipped_bit_anywhere_is_an_error",),
+    ),
 )

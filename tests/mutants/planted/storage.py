@@ -141,4 +141,22 @@ MUTANTS = (
         "A start that stood still while retention freed all that it had listed takes the job for an empty one.",
         (f"{MANIFEST_LOG}::test_the_newest_epoch_is_found_although_all_that_was_listed_is_freed",),
     ),
+    Mutant(
+        "a-base-of-any-epoch",
+        "state_engine.storage.state_reader",
+        "read_base",
+        "if (base.generation, base.epoch) != (reference.generation, reference.epoch):",
+        "if not base.manifest:",
+        "A base is folded together with an epoch that it holds already, and lists have their elements twice.",
+        ("tests/checkpoint/test_table.py::test_a_base_is_not_taken_for_that_of_another_epoch",),
+    ),
+    Mutant(
+        "a-history-that-skips-epochs",
+        "state_engine.storage.state_reader",
+        "history_of",
+        "    elif manifests:\n        check_joins(manifests[0], base)\n",
+        "",
+        "A load folds manifests onto a base that they do not follow, and an epoch is missing or counts twice.",
+        ("tests/checkpoint/test_table.py::test_a_history_begins_where_its_base_ends",),
+    ),
 )
