@@ -259,6 +259,10 @@ class SinkError(LakestateError):
     """Sealed output could not be committed to its sink, or a start found that the sink is gone or cannot take it."""
 
 
+class SinkAheadError(SinkError):
+    """A sink's table has output that the job's log does not know: another log wrote it, or this one has lost epochs."""
+
+
 class CheckpointFailedError(LakestateError):
     """A checkpoint on demand came to nothing; every sealed epoch is kept."""
 

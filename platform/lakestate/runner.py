@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakestate.commands.options import AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
+from lakestate.commands.options import AdoptSinks, AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
 from lakestate.control import Endpoint, publish_endpoint
 from lakestate.registry import load_job
 from lakestate.rest.client_control import ClientControl
@@ -199,6 +199,7 @@ def run(
     uid_mapping: UidMapping = None,
     max_parallelism: MaxParallelism = None,
     allow_non_restored_state: AllowNonRestoredState = False,
+    adopt_sinks: AdoptSinks = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
@@ -229,6 +230,7 @@ def run(
             uid_mapping=uids_of(uid_mapping),
             max_parallelism=max_parallelism,
             allow_non_restored_state=allow_non_restored_state,
+            adopt_sinks=adopt_sinks,
             parallelism=parallelism,
             cancelled=stop.is_set,
         )

@@ -30,6 +30,7 @@ def runner_command(
     uid_mapping: Mapping[str, str] | None = None,
     max_parallelism: int | None = None,
     allow_non_restored_state: bool = False,
+    adopt_sinks: bool = False,
     parallelism: int | None = None,
     available_now: bool = False,
     cores: str | None = None,
@@ -49,6 +50,8 @@ def runner_command(
         command += ["--max-parallelism", str(max_parallelism)]
     if allow_non_restored_state:
         command.append("--allow-non-restored-state")
+    if adopt_sinks:
+        command.append("--adopt-sinks")
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
     if cores is not None:

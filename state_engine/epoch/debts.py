@@ -1,5 +1,8 @@
 """What sealed epochs still owe to sinks (S3, E7)."""
 
+from collections.abc import Callable
+from functools import partial
+
 from state_engine.epoch.ports import Log, Sinks
 from state_engine.errors import DamagedManifestError, NotFoundError, SinkError, StorageError
 from state_engine.log.lineage import contains, predecessor_of
@@ -45,17 +48,26 @@ def owed_by_target(log: Log, head: StoredManifest, target: StoredManifest) -> St
 
 
 def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
-    """Commits the output of a sealed epoch, trying again after errors; the commit is idempotent.
+    """Commits the output of an epoch that this driver has just sealed, trying again after errors; it is idempotent.
 
     Raises:
         SinkError, StorageError: Every try failed; the epoch stays sealed and owes its output.
     """
+    _try(partial(sinks.commit, sealed), attempts)
+
+
+def pay(sinks: Sinks, sealed: StoredManifest, attempts: int, *, leave_out: bool) -> None:
+    """Commits what another driver has sealed, trying again after errors; it is idempotent. Raises as `Sinks.pay`."""
+    _try(partial(sinks.pay, sealed, leave_out=leave_out), attempts)
+
+
+def _try(work: Callable[[], None], attempts: int) -> None:
     for left in reversed(range(attempts)):
         try:
-            return sinks.commit(sealed)
+            return work()
         except (SinkError, StorageError):
             if not left:
                 raise
 
 
-__all__ = ["commit", "owed", "owed_by_target"]
+__all__ = ["commit", "owed", "owed_by_target", "pay"]

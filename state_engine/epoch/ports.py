@@ -4,7 +4,7 @@ Production gives it storage, Spark and threads; the simulator gives it memory, c
 protocol itself (`start.py`, `driver.py`) has no I/O, clock, randomness or threads of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import msgspec
@@ -125,6 +125,22 @@ class SourceState(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: tuple[SourceFingerprint, ...] = ()
 
 
+class SinkStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a sink's table stands.
+
+    Args:
+        uid: The sink.
+        table: Its table, for messages.
+        fence: The last transaction that the table has of the sink; 0 if there is none, or no table.
+        birth: The number of the log that made it; None if no release that knows of such numbers did.
+    """
+
+    uid: str
+    table: str
+    fence: int = 0
+    birth: int | None = None
+
+
 class Log(Protocol):
     """The chain of manifests (`storage.manifest_log.ManifestLog`)."""
 
@@ -149,6 +165,18 @@ class Log(Protocol):
         """Returns, by generation, the epoch up to which no number may be sealed any more."""
         ...
 
+    def birth(self) -> str | None:
+        """Returns the log's birth id, None if it has none yet."""
+        ...
+
+    def bear(self, birth_id: str, now_ms: int) -> None:
+        """Gives the log a birth id, unless it has one.
+
+        Raises:
+            StorageError: Nobody knows whether it has; doing it again is safe.
+        """
+        ...
+
 
 class Tasks(Protocol):
     """E2 to E5: routes the epoch's records and runs every subtask of every operator."""
@@ -170,6 +198,20 @@ class Sinks(Protocol):
     ignore commits of older ones, and once they hold an epoch they ignore commits of older epochs. A driver that was
     declared dead may still be on its way to either.
     """
+
+    def standings(self) -> Sequence[SinkStanding]:
+        """Returns where the tables of the sinks stand; changes nothing. Other sinks have no numbers to be held to."""
+        ...
+
+    def adopt(self, uids: Collection[str], generation: int) -> None:
+        """Makes tables of another log, or that are ahead of this one, its own; idempotent by the generation.
+
+        What they hold stays, the fence moves to `generation`, which lies above it, and the log's birth id is recorded.
+
+        Raises:
+            StorageError: Nobody knows whether they are; calling again is safe.
+        """
+        ...
 
     def prepare(self) -> None:
         """Makes what the sinks still lack, such as a table. Called once a start can no longer be refused.
@@ -199,6 +241,19 @@ class Sinks(Protocol):
         """
         ...
 
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+        """Commits as `commit` what another driver has staged: its files are compared with their checksums.
+
+        Args:
+            sealed: The epoch.
+            leave_out: Output whose files are gone or damaged is left out by name, once and for all.
+
+        Raises:
+            MissingFileError, DamagedFileError: A file is gone, or is not what was staged; nothing of it was committed.
+            SinkError, StorageError: As `commit`.
+        """
+        ...
+
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         """Takes every sink to what it held after `target`; idempotent by the new generation.
 
@@ -221,9 +276,11 @@ class Sinks(Protocol):
         ...
 
     def check_owed(self, sealed: StoredManifest) -> None:
-        """Raises SinkError if a sink is gone, or writes elsewhere now, that `commit` may owe output; changes nothing.
+        """Says whether `pay` can succeed; changes nothing. Not asked if output is kept.
 
-        Asked before a claim, unless output is kept: `commit` then leaves such a sink out.
+        Raises:
+            SinkError: A sink is gone, or writes elsewhere now, that may be owed output.
+            MissingFileError, DamagedFileError: What a sink lacks is gone, or is not what was staged.
         """
         ...
 
@@ -316,6 +373,7 @@ __all__ = [
     "Mark",
     "OperatorPlan",
     "Publisher",
+    "SinkStanding",
     "Sinks",
     "SourceState",
     "StreamEdge",

@@ -66,6 +66,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
         keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished. And
             what is owed to a sink that the job no longer has is left out.
+        adopt_sinks: Sinks' tables that another log has written, or that are ahead of this one, keep their rows, and the
+            job goes on behind them in a new generation. Nothing else changes where there are none.
         lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
             been rescaled.
     """
@@ -79,6 +81,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore: RestoreTarget | None = None
     allow_non_restored_state: bool = False
     keep_output: bool = False
+    adopt_sinks: bool = False
     lasting: bool = False
 
 

@@ -15,6 +15,8 @@ from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
 
+_EPOCH_BITS = 40
+
 
 class SinkMove(NamedTuple):
     """What has to happen to one table: files to remove, files to add."""
@@ -33,7 +35,17 @@ def transaction_version(generation: int, epoch: int) -> int:
 
     It grows over generations, so that a driver of an old one, declared dead and still on its way, finds itself behind.
     """
-    return generation << 40 | epoch
+    return generation << _EPOCH_BITS | epoch
+
+
+def transaction_place(version: int) -> tuple[int, int]:
+    """Returns the (generation, epoch) of a commit's version."""
+    return version >> _EPOCH_BITS, version & (1 << _EPOCH_BITS) - 1
+
+
+def birth_transaction_id(job: str, sink: str) -> str:
+    """Returns the id under which a job's commits record the birth id of its log; its version is that number."""
+    return f"lakestate-birth/{job}/{sink}"
 
 
 def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
@@ -83,4 +95,12 @@ def _check(stored: StoredManifest, successor: StoredManifest) -> None:
         )
 
 
-__all__ = ["SinkMove", "outputs_of", "since", "transaction_id", "transaction_version"]
+__all__ = [
+    "SinkMove",
+    "birth_transaction_id",
+    "outputs_of",
+    "since",
+    "transaction_id",
+    "transaction_place",
+    "transaction_version",
+]

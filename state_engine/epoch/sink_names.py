@@ -37,10 +37,16 @@ def check_names(today: Sequence[SinkTable], known: Sequence[SinkTable]) -> None:
                 )
 
 
+def moved(today: Sequence[SinkTable], before: Manifest) -> list[tuple[SinkTable, SinkTable]]:
+    """Returns the sinks that write another table than so far: that of before, and that of today."""
+    pairs = [(table_of(before, sink.uid), sink) for sink in today]
+    return [(was, sink) for was, sink in pairs if was is not None and was != sink]
+
+
 def described(sink: SinkTable) -> str:
     """Returns what a sink is, for messages."""
     kinds = {"delta": f"the Delta table {sink.table}", "memory": f"the memory sink {sink.table!r}"}
     return kinds.get(sink.kind, "a function")
 
 
-__all__ = ["check_names", "described", "merged", "table_of"]
+__all__ = ["check_names", "described", "merged", "moved", "table_of"]

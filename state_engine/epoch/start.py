@@ -5,15 +5,18 @@ because each step is decided from what is sealed alone: behind a closing manifes
 began it.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from msgspec.structs import replace
 
 from state_engine.clock import Clock, Ids
-from state_engine.epoch import carry, debts, look
+from state_engine.epoch import carry, debts, look, sink_standing
 from state_engine.epoch.compatibility import check, check_imported
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
-from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks
+from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SinkStanding
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
+from state_engine.epoch.sink_moves import transaction_place
 from state_engine.epoch.sink_names import check_names
 from state_engine.errors import FencedError, RestoreError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
@@ -63,6 +66,7 @@ class StartUp:
 
         Raises:
             RestoreError: The job cannot go on from there; nothing was written.
+            SinkAheadError: A sink's table was written by another log, or is ahead of this one; nothing was written.
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: The storage gives no definite answer; starting again is safe.
             SinkError: A sink that is owed output is gone, or a table goes on under another uid, and nothing was
@@ -71,10 +75,18 @@ class StartUp:
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
         for _ in range(self._claim_attempts):
+            standings = (
+                self._sinks.standings()
+            )  # before the log: the sinks of a driver that lives are never ahead of it
             floors = self._log.floors()  # before the head: retention may free all that a slow look has seen
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
             look.fence(head, me)
+            strange = self._strange(request, standings, head, floors)
+            if strange:
+                request = replace(request, keep_output=True)
+                if wanted is None and head is not None and head.manifest.successor is None:
+                    wanted = RestoreTarget(stored=head)  # a generation behind what the tables have
             if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
                 wanted = None
             if wanted is not None:
@@ -84,20 +96,34 @@ class StartUp:
             operators = carry.planned(request, successor, head if wanted is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
-                sealed = self._begin(request, wanted, me, operators, max(floors, default=0) + 1)
+                sealed = self._begin(request, wanted, me, operators, _behind(floors, strange))
                 wanted = None
             elif successor is not None:
-                sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None)
+                sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None, strange)
             elif wanted is not None:
-                self._close(request, wanted, head, me)
+                self._close(request, wanted, head, me, strange)
             else:
                 sealed = self._claim(request, head, me, operators)
             if sealed is not None and wanted is None:
-                return self._settle(request, sealed, operators)
+                return self._settle(request, sealed, operators, strange)
         raise FencedError(
             f"Another driver of job {request.job!r} sealed {self._claim_attempts} epochs while this one was starting.",
             action="Stop the other driver, then start again.",
         )
+
+    def _strange(
+        self,
+        request: StartRequest,
+        standings: Sequence[SinkStanding],
+        head: StoredManifest | None,
+        floors: Mapping[int, int],
+    ) -> list[SinkStanding]:
+        """Returns the sinks whose tables have to be adopted; refuses the start if nobody has asked for that."""
+        found = sink_standing.strange(standings, self._log.birth(), head, floors)
+        successor = head.manifest.successor if head is not None else None
+        if found and not (request.adopt_sinks or (successor is not None and successor.adopt_sinks)):
+            sink_standing.refuse(request.job, found[0], head)
+        return found
 
     def _validate(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest | None) -> None:
         """Refuses a restore in S1, before anything is written."""
@@ -114,7 +140,7 @@ class StartUp:
         elif target.manifest.job == request.job:
             look.read_target(self._log, carry.origin_of(wanted), wanted.adopted)
             if head is not None and not request.keep_output:
-                self._check_sinks(request, head, target, self._next_generation())
+                self._check_sinks(request, head, target, _behind(self._log.generations()))
 
     def _check_sinks(
         self, request: StartRequest, head: StoredManifest, target: StoredManifest, generation: int
@@ -124,9 +150,6 @@ class StartUp:
         if (debt := debts.owed_by_target(self._log, head, target)) is not None:
             self._sinks.check_owed(debt)
         check_names(request.sinks, head.manifest.sinks)
-
-    def _next_generation(self) -> int:
-        return max(self._log.generations()) + 1
 
     # S2 -----------------------------------------------------------------------------------------------------------
 
@@ -179,14 +202,22 @@ class StartUp:
         claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         return self._put_claim(carry.declared(claim, request, operators))
 
-    def _close(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest, me: look.Incarnation) -> None:
+    def _close(
+        self,
+        request: StartRequest,
+        wanted: RestoreTarget,
+        head: StoredManifest,
+        me: look.Incarnation,
+        strange: Sequence[SinkStanding],
+    ) -> None:
         """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more."""
         successor = Successor(
-            generation=self._next_generation(),
+            generation=_behind(self._log.generations(), strange),
             origin=carry.origin_of(wanted),
             parallelism=request.parallelism,
             keep_output=request.keep_output or wanted.imported,
             adopted=wanted.adopted,
+            adopt_sinks=bool(strange),
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
@@ -200,6 +231,7 @@ class StartUp:
         successor: Successor,
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...] | None,
+        strange: Sequence[SinkStanding],
     ) -> StoredManifest | None:
         """Takes the sinks back and seals the first manifest of the generation that a closing manifest announces.
 
@@ -215,10 +247,10 @@ class StartUp:
         keep_output = successor.keep_output or request.keep_output
         if not keep_output:
             self._check_sinks(request, closing, target, successor.generation)
-        self._sinks.prepare()
+        self._prepare_sinks(strange, successor.generation)
         owed = None if successor.origin.imported else debts.owed_by_target(self._log, closing, target)
         if owed is not None:
-            debts.commit(self._sinks, owed, self._sink_attempts)
+            debts.pay(self._sinks, owed, self._sink_attempts, leave_out=keep_output)
         self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
         fork = carry.restored(
@@ -245,12 +277,26 @@ class StartUp:
 
     # S3 -----------------------------------------------------------------------------------------------------------
 
-    def _settle(self, request: StartRequest, claim: StoredManifest, operators: tuple[OperatorPlan, ...]) -> Head:
+    def _prepare_sinks(self, strange: Sequence[SinkStanding], generation: int) -> None:
+        """Makes sinks that are new, and takes over those of another log."""
+        if self._log.birth() is None:
+            self._log.bear(self._ids.new_id(), self._clock.now_ms())
+        self._sinks.prepare()
+        if strange:
+            self._sinks.adopt([one.uid for one in strange], generation)
+
+    def _settle(
+        self,
+        request: StartRequest,
+        claim: StoredManifest,
+        operators: tuple[OperatorPlan, ...],
+        strange: Sequence[SinkStanding],
+    ) -> Head:
         """Makes sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
         epoch = claim.manifest.epoch
-        self._sinks.prepare()
+        self._prepare_sinks(strange, claim.manifest.generation)
         if (debt := debts.owed(self._log, claim)) is not None:
-            debts.commit(self._sinks, debt, self._sink_attempts)
+            debts.pay(self._sinks, debt, self._sink_attempts, leave_out=request.keep_output)
         self._crash.at(CrashPoint.S3_SINKS_COMMITTED, epoch)
         base = self._publisher.finish(claim)
         self._crash.at(CrashPoint.S3_PUBLISHED, epoch)
@@ -261,6 +307,11 @@ class StartUp:
             declared={shape.uid: min(shape.parallelism, shape.max_parallelism) for shape in request.operators},
             base=carry.newer_base(claim.manifest.lineage, claim.manifest.base, base),
         )
+
+
+def _behind(generations: Iterable[int], strange: Sequence[SinkStanding] = ()) -> int:
+    """Returns the next generation: none has its number, in the log or in a table that the job takes over."""
+    return max([0, *generations, *(transaction_place(one.fence)[0] for one in strange)]) + 1
 
 
 __all__ = ["StartUp"]

@@ -1,21 +1,25 @@
 """One exactly-once sink of a job: the fence of its table, its commits, and the way of a restore.
 
 The table's log keeps the fence: the last transaction of the application that is this job and this sink
-(docs/adr/0002-sink-fence.md).
+(docs/adr/0002-sink-fence.md). Each commit is decided on the version of the table on which it is made: which files are
+there, where the fence is, whether the table still takes the output. If somebody else was first, it is decided again.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from state_engine.epoch import look
-from state_engine.epoch.ports import Log
+from state_engine.epoch.ports import Log, SinkStanding
 from state_engine.epoch.sink_moves import (
     SinkMove,
+    birth_transaction_id,
     outputs_of,
     since,
     transaction_id,
     transaction_version,
 )
-from state_engine.errors import MissingFileError, NotFoundError, SinkError, SinkRewindError
+from state_engine.errors import NotFoundError, SinkAheadError, SinkError, SinkRewindError
+from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile
 from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, TableVersion, commit_once
@@ -24,9 +28,20 @@ from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, Table
 def fence(table: OutputTable, job: str, sink: str) -> int:
     """Returns the last transaction that a table has of a sink; 0 if there is none, or no table."""
     try:
-        return table.open().transaction_version(transaction_id(job, sink)) or 0
+        return _fence(table.open(), transaction_id(job, sink))
     except NotFoundError:
         return 0
+
+
+def _fence(table: TableVersion, app_id: str) -> int:
+    return table.transaction_version(app_id) or 0
+
+
+class Way(NamedTuple):
+    """Epochs between the newest one and a restored one: those whose output goes, and those whose output comes back."""
+
+    left: Sequence[Manifest] = ()
+    entered: Sequence[Manifest] = ()
 
 
 class TableSink:
@@ -47,6 +62,7 @@ class TableSink:
         self._log = log
         self._now_ms = now_ms
         self._app_id = transaction_id(job, uid)
+        self._birth_app_id = birth_transaction_id(job, uid)
 
     def check(self) -> None:
         """Looks at the table if it is there, and writes nothing.
@@ -55,36 +71,74 @@ class TableSink:
             SinkError: It has other columns than the output, or asks more of its writers than adding finished files
                 gives (partitions, constraints, column mapping, …).
         """
+        if (table := self._opened()) is not None:
+            self._check_fits(table)
+
+    def standing(self) -> SinkStanding:
+        """Returns where the table stands."""
         path = self._table.path
-        if other := self._table.other_columns():
-            raise SinkError(
-                f"Sink {self._uid!r} of job {self._job!r} does not fit the Delta table {path}: "
-                f"column {'; column '.join(other)}.",
-                action="Give the sink another path, or change the table so that it has the columns of the output.",
-            )
-        if found := self._table.obstacles():
-            raise SinkError(
-                f"Sink {self._uid!r} of job {self._job!r} cannot write to the Delta table {path}: "
-                f"{'; '.join(obstacle.what for obstacle in found)}.",
-                action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
-            )
+        if (table := self._opened()) is None:
+            return SinkStanding(uid=self._uid, table=path)
+        birth = table.transaction_version(self._birth_app_id)
+        return SinkStanding(uid=self._uid, table=path, fence=_fence(table, self._app_id), birth=birth)
+
+    def adopt(self, generation: int) -> None:
+        """Moves the fence to a generation above it and records the log's birth id; what the table holds stays.
+
+        Raises:
+            StorageError: Nobody knows whether it was committed; calling again is safe.
+        """
+        wanted = self._transaction(generation, 0)
+        commit_once(self._table.path, self._table.open, self._app_id, wanted.version, lambda t: t.commit(wanted))
 
     def create(self) -> None:
         """Creates the table unless there is one; raises StorageError as `OutputTable.create`."""
         self._table.create()
 
-    def commit(self, generation: int, epoch: int, files: Sequence[OutputFile]) -> None:
+    def commit(self, generation: int, epoch: int, files: Sequence[OutputFile], *, verify: bool = False) -> None:
         """Adds an epoch's files once; does nothing if the table has the epoch, or has been fenced against it.
 
+        Args:
+            generation: Of the epoch.
+            epoch: The epoch.
+            files: What it staged.
+            verify: Whether another driver staged it, so that its bytes are compared with their checksums.
+
         Raises:
-            MissingFileError, DamagedFileError: A file to add is gone, or has another length.
+            SinkAheadError: Another log has written to the table meanwhile.
+            SinkError: The table's owner has changed it, so that it does not take the output, as in `check`.
+            MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
             StorageError: Nobody knows whether it was committed; calling again is safe.
         """
-        added = self._added(files)
-        self._table.check_files(added)
-        version = transaction_version(generation, epoch)
-        wanted = Commit(self._app_id, version, added=added, info=self._info(generation, epoch))
-        commit_once(self._table.path, self._table.open, self._app_id, version, lambda table: table.commit(wanted))
+        wanted = self._transaction(generation, epoch, added=self._added(files))
+
+        def commit(table: TableVersion) -> None:
+            self._check_fits(table)
+            self._table.check_files(wanted.added)
+            if verify:
+                self._table.verify(files)
+            table.commit(wanted)
+
+        commit_once(self._table.path, self._open, self._app_id, wanted.version, commit)
+
+    def leave_out(self, generation: int, epoch: int) -> None:
+        """Takes an epoch for committed whose files are gone or damaged: the fence moves, nothing else does.
+
+        Raises:
+            StorageError: Nobody knows whether it was committed; calling again is safe.
+        """
+        wanted = self._transaction(generation, epoch)
+        commit_once(self._table.path, self._open, self._app_id, wanted.version, lambda t: t.commit(wanted))
+
+    def check_owed(self, generation: int, epoch: int, files: Sequence[OutputFile]) -> None:
+        """Says whether `commit` can give the table an epoch that it lacks; changes nothing.
+
+        Raises:
+            MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
+        """
+        table = self._opened()
+        if table is None or _fence(table, self._app_id) < transaction_version(generation, epoch):
+            self._table.verify(files)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         """Says whether `rewind` can succeed; changes nothing.
@@ -92,10 +146,12 @@ class TableSink:
         Raises:
             SinkRewindError: A file that has to be removed is no longer part of the table, or one that has to be added
                 again is deleted.
+            DamagedFileError: One that has to be added again is not what was staged.
         """
-        if fence(self._table, self._job, self._uid) >= transaction_version(generation, 0):
+        table = self._opened()
+        if table is not None and _fence(table, self._app_id) >= transaction_version(generation, 0):
             return  # an earlier start took it there, and died on the way to the next sink
-        self._check_move(self._move(target))
+        self._move(self._way(target), table)
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         """Takes away what is abandoned, brings back what the target stands on, and moves the fence: one transaction.
@@ -109,50 +165,81 @@ class TableSink:
 
         Raises:
             SinkRewindError: As `check_rewind`.
+            SinkError: Files have to move, and the table's owner has changed it, as in `check`.
+            DamagedFileError: A file that has to be added again is not what was staged.
             StorageError: Nobody knows whether it was committed; calling again is safe.
         """
-        move = SinkMove() if keep_output else self._move(target)
-        removed, added = [output.path for output in move.removed], self._added(move.added)
-        try:
-            self._table.check_files(added)
-        except MissingFileError as error:
-            raise SinkRewindError(error.message, action=error.action) from error
-        version = transaction_version(generation, 0)
-        info = self._info(generation, target.manifest.epoch)
-        wanted = Commit(self._app_id, version, removed, added, self._now_ms(), info)
+        fenced = self._transaction(generation, 0)
+        info = {**fenced.info, "lakestate.epoch": str(target.manifest.epoch)}
+        way = Way() if keep_output else self._way(target)
 
         def commit(table: TableVersion) -> None:
-            gone = sorted(set(removed) - set(table.files()))
-            if gone:
-                raise SinkRewindError(
-                    f"{len(gone)} of {len(removed)} files are no longer part of {self._table.path}, the first is "
-                    f"{gone[0]}.",
-                    action="Somebody compacted or changed the table; keep what it holds, or rewrite it by hand.",
-                )
-            table.commit(wanted)
+            move = self._move(way, table)
+            removed, added = [output.path for output in move.removed], self._added(move.added)
+            if removed or added:
+                self._check_fits(table)
+                self._table.check_files(added)
+            table.commit(fenced._replace(removed=removed, added=added, info=info))
 
-        commit_once(self._table.path, self._table.open, self._app_id, version, commit)
+        commit_once(self._table.path, self._open, self._app_id, fenced.version, commit)
 
-    def _move(self, target: StoredManifest) -> SinkMove:
-        """Compares what the sink holds at the newest epoch with what it held at the target."""
+    def _open(self) -> TableVersion:
+        """Opens the table to write to it, unless another log does."""
+        table, birth = self._table.open(), self._log.birth()
+        if birth is not None and table.transaction_version(self._birth_app_id) not in (None, birth_number(birth)):
+            raise SinkAheadError(
+                f"The Delta table {self._table.path} has output of sink {self._uid!r} of another job that is called "
+                f"{self._job!r} as well, or of this one from the time before it was begun anew.",
+                action="Give one of them another name or another table. If the other one is gone for good, start once "
+                "with adopt_sinks=True (--adopt-sinks): the table then keeps its rows.",
+            )
+        return table
+
+    def _opened(self) -> TableVersion | None:
+        try:
+            return self._table.open()
+        except NotFoundError:  # it is still to be made
+            return None
+
+    def _check_fits(self, table: TableVersion) -> None:
+        path = self._table.path
+        if other := table.other_columns():
+            raise SinkError(
+                f"Sink {self._uid!r} of job {self._job!r} does not fit the Delta table {path}: "
+                f"column {'; column '.join(other)}.",
+                action="Give the sink another path, or change the table so that it has the columns of the output.",
+            )
+        if found := table.obstacles():
+            raise SinkError(
+                f"Sink {self._uid!r} of job {self._job!r} cannot write to the Delta table {path}: "
+                f"{'; '.join(obstacle.what for obstacle in found)}.",
+                action=f"Give the sink another path, or: {'; '.join(obstacle.remedy for obstacle in found)}.",
+            )
+
+    def _way(self, target: StoredManifest) -> Way:
+        """Compares the newest epoch with the target. Behind a closing manifest nobody adds to the line that is left."""
         head = look.newest(self._log)
         if head is None or target.manifest.job != self._job:
-            return SinkMove()
-        files = self._files()
-        left = [o for m in since(self._log, head, target) for o in self._committed(m, files)]
-        entered = [o for m in since(self._log, target, head) for o in outputs_of(m, self._uid)]
-        return SinkMove(tuple(left), tuple(o for o in entered if o.path not in files))
+            return Way()
+        return Way(since(self._log, head, target), since(self._log, target, head))
 
-    def _committed(self, manifest: Manifest, files: set[str]) -> list[OutputFile]:
+    def _move(self, way: Way, table: TableVersion | None) -> SinkMove:
+        """Returns what has to be moved in a version of the table; raises as `check_rewind`."""
+        files, at = (set(table.files()), _fence(table, self._app_id)) if table is not None else (set(), 0)
+        left = [o for manifest in way.left for o in self._committed(manifest, files, at)]
+        entered = [o for manifest in way.entered for o in outputs_of(manifest, self._uid)]
+        move = SinkMove(tuple(left), tuple(o for o in entered if o.path not in files))
+        self._check_move(move, files)
+        return move
+
+    def _committed(self, manifest: Manifest, files: set[str], at: int) -> list[OutputFile]:
         """Returns the output of an epoch that the table got: the newest epoch may be sealed and not yet committed."""
         outputs = outputs_of(manifest, self._uid)
-        if not outputs or any(o.path in files for o in outputs):
-            return outputs
-        version = transaction_version(manifest.generation, manifest.epoch)
-        return outputs if fence(self._table, self._job, self._uid) >= version else []
+        got = at >= transaction_version(manifest.generation, manifest.epoch)
+        return outputs if got or any(o.path in files for o in outputs) else []
 
-    def _check_move(self, move: SinkMove) -> None:
-        files, path = self._files(), self._table.path
+    def _check_move(self, move: SinkMove, files: set[str]) -> None:
+        path = self._table.path
         gone = [o.path for o in move.removed if o.path not in files]
         if gone:
             raise SinkRewindError(
@@ -167,23 +254,26 @@ class TableSink:
                 f"somebody ran VACUUM on the table. The first is {lost[0]}.",
                 action="Bring them back from a backup, or restore with keep_output=True and keep what is there.",
             )
-
-    def _files(self) -> set[str]:
-        try:
-            return set(self._table.open().files())
-        except NotFoundError:  # the table is still to be made
-            return set()
+        self._table.verify(move.added)
 
     def _added(self, files: Sequence[OutputFile]) -> list[DeltaFile]:
         return [DeltaFile(f.path, f.length, f.rows, f.statistics, self._now_ms()) for f in files]
 
-    def _info(self, generation: int, epoch: int) -> dict[str, str]:
-        return {
-            "lakestate.job": self._job,
-            "lakestate.sink": self._uid,
-            "lakestate.generation": str(generation),
-            "lakestate.epoch": str(epoch),
-        }
+    def _transaction(self, generation: int, epoch: int, added: Sequence[DeltaFile] = ()) -> Commit:
+        birth = self._log.birth()
+        return Commit(
+            self._app_id,
+            transaction_version(generation, epoch),
+            added=added,
+            now_ms=self._now_ms(),
+            info={
+                "lakestate.job": self._job,
+                "lakestate.sink": self._uid,
+                "lakestate.generation": str(generation),
+                "lakestate.epoch": str(epoch),
+            },
+            marks={self._birth_app_id: birth_number(birth)} if birth is not None else {},
+        )
 
 
 __all__ = ["TableSink", "fence"]

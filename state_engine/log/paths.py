@@ -17,6 +17,7 @@ RESTORED = "_restored"
 SPARK = "_spark"
 OPERATOR = "_operator"
 FLOORS = f"{EPOCHS}/floors"
+BIRTH = f"{EPOCHS}/birth.json"
 RETENTION = "_retention"
 CONDEMNED = f"{RETENTION}/condemned"
 LEASES = f"{RETENTION}/leases"
@@ -175,6 +176,7 @@ def parse_generation_folder(name: str) -> int | None:
 
 
 __all__ = [
+    "BIRTH",
     "CHECKPOINTS",
     "CONDEMNED",
     "EPOCHS",

@@ -335,7 +335,8 @@ class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it.
 
     With `keep_output` the sinks are not taken back: what they got from the abandoned epochs stays. `adopted` is set
-    where the generation goes on from the files of a canonical savepoint.
+    where the generation goes on from the files of a canonical savepoint. With `adopt_sinks` it also takes over tables
+    that another log has written.
     """
 
     generation: int
@@ -343,6 +344,7 @@ class Successor(Record, frozen=True, kw_only=True):
     parallelism: int | None = None
     keep_output: bool = False
     adopted: Adopted | None = None
+    adopt_sinks: bool = False
 
 
 class GroupRestore(Record, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
-from state_engine.log.records import StateSchema
+from state_engine.log.records import SinkTable, StateSchema
 from state_engine.runtime.batch_function import takes_timers_together
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind
 from state_engine.runtime.two_inputs import TwoInputs
 from state_engine.spark.handover import Handover, Reader
-from state_engine.spark.sinks import Sink
+from state_engine.spark.sinks import DeltaSink, ForeachEpochSink, MemorySink, Sink
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,15 @@ def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...
     return chains
 
 
+def recorded(node: SinkNode) -> SinkTable | None:
+    """What manifests record of a sink; nothing for one that gets no output."""
+    if isinstance(node.sink, DeltaSink):
+        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
+    if isinstance(node.sink, MemorySink):
+        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
+    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
+
+
 __all__ = [
     "ChainingStrategy",
     "ComputeStep",
@@ -273,4 +282,5 @@ __all__ = [
     "TimeStep",
     "WhereStep",
     "chains_of",
+    "recorded",
 ]

@@ -15,7 +15,7 @@ from state_engine.api.state_backend import StateBackend, state_backend_of
 from state_engine.errors import JobDefinitionError, RestoreError, UnsupportedTopologyError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.log.paths import SPARK
-from state_engine.log.records import StateSchema
+from state_engine.log.records import SinkTable, StateSchema
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.savepoint.claim import ClaimMode
@@ -182,6 +182,10 @@ class StreamJob:
         """Takes the uid of a sink."""
         return self._uids.sink(uid, place)
 
+    def claim_table(self, sink: SinkTable) -> None:
+        """Takes the table of a sink."""
+        self._uids.table(sink.uid, sink.kind, sink.table)
+
     def append(self, node: OperatorNode) -> None:
         """Adds an operator behind what feeds it, and finds out which states it will ask for.
 
@@ -297,6 +301,7 @@ class StreamJob:
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
+        adopt_sinks: bool = False,
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -317,6 +322,8 @@ class StreamJob:
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
             keep_output: Restore although a sink cannot take its output back, or start although a sink is gone, renamed
                 or moved: output that it may still be owed is left out.
+            adopt_sinks: Start although a sink's table has output that the job's log does not know: the log is new, or
+                older than the table. The table keeps its rows, and the job goes on behind them in a new generation.
             max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
                 source is copied for it.
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
@@ -334,6 +341,8 @@ class StreamJob:
             SinkError: A Delta sink's table has other columns than the output, or asks more of its writers than adding
                 finished files gives (partitions, constraints, …), or a sink is gone, renamed or moved that may be owed
                 output; nothing was written.
+            SinkAheadError: A Delta sink's table was written by another log of a job of this name, or has output that
+                this one has lost; nothing was written.
             FencedError: Another driver owns the job.
         """
         if self.sources.bounded and not available_now:
@@ -353,6 +362,7 @@ class StreamJob:
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
             keep_output=keep_output,
+            adopt_sinks=adopt_sinks,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,

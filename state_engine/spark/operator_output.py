@@ -6,7 +6,7 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.outputs import MAIN, side_output_columns
-from state_engine.spark.graph import ChainingStrategy, Edge, OperatorNode, SinkNode
+from state_engine.spark.graph import ChainingStrategy, Edge, OperatorNode, SinkNode, recorded
 from state_engine.spark.sinks import DiscardingSink, Sink
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ class OperatorOutput:
         Raises:
             UnsupportedTopologyError: The stream is not an output of an operator.
             DuplicateUidError: Another sink has this uid.
-            JobDefinitionError: This is no sink, or it has no uid and the job is strict.
+            JobDefinitionError: This is no sink, or it has no uid and the job is strict; or another sink of the job
+                writes its table.
         """
         operator = self._operator
         if operator is None:
@@ -135,8 +136,11 @@ class OperatorOutput:
         place = f"{operator.uid}.{self._output}.{len(operator.sinks)}"
         if uid is None and isinstance(sink, DiscardingSink):
             uid = place  # nothing is ever looked for under its name
-        name = self._job.claim_sink_uid(uid, place)
-        operator.sinks.append(SinkNode(name, self._output, sink))
+        node = SinkNode(self._job.claim_sink_uid(uid, place), self._output, sink)
+        table = recorded(node)
+        if table is not None and table.table:
+            self._job.claim_table(table)
+        operator.sinks.append(node)
         return self
 
 

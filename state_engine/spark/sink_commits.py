@@ -1,6 +1,7 @@
 """The `Sinks` port: all sinks of a job's graph. What happens to a table decides `epoch/table_sink.py`."""
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,19 +9,25 @@ import pyarrow.parquet as pq
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
+from state_engine.epoch.ports import SinkStanding
 from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
 from state_engine.epoch.table_sink import TableSink, fence
-from state_engine.errors import LakestateError, MissingFileError, NotFoundError, SinkError, SinkRewindError
+from state_engine.errors import DamagedFileError, LakestateError, MissingFileError, SinkError, SinkRewindError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile, SinkTable
 from state_engine.serialization.types import schema_of
-from state_engine.spark.graph import OperatorNode, SinkNode
+from state_engine.spark.graph import OperatorNode, SinkNode, recorded
 from state_engine.spark.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
 from state_engine.storage.delta_output import DeltaOutputTable
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.staged import read_staged
+
+MEND = "Mend the sink; the epoch is sealed and its output is committed again at the next start."
+
+_log = logging.getLogger(__name__)
 
 
 class SinkCommits:
@@ -59,7 +66,7 @@ class SinkCommits:
         self._identity = self._identity_of(self._sinks)
 
     def _identity_of(self, sinks: Sequence[tuple[SinkNode, pa.Schema]]) -> SinkIdentity:
-        recorded = [sink for node, _ in sinks if (sink := _recorded(node)) is not None]
+        recorded = [sink for node, _ in sinks if (sink := recorded(node)) is not None]
         return SinkIdentity(self._job, recorded, self._holds)
 
     @property
@@ -76,6 +83,14 @@ class SinkCommits:
         """
         for table in self._tables():
             table.check()
+
+    def standings(self) -> list[SinkStanding]:
+        return [table.standing() for table in self._tables()]
+
+    def adopt(self, uids: Collection[str], generation: int) -> None:
+        for node, schema in self._sinks:
+            if node.uid in uids and (table := self._table_of(node, schema)) is not None:
+                table.adopt(generation)
 
     def prepare(self) -> None:
         for table in self._tables():
@@ -103,11 +118,22 @@ class SinkCommits:
         manifest = sealed.manifest
         delivered = self._delivered == (manifest.generation, manifest.epoch)
         sinks = [s for s in self._sinks if not (delivered and isinstance(s[0].sink, ForeachEpochSink))]
-        action = "Mend the sink; the epoch is sealed and its output is committed again at the next start."
-        for _ in self._give(manifest, sinks, action):
+        for _ in self._give(manifest, sinks, MEND):
             self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
 
-    def _give(self, manifest: Manifest, sinks: Sequence[tuple[SinkNode, pa.Schema]], action: str) -> Iterator[str]:
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+        for _ in self._give(sealed.manifest, self._sinks, MEND, verify=True, leave_out=leave_out):
+            self._crash(CrashPoint.E7_SINK_COMMITTED, sealed.manifest.epoch)
+
+    def _give(
+        self,
+        manifest: Manifest,
+        sinks: Sequence[tuple[SinkNode, pa.Schema]],
+        action: str,
+        *,
+        verify: bool = False,
+        leave_out: bool = False,
+    ) -> Iterator[str]:
         """Gives an epoch's output to sink after sink; yields the uid of each that has taken it."""
         staged: dict[str, list[OutputFile]] = {}
         for operator in manifest.operators.values():
@@ -119,7 +145,17 @@ class SinkCommits:
             if not files or not self._identity.stands(node.uid, manifest):
                 continue  # a sink that writes elsewhere now: S1 has refused it, or was told to keep output
             try:
-                self._commit_one(node, schema, self._id(manifest), files)
+                self._commit_one(node, schema, self._id(manifest), files, verify=verify)
+            except (MissingFileError, DamagedFileError) as error:
+                if not leave_out:
+                    raise
+                _log.warning(
+                    "Sink %r of job %r goes without its output of epoch %d, as keep_output says. %s",
+                    node.uid, self._job, manifest.epoch, error.message,
+                )  # fmt: skip
+                if (table := self._table_of(node, schema)) is not None:
+                    table.leave_out(manifest.generation, manifest.epoch)
+                continue
             except LakestateError:
                 raise
             except Exception as error:
@@ -147,29 +183,31 @@ class SinkCommits:
             place = predecessor_of(before)
         return 0
 
-    def _commit_one(self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile]) -> None:
+    def _commit_one(
+        self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile], *, verify: bool
+    ) -> None:
         sink = node.sink
         if (table := self._table_of(node, schema)) is not None:
-            table.commit(epoch.generation, epoch.epoch, files)
+            table.commit(epoch.generation, epoch.epoch, files, verify=verify)
         elif isinstance(sink, MemorySink):
             sink.put(epoch, self._staged(files))
         elif isinstance(sink, ForeachEpochSink):
             sink.function(epoch, self._staged(files))
 
     def _staged(self, files: Sequence[OutputFile]) -> pa.Table:
-        tables = []
-        for file in files:
-            try:
-                tables.append(pq.read_table(pa.BufferReader(self._storage.get(file.path))))
-            except NotFoundError as error:
-                raise MissingFileError(
-                    f"The staged output {file.path} is gone before its sink had it.",
-                    action="Bring it back from a backup, or restore an older checkpoint or savepoint.",
-                ) from error
-        return pa.concat_tables(tables)
+        return pa.concat_tables([pq.read_table(pa.BufferReader(read_staged(self._storage, file))) for file in files])
 
     def check_owed(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
         self._identity.check_owed(sealed)
+        for node, schema in self._sinks:
+            files = outputs_of(manifest, node.uid)
+            if not files or not self._identity.stands(node.uid, manifest):
+                continue
+            if (table := self._table_of(node, schema)) is not None:
+                table.check_owed(manifest.generation, manifest.epoch, files)
+            elif not (isinstance(node.sink, MemorySink) and self._id(manifest) in node.sink.epochs):
+                self._staged(files)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         head = newest(self._log)
@@ -220,15 +258,6 @@ class SinkCommits:
         if sink.kind == "memory":
             return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
         return None
-
-
-def _recorded(node: SinkNode) -> SinkTable | None:
-    """What manifests record of a sink; nothing for one that gets no output."""
-    if isinstance(node.sink, DeltaSink):
-        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
-    if isinstance(node.sink, MemorySink):
-        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
-    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
 
 
 __all__ = ["SinkCommits"]

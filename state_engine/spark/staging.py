@@ -79,7 +79,14 @@ class Stages:
 
 def _encode(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", store_schema=False, use_deprecated_int96_timestamps=False)
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        store_schema=False,
+        use_deprecated_int96_timestamps=False,
+        write_page_checksum=True,
+    )
     return sink.getvalue()
 
 

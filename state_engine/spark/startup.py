@@ -1,5 +1,6 @@
 """S1 to S4 of a job on Spark: opens its log, claims it, and makes Spark's directory."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest, read_target
 from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.sink_names import described, moved
 from state_engine.epoch.start import StartUp
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
@@ -34,6 +36,8 @@ from state_engine.storage.state_reader import inherited_base, read_base
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
 
+_log = logging.getLogger(__name__)
+
 
 class StartOptions(NamedTuple):
     """How a job is started; `StreamJob.start` says what each means."""
@@ -44,6 +48,7 @@ class StartOptions(NamedTuple):
     parallelism: int | None = None
     allow_non_restored_state: bool = False
     keep_output: bool = False
+    adopt_sinks: bool = False
     max_parallelism: int | None = None
     uid_mapping: Mapping[str, str] = {}
     claim_mode: ClaimMode = "NO_CLAIM"
@@ -89,6 +94,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         open_job=open_job,
     )
     request = _request(job, log, options, sinks)
+    before = newest(log)
     _check_sources(request, open_job)
     sinks.check()
     with kept_for_start(request):
@@ -96,6 +102,11 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
             request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate
         )
         head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
+    for was, sink in moved(request.sinks, before.manifest) if before is not None else ():
+        _log.warning(
+            "Sink %r of job %r writes %s from now on; %s keeps what it has, and no restore takes it back.",
+            sink.uid, job.name, described(sink), described(was),
+        )  # fmt: skip
     if request.restore is not None and options.claim_mode == "CLAIM":
         claim_source(job.root, request.restore)
     _resume(coordinator, publisher.next_checkpoint_id(), log, head)
@@ -160,6 +171,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         restore=target,
         allow_non_restored_state=options.allow_non_restored_state,
         keep_output=options.keep_output,
+        adopt_sinks=options.adopt_sinks,
     )
 
 

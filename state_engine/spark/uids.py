@@ -1,10 +1,11 @@
-"""The uids of one job: an author's, or names made of the place, with a warning."""
+"""The uids of one job and the tables of its sinks: an author's, or names made of the place, with a warning."""
 
 import sys
 import warnings
 
 from state_engine.api.descriptors import check_name
 from state_engine.errors import DuplicateUidError, JobDefinitionError
+from state_engine.storage.roots import comparable
 
 
 class Uids:
@@ -14,6 +15,7 @@ class Uids:
         self._strict = strict
         self._operators: set[str] = set()
         self._sinks: set[str] = set()
+        self._tables: dict[tuple[str, str], str] = {}
 
     def operator(self, uid: str | None, kind: str) -> str:
         """Returns the uid of an operator.
@@ -52,6 +54,19 @@ class Uids:
             raise DuplicateUidError(f"Two sinks are called {uid!r}.", action="Give each its own uid.")
         self._sinks.add(uid)
         return uid
+
+    def table(self, uid: str, kind: str, table: str) -> None:
+        """Takes a table for a sink.
+
+        Raises:
+            JobDefinitionError: Another sink of the job writes it.
+        """
+        other = self._tables.setdefault((kind, comparable(table) if kind == "delta" else table), uid)
+        if other != uid:
+            raise JobDefinitionError(
+                f"Sinks {other!r} and {uid!r} write to one table, {table}.",
+                action="Give each its own table, or union() the streams in front of one sink.",
+            )
 
     def _complain(self, message: str, remedy: str, kept: str) -> None:
         if self._strict:

@@ -51,11 +51,13 @@ class DeltaVersion:
     Args:
         path: Root of the table.
         table: Its handle, which is never refreshed.
+        wanted: Columns of the files that its writer adds.
     """
 
-    def __init__(self, path: str, table: DeltaTable) -> None:
+    def __init__(self, path: str, table: DeltaTable, wanted: pa.Schema | None = None) -> None:
         self._path = path
         self._table = table
+        self._wanted = pa.schema([]) if wanted is None else wanted
         self._version = table.version()  # delta-rs moves the handle on after a commit
 
     @property
@@ -73,6 +75,10 @@ class DeltaVersion:
         there = {field.name: field.type for field in self._table.schema().fields}
         different = [field for field in Schema.from_arrow(schema).fields if there.get(field.name) != field.type]
         return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
+
+    def other_columns(self) -> list[str]:
+        """Describes what `others` returns of the columns that the writer adds."""
+        return [str(column) for column in self.others(self._wanted)]
 
     def obstacles(self) -> list[Obstacle]:
         """Returns why files of ours cannot be added to the table or removed again."""
@@ -93,7 +99,10 @@ class DeltaVersion:
                 commit_properties=CommitProperties(
                     custom_metadata=dict(commit.info),
                     max_commit_retries=0,
-                    app_transactions=[Transaction(commit.app_id, commit.version)],
+                    app_transactions=[
+                        Transaction(app_id, version)
+                        for app_id, version in {commit.app_id: commit.version, **commit.marks}.items()
+                    ],
                 ),
                 post_commithook_properties=_HOOKS,
             )
@@ -203,14 +212,6 @@ def _refuse_others(path: str, others: list[OtherColumn]) -> None:
         )
 
 
-def obstacles(path: str) -> list[Obstacle]:
-    """Returns why files of ours cannot be added to a table or removed again; none when there is no table."""
-    try:
-        return open_version(path).obstacles()
-    except NotFoundError:
-        return []
-
-
 def table_version(path: str) -> int | None:
     """Returns the newest version of the table, None when there is no table."""
     try:
@@ -291,14 +292,18 @@ def version_and_files(path: str) -> tuple[int, list[str]]:
     return table.version, sorted(table.files())
 
 
-def open_version(path: str) -> DeltaVersion:
+def open_version(path: str, wanted: pa.Schema | None = None) -> DeltaVersion:
     """Loads the newest version of a table.
+
+    Args:
+        path: Root of the table.
+        wanted: Columns of the files that its writer adds, for `other_columns`.
 
     Raises:
         NotFoundError: There is no table.
         StorageError: It cannot be loaded.
     """
-    return DeltaVersion(path, _load(path))
+    return DeltaVersion(path, _load(path), wanted)
 
 
 def _load(path: str) -> DeltaTable:
@@ -378,7 +383,6 @@ __all__ = [
     "create_table",
     "ensure_table",
     "live_files",
-    "obstacles",
     "open_version",
     "other_columns",
     "prepare_schema",

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from state_engine.errors import NotFoundError
+from state_engine.log.records import OutputFile
 from state_engine.storage import delta
 from state_engine.storage.port import open_root
-from state_engine.storage.table_log import DeltaFile, Obstacle
+from state_engine.storage.staged import read_staged
+from state_engine.storage.table_log import DeltaFile
 
 
 class DeltaOutputTable:
@@ -15,37 +16,33 @@ class DeltaOutputTable:
 
     Args:
         path: Root of the table.
-        schema: Columns of the output.
+        schema: Columns of the output; None for one who only looks.
     """
 
     def __init__(self, path: str, schema: pa.Schema | None = None) -> None:
         self._path = path
-        self._schema = pa.schema([]) if schema is None else schema
+        self._schema = schema
 
     @property
     def path(self) -> str:
         return self._path
 
     def open(self) -> delta.DeltaVersion:
-        return delta.open_version(self._path)
+        return delta.open_version(self._path, self._schema)
 
     def create(self) -> None:
+        assert self._schema is not None
         delta.ensure_table(self._path, self._schema, delta.SINK_TABLE_PROPERTIES)
-
-    def other_columns(self) -> list[str]:
-        try:
-            return [str(column) for column in self.open().others(self._schema)]
-        except NotFoundError:
-            return []
-
-    def obstacles(self) -> list[Obstacle]:
-        return delta.obstacles(self._path)
 
     def exists(self, path: str) -> bool:
         return open_root(self._path).exists(path)
 
     def check_files(self, added: Sequence[DeltaFile]) -> None:
         delta.check_files(self._path, added)
+
+    def verify(self, files: Sequence[OutputFile]) -> None:
+        for file in files:
+            read_staged(open_root(self._path), file)
 
 
 __all__ = ["DeltaOutputTable"]

@@ -2,11 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
-from state_engine.errors import CorruptionError, DamagedManifestError, MissingFileError, NotFoundError
+from state_engine.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    DamagedManifestError,
+    MissingFileError,
+    NotFoundError,
+)
+from state_engine.log.birth import Birth, decode_birth, encode_birth
 from state_engine.log.lineage import Place, contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, decode_manifest, encode_manifest, inlined_bytes
 from state_engine.log.paths import (
+    BIRTH,
     EPOCHS,
     FLOORS,
     generation_folder,
@@ -51,6 +60,7 @@ class ManifestLog:
         self._cached = cached
         self._cache: OrderedDict[str, StoredManifest] = OrderedDict()
         self._inlined = 0
+        self._birth: str | None = None
         self._others: dict[str, ManifestLog] = {}
 
     def generations(self) -> list[int]:
@@ -87,6 +97,28 @@ class ManifestLog:
             except NotFoundError:
                 if self.floors().get(generation, 0) == known:  # nothing was freed meanwhile
                     raise
+
+    def birth(self) -> str | None:
+        """Returns the log's birth id, None if it has none yet; one read, and none once it is known.
+
+        Raises:
+            DamagedFileError: It is not what was written.
+        """
+        if self._birth is None:
+            try:
+                self._birth = decode_birth(self._storage.get(BIRTH), path=BIRTH).birth_id
+            except NotFoundError:
+                return None
+        return self._birth
+
+    def bear(self, birth_id: str, now_ms: int) -> None:
+        """Gives the log a birth id, unless it has one.
+
+        Raises:
+            StorageError: Nobody knows whether it has; doing it again is safe.
+        """
+        with suppress(AlreadyExistsError):
+            self._storage.put_if_absent(BIRTH, encode_birth(Birth(job=self._job, birth_id=birth_id, born_at=now_ms)))
 
     def floors(self) -> dict[int, int]:
         """Returns the floor of each generation that has one: no epoch up to it may be sealed any more; one listing."""

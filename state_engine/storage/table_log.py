@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from state_engine.errors import StorageError
+from state_engine.log.records import OutputFile
 
 CONFLICTS = 50
 
@@ -41,6 +42,7 @@ class Commit(NamedTuple):
         added: Files to add; they are durable.
         now_ms: Time of removal, in ms since the epoch.
         info: JSON values for the commit's `commitInfo`.
+        marks: Further application transactions, by application.
     """
 
     app_id: str
@@ -49,6 +51,7 @@ class Commit(NamedTuple):
     added: Sequence[DeltaFile] = ()
     now_ms: int = 0
     info: Mapping[str, Any] = {}
+    marks: Mapping[str, int] = {}
 
 
 class CommitConflictError(Exception):
@@ -69,6 +72,14 @@ class TableVersion(Protocol):
 
     def transaction_version(self, app_id: str) -> int | None:
         """Returns the last transaction of an application, None if the application has never committed."""
+        ...
+
+    def other_columns(self) -> Sequence[str]:
+        """Describes each column of the output that it lacks or has with another type."""
+        ...
+
+    def obstacles(self) -> Sequence[Obstacle]:
+        """Returns why finished files cannot be added to it or removed again."""
         ...
 
     def commit(self, commit: Commit) -> None:
@@ -110,14 +121,6 @@ class OutputTable(Protocol):
         """
         ...
 
-    def other_columns(self) -> Sequence[str]:
-        """Describes each column of the output that the table lacks or has with another type; none without a table."""
-        ...
-
-    def obstacles(self) -> Sequence[Obstacle]:
-        """Returns why finished files cannot be added to the table or removed again; none without a table."""
-        ...
-
     def exists(self, path: str) -> bool:
         """Says whether a file is in the table's folder, whichever version it belongs to."""
         ...
@@ -128,6 +131,15 @@ class OutputTable(Protocol):
         Raises:
             MissingFileError: One is gone.
             DamagedFileError: One has another length.
+        """
+        ...
+
+    def verify(self, files: Sequence[OutputFile]) -> None:
+        """Reads files and compares them with the checksums of when they were staged.
+
+        Raises:
+            MissingFileError: One is gone.
+            DamagedFileError: One is not what was staged.
         """
         ...
 

@@ -22,15 +22,12 @@ from state_engine.testing.simulated_processes import FAULTS
 WEIGHTS = {
     "step": 20, "crash": 6, "ckpt": 8, "idle": 2, "start": 8, "restore": 8, "resume": 6, "kill": 2, "deliver": 4,
     "savepoint": 5, "dispose": 1, "retain": 6, "compact": 3, "tick": 3, "skew": 1, "append": 1, "optimize": 1,
-    "backup": 2, "putback": 2,
+    "alter": 1, "backup": 2, "putback": 2, "wipe": 1,
 }  # fmt: skip
 """How often an action is drawn."""
 
 FAVOURS = (0, 0, 1, 1, 4)
 """How much more or less often the actions of one history are drawn."""
-
-EXTRA = {"sink-ahead": {"wipe": 3}, "sink-changed": {"alter": 3}}
-"""Actions that are drawn only if a known fault is played."""
 
 STOPS = 0.25
 """How often a process is stopped on its way."""
@@ -85,7 +82,7 @@ def text_of(actions: list[Action]) -> str:
     return " ".join(map(str, actions))
 
 
-def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Action]:
+def random_history(seed: int) -> list[Action]:
     """Makes up a history; the same one for a seed.
 
     Each has favourites among the actions and leaves others out, so that unlikely combinations come up often enough.
@@ -94,9 +91,8 @@ def random_history(seed: int, played: frozenset[str] = frozenset()) -> list[Acti
     first = [Action("job", choice.randrange(12)), Action("start", choice.randrange(9))]
     if choice.random() < PUT_BACK:
         return first + _put_back(choice)
-    weights = WEIGHTS | {verb: n for name in sorted(played) for verb, n in EXTRA.get(name, {}).items()}
-    factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in weights.items()]
-    verbs = choice.choices(list(weights), factors, k=choice.randint(4, 16))
+    factors = [n if verb == "step" else n * choice.choice(FAVOURS) for verb, n in WEIGHTS.items()]
+    verbs = choice.choices(list(WEIGHTS), factors, k=choice.randint(4, 16))
     return first + [_drawn(choice, verb) for verb in verbs]
 
 

@@ -205,6 +205,12 @@ class FaultyLog:
     def floors(self) -> dict[int, int]:
         return self.world.log.floors()
 
+    def birth(self) -> str | None:
+        return self.world.log.birth()
+
+    def bear(self, birth_id: str, now_ms: int) -> None:
+        self.world.log.bear(birth_id, now_ms)
+
 
 __all__ = [
     "TABLE_OF",

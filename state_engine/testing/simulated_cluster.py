@@ -5,8 +5,7 @@ production's own. Storage, the table, time and the order of what happens are sim
 """
 
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -17,7 +16,7 @@ from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, SourceState
+from state_engine.epoch.ports import EpochPlan, SinkStanding, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.sink_moves import outputs_of, since
 from state_engine.epoch.start import StartUp
@@ -41,7 +40,7 @@ JOB = "sim"
 BATCH = 3
 HOSTS = 3
 POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
-KNOWN_FAULTS = ("rewind-race", "sink-ahead", "lease-outlived", "sink-changed", "flipped-checkpoint-row")
+KNOWN_FAULTS = ("lease-outlived",)
 """Faults that are not mended yet: a history meets them only if it is told to (`Cluster.played`)."""
 
 _NUMBERS = count()
@@ -115,6 +114,12 @@ class ClusterSinks:
         """Looks at the table, as each start does before anything else."""
         self._table.check()
 
+    def standings(self) -> list[SinkStanding]:
+        return [self._table.standing()]
+
+    def adopt(self, uids: Collection[str], generation: int) -> None:
+        self._table.adopt(generation)
+
     def prepare(self) -> None:
         self._table.create()
 
@@ -128,6 +133,9 @@ class ClusterSinks:
         self._tell(manifest)
         self._crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
 
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+        self.commit(sealed)
+
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         for manifest in self._entered(target):
             self._staged(manifest)
@@ -137,8 +145,7 @@ class ClusterSinks:
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         entered = [] if keep_output else self._entered(target)
-        with self._cluster.processes.uninterrupted() if "rewind-race" not in self._cluster.played else nullcontext():
-            self._table.rewind(target, generation, keep_output=keep_output)
+        self._table.rewind(target, generation, keep_output=keep_output)
         for manifest in entered:
             self._tell(manifest)
 
@@ -205,9 +212,8 @@ class Cluster:
         watch(self.processes, lambda: self.now_ms)
 
     def _is_spared(self, path: str) -> bool:
-        """Rows of `_checkpoints` are spared as a known fault; and what the simulated function is given, as it is."""
-        known = path.startswith(f"{CHECKPOINTS}/") and "flipped-checkpoint-row" not in self.played
-        return known or path.endswith(f"-{TOLD}.parquet")
+        """What the simulated function is given, as it is."""
+        return path.endswith(f"-{TOLD}.parquet")
 
     def _note_ghosts(self, path: str) -> None:
         """Notes which checkpoints a commit to `_checkpoints` makes visible though their manifest or base is gone."""
@@ -266,8 +272,11 @@ class Cluster:
             list(self.savepoints),
         )  # fmt: skip
 
-    def put_back(self) -> None:
-        """All processes die, and everything durable is as it was in the backup; workers live on."""
+    def put_back(self, *, table: bool = True) -> None:
+        """All processes die, and everything durable is as it was in the backup; workers live on.
+
+        Without `table` what the sinks have stays.
+        """
         if self.backup is None:
             return
         for process in list(self.processes.parked):
@@ -276,9 +285,12 @@ class Cluster:
         self.drivers.clear()
         self.storage.objects.clear()
         self.storage.objects.update(self.backup.objects)
+        self.savepoints = list(self.backup.savepoints)
+        if not table:
+            return
         self.table.versions[:] = self.backup.versions
         self.table.rows = dict(self.backup.files)
-        self.told, self.savepoints = list(self.backup.told), list(self.backup.savepoints)
+        self.told = list(self.backup.told)
         held = {row for rows in self.backup.files.values() for row in rows}
         self.foreign = [row for row in self.foreign if row in held]
 
@@ -293,7 +305,7 @@ class ClusterDriver:
         self.epochs: EpochDriver | None = None
         self.barriers = ManualBarriers(0)
 
-    def start(self, restore: str | None = None, *, keep_output: bool = False) -> None:
+    def start(self, restore: str | None = None, *, keep_output: bool = False, adopt_sinks: bool = False) -> None:
         """S1 to S5."""
         cluster, clock = self.cluster, self.clock
         storage, log, crash = open_storage(cluster.root, JOB), cluster.open_log(), Crashes(cluster.processes)
@@ -310,6 +322,7 @@ class ClusterDriver:
             operators=(shape,),
             restore=resolve_restore(cluster.root, JOB, restore) if restore is not None else None,
             keep_output=keep_output,
+            adopt_sinks=adopt_sinks,
         )
         with kept_for_start(request, clock=clock, ids=cluster):
             request = adopt_for(request, log, clock=clock, ids=cluster, validate=False)

@@ -92,7 +92,6 @@ class Processes:
         self.in_flight: list[Callable[[], object]] = []
         self.is_spared: Callable[[str], bool] = lambda path: False
         self.on_put: Callable[[str], None] = lambda path: None
-        self._whole = 0
 
     def run(self, process: Process, calls: int | None = None, counted: str = "") -> None:
         """Lets a process go on until it ends, or stops in front of a call after `calls` more of them.
@@ -120,21 +119,12 @@ class Processes:
             one.killed = True
             self.run(one)
 
-    @contextmanager
-    def uninterrupted(self) -> Iterator[None]:
-        """Nobody else comes in between. Only for what a known fault leaves out."""
-        self._whole += 1
-        try:
-            yield
-        finally:
-            self._whole -= 1
-
     def pause(self, name: str = "") -> Process | None:
         """A place at which the running process may stop or die; returns the process, None if none runs."""
         process = self.current
         if process is None:
             return None
-        while process.left is not None and name.startswith(process.counted) and not self._whole and not process.killed:
+        while process.left is not None and name.startswith(process.counted) and not process.killed:
             process.left -= 1
             if process.left >= 0:
                 break

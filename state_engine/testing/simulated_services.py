@@ -1,12 +1,12 @@
 """The sinks and the publisher of the simulated world, with the fences and the idempotence that their ports promise."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
-from state_engine.epoch.ports import CheckpointEnd, Mark
+from state_engine.epoch.ports import CheckpointEnd, Mark, SinkStanding
 from state_engine.epoch.sink_moves import outputs_of
 from state_engine.epoch.table_sink import TableSink
 from state_engine.errors import SinkError
@@ -28,6 +28,12 @@ class SimulatedSinks:
     def __post_init__(self) -> None:
         world = self.world
         self.table = TableSink(world.job, TABLE_OF, world.table, world.log, lambda: world.now_ms)
+
+    def standings(self) -> list[SinkStanding]:
+        return [self.table.standing()]
+
+    def adopt(self, uids: Collection[str], generation: int) -> None:
+        self.table.adopt(generation)
 
     def prepare(self) -> None:
         self.prepared = True
@@ -52,6 +58,9 @@ class SimulatedSinks:
         if faults.sink_errors:
             faults.sink_errors -= 1
             raise SinkError("simulated: the answer of the sink was lost")
+
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+        self.commit(sealed)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         if target.manifest.job == self.world.job:

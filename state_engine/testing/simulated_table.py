@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from state_engine.errors import AlreadyExistsError, DamagedFileError, MissingFileError, NotFoundError
+from state_engine.log.records import OutputFile
 from state_engine.storage.table_log import Commit, CommitConflictError, DeltaFile, Obstacle
 
 Rows = tuple[tuple[int, str, int], ...]
@@ -20,6 +21,7 @@ class LoggedVersion(NamedTuple):
 
     files: frozenset[str]
     transactions: Mapping[str, int]
+    altered: bool = False  # whether its owner has changed it so that finished files do not fit it
 
 
 def _at_once(name: str, effect: Callable[[], ResultT]) -> ResultT:
@@ -35,15 +37,13 @@ class SimulatedTable:
         versions: Its log; empty as long as there is no table.
         rows: The rows of each file in its folder, whichever version it belongs to.
         call: Makes each call of a writer (`open`, `commit`): a simulator delays it, or lets it fail.
-        altered: Whether its owner has changed it so that finished files do not fit it.
-        spoilt: Whether a commit of an application was made all the same.
+        spoilt: Whether an application added files that do not fit it.
     """
 
     path: str = "memory://table"
     versions: list[LoggedVersion] = field(default_factory=list)
     rows: dict[str, Rows] = field(default_factory=dict)
     call: Callable[[str, Callable[[], object]], object] = _at_once
-    altered: bool = False
     spoilt: bool = False
 
     def open(self) -> "SimulatedVersion":
@@ -60,12 +60,6 @@ class SimulatedTable:
         if not self.versions:
             self.versions.append(LoggedVersion(frozenset(), {}))
 
-    def other_columns(self) -> list[str]:
-        return []
-
-    def obstacles(self) -> list[Obstacle]:
-        return [Obstacle("it was altered", "alter it back")] if self.altered else []
-
     def exists(self, path: str) -> bool:
         return path in self.rows
 
@@ -75,6 +69,9 @@ class SimulatedTable:
                 raise MissingFileError(f"{add.path} was to be added to {self.path}, but is gone.")
             if len(self.rows[add.path]) != add.rows:
                 raise DamagedFileError(f"{add.path} has {len(self.rows[add.path])} rows, expected {add.rows}.")
+
+    def verify(self, files: Sequence[OutputFile]) -> None:
+        self.check_files([DeltaFile(file.path, file.length, file.rows) for file in files])
 
     def write_file(self, path: str, rows: Rows) -> None:
         """Stages a file in the table's folder.
@@ -111,12 +108,18 @@ class SimulatedTable:
         if len(self.versions) != version + 1:
             raise CommitConflictError(f"version {version + 1} of {self.path} was committed by somebody else")
         before = self.versions[version]
-        self.spoilt |= self.altered and bool(commit.added)
+        self.spoilt |= before.altered and bool(commit.added)
         files = before.files - set(commit.removed) | {add.path for add in commit.added}
-        self._log(files, {**before.transactions, commit.app_id: commit.version})
+        self._log(files, {**before.transactions, commit.app_id: commit.version, **commit.marks})
+
+    def alter(self, *, altered: bool) -> None:
+        """Its owner changes it so that finished files do not fit it, or changes it back."""
+        if self.versions and self.versions[-1].altered != altered:
+            self.versions.append(self.versions[-1]._replace(altered=altered))
 
     def _log(self, files: frozenset[str], transactions: Mapping[str, int]) -> None:
-        self.versions.append(LoggedVersion(files, transactions))
+        altered = bool(self.versions) and self.versions[-1].altered
+        self.versions.append(LoggedVersion(files, transactions, altered))
 
 
 @dataclass
@@ -132,6 +135,12 @@ class SimulatedVersion:
 
     def transaction_version(self, app_id: str) -> int | None:
         return self.held.transactions.get(app_id)
+
+    def other_columns(self) -> list[str]:
+        return []
+
+    def obstacles(self) -> list[Obstacle]:
+        return [Obstacle("it was altered", "alter it back")] if self.held.altered else []
 
     def commit(self, commit: Commit) -> None:
         self.table.call("commit", lambda: self.table.commit_on(self.version, commit))

@@ -60,7 +60,7 @@ def play(first: int, count: int, played: frozenset[str] = frozenset(), known: fr
     seen = set(known)
     with stepping():
         for seed in range(first, first + count):
-            actions = random_history(seed, played)
+            actions = random_history(seed)
             found = find(actions, played)
             if found is None:
                 continue

@@ -3,7 +3,7 @@
 Record n puts n under one of six keys, and each fifth one deletes: what the state is after any epoch is a plain loop.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids
 from state_engine.epoch.acks import Alignment
 from state_engine.epoch.driver import EpochDriver
-from state_engine.epoch.ports import EpochPlan, SourceState
+from state_engine.epoch.ports import EpochPlan, SinkStanding, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import StopRequestedError
@@ -63,11 +63,18 @@ def position(manifest: Manifest) -> int:
 
 
 class NoSinks:
+    def standings(self) -> list[SinkStanding]:
+        return []
+
+    def adopt(self, uids: Collection[str], generation: int) -> None: ...
+
     def prepare(self) -> None: ...
 
     def deliver(self, manifest: Manifest) -> None: ...
 
     def commit(self, sealed: StoredManifest) -> None: ...
+
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None: ...
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None: ...
 

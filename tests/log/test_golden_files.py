@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from state_engine.errors import CorruptionError
+from state_engine.log.birth import Birth, decode_birth, encode_birth
 from state_engine.log.change_file import ChangeFileHeader, checksum_of, encode_change_file, verify_change_file
 from state_engine.log.documents import (
     decode_base,
@@ -115,6 +116,7 @@ def _change_file(codec: Codec) -> tuple[bytes, StateHandle]:
     return b"".join(memoryview(part) for part in parts), handle
 
 
+BIRTH = Birth(job="flights", birth_id="5e" * 16, born_at=1_700_000_000_000)
 BASE_REFERENCE = BaseReference(
     path="_epochs/g000001/bases/e0000000040-77.json", checksum="0f" * 32, generation=1, epoch=40, checkpoint_id=7
 )
@@ -202,6 +204,13 @@ def _adopting() -> Manifest:
         adopted=Adopted(base=reference, manifest_path="_restored/sp-1-abababababababab/epoch.json"),
     )
     return replace(manifest, successor=successor)
+
+
+def _adopting_sinks() -> Manifest:
+    """As `_closing`, of the release that can take over tables of another log."""
+    manifest = _closing()
+    assert manifest.successor is not None
+    return replace(manifest, successor=replace(manifest.successor, adopt_sinks=True))
 
 
 def _with_sinks() -> Manifest:
@@ -371,6 +380,8 @@ REFERENCE = SavepointReference(
 ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
+    "adopting-sinks.json": lambda: encode_manifest(_adopting_sinks())[0],
+    "birth.json": lambda: encode_birth(BIRTH),
     "inlined.json": lambda: encode_manifest(_inlined())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
     "evolved.json": lambda: encode_manifest(_evolved())[0],
@@ -388,6 +399,8 @@ ENCODED: dict[str, Callable[[], bytes]] = {
 DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
     "closing.json": lambda data: decode_manifest(data).manifest,
+    "adopting-sinks.json": lambda data: decode_manifest(data).manifest,
+    "birth.json": decode_birth,
     "inlined.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
     "evolved.json": lambda data: decode_manifest(data).manifest,
@@ -415,6 +428,8 @@ def test_the_same_record_has_the_same_bytes(name: str) -> None:
 def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
+    assert decode_manifest((GOLDEN / "adopting-sinks.json").read_bytes()).manifest == _adopting_sinks()
+    assert decode_birth((GOLDEN / "birth.json").read_bytes()) == BIRTH
     assert decode_manifest((GOLDEN / "inlined.json").read_bytes()).manifest == _inlined()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()
     assert decode_manifest((GOLDEN / "evolved.json").read_bytes()).manifest == _evolved()

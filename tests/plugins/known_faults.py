@@ -29,7 +29,6 @@ class KnownFault:
 
 
 _CLUSTER = ("state_engine/testing/simulated_cluster.py",)
-_HISTORY = ("state_engine/testing/history_words.py",)
 _PROGRAMS = ("tests/model/forms/generating.py",)
 _WINDOWS = ("tests/model/forms/window_runs.py",)
 
@@ -76,32 +75,9 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         _WINDOWS,
     ),
     KnownFault(
-        "rewind-race",
-        "A restore computes which files to take away on one version of a sink's table and commits on a later one: a "
-        "commit of the living driver in between stays, and its records come again.",
-        _CLUSTER,
-    ),
-    KnownFault(
-        "sink-ahead",
-        "A job whose root was removed begins at generation 1, and its sinks ignore what they seem to have: rows are "
-        "lost.",
-        _HISTORY,
-    ),
-    KnownFault(
         "lease-outlived",
         "A restore that takes longer than its lease, or runs beside a clock that is an hour ahead, is sealed over "
         "files that retention has deleted.",
-        _CLUSTER,
-    ),
-    KnownFault(
-        "sink-changed",
-        "The owner of a sink's table changes it while the stream runs: only a start looks for columns and features "
-        "that finished files do not fit.",
-        _HISTORY,
-    ),
-    KnownFault(
-        "flipped-checkpoint-row",
-        "A flipped bit in a row of `_checkpoints` is decoded to another row without an error.",
         _CLUSTER,
     ),
 )

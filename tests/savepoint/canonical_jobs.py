@@ -1,6 +1,7 @@
 """A job with history, starts of it without Spark, and its state to compare with."""
 
 import random
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import RandomIds
 from state_engine.epoch.carry import carried
+from state_engine.epoch.ports import SinkStanding
 from state_engine.epoch.request import Head, OperatorShape, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.inspect import read_state
@@ -28,9 +30,16 @@ class NoSinks:
     def __init__(self) -> None:
         self.kept: list[bool] = []
 
+    def standings(self) -> list[SinkStanding]:
+        return []
+
+    def adopt(self, uids: Collection[str], generation: int) -> None: ...
+
     def prepare(self) -> None: ...
 
     def commit(self, sealed: StoredManifest) -> None: ...
+
+    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None: ...
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None: ...
 

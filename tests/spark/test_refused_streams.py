@@ -18,7 +18,8 @@ from state_engine.errors import (
     UnsupportedTypeError,
     UnsupportedUpstreamError,
 )
-from state_engine.spark import DiscardingSink, MemorySink, StreamJob
+from state_engine.spark import DeltaSink, DiscardingSink, MemorySink, StreamJob
+from state_engine.spark.sinks import Sink
 from state_engine.spark.stream import DataStream
 
 pytestmark = pytest.mark.spark
@@ -165,6 +166,23 @@ def test_one_uid_twice(source, job: StreamJob) -> None:
     counted.sink_to(MemorySink("x"), uid="s")
     with pytest.raises(DuplicateUidError, match="'s'"):
         counted.sink_to(MemorySink("y"), uid="s")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (MemorySink("x"), MemorySink("x")),
+        (DeltaSink("/data/out"), DeltaSink("file:///data/out/")),
+        (DeltaSink("/data/out"), DeltaSink("/data/more/../out")),
+        (DeltaSink("s3://bucket/out"), DeltaSink("s3a://bucket/out/")),
+    ],
+)
+def test_two_sinks_on_one_table(source, job: StreamJob, one: Sink, other: Sink) -> None:
+    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    counted.sink_to(one, uid="s")
+    with pytest.raises(JobDefinitionError, match=r"Sinks 's' and 't' write to one table"):
+        counted.sink_to(other, uid="t")
+    counted.sink_to(DeltaSink("/data/another"), uid="u")
 
 
 def test_two_operators_on_one_stream(source, job: StreamJob) -> None:

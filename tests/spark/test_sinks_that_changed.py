@@ -1,5 +1,6 @@
 """A job that comes back with other sinks is refused if output of the old ones would be lost or doubled."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def place(spark: Any, tmp_path: Path) -> Place:
 def fail_commits(monkeypatch: pytest.MonkeyPatch) -> Callable[[StreamJob], None]:
     """Runs a job that seals an epoch and dies before any sink has its output."""
 
-    def die(*_: Any) -> None:
+    def die(*_: Any, **__: Any) -> None:
         raise ConnectionError("the driver ends behind the seal")
 
     def run(job: StreamJob) -> None:
@@ -157,10 +158,14 @@ def test_what_is_owed_to_a_sink_that_moved_is_left_out_if_output_is_kept(
     assert len(table_rows(place.table("c"))) == len(place.source.all) - 60
 
 
-def test_a_sink_may_move_when_nothing_is_owed_but_not_back_in_time(place: Place) -> None:
+def test_a_sink_may_move_when_nothing_is_owed_but_not_back_in_time(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     run_all(place.job(x="a"))
     place.source.add_many(1)
+    assert "from now on" not in caplog.text
     run_all(place.job(x="b"))
+    assert re.search(r"'x' of job .* writes .*/out/b from now on; .*/out/a keeps what it has", caplog.text)
     assert len(table_rows(place.table("b"))) == 60
     place.refused(SinkRewindError, r"'x'.*/out/a, which is now.*/out/b", place.job(x="b"), restore="epoch:1/2")
 

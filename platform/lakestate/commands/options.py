@@ -52,6 +52,12 @@ MaxParallelism = Annotated[
 AllowNonRestoredState = Annotated[
     bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
 ]
+AdoptSinks = Annotated[
+    bool,
+    typer.Option(
+        "--adopt-sinks", help="Go on behind rows of sinks that the state root does not know of, and keep them."
+    ),
+]
 
 AskedRoot = Annotated[
     str | None,

@@ -20,6 +20,7 @@ from rich.text import Text
 from lakestate.commands.common import ExitCode, Root, exit_code_of, make_console, named_errors
 from lakestate.commands.formats import format_count, format_duration
 from lakestate.commands.options import (
+    AdoptSinks,
     AllowNonRestoredState,
     AvailableNow,
     Cores,
@@ -58,6 +59,7 @@ def run(
     uid_mapping: UidMapping = None,
     max_parallelism: MaxParallelism = None,
     allow_non_restored_state: AllowNonRestoredState = False,
+    adopt_sinks: AdoptSinks = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -75,6 +77,7 @@ def run(
         uid_mapping,
         max_parallelism=max_parallelism,
         allow_non_restored_state=allow_non_restored_state,
+        adopt_sinks=adopt_sinks,
         parallelism=parallelism,
         available_now=available_now,
         cores=cores,

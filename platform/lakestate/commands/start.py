@@ -7,6 +7,7 @@ from rich.text import Text
 
 from lakestate.commands.common import AsJson, ExitCode, Root, make_console, named_errors, print_json, waiting
 from lakestate.commands.options import (
+    AdoptSinks,
     AllowNonRestoredState,
     AvailableNow,
     Cores,
@@ -33,6 +34,7 @@ def start(
     uid_mapping: UidMapping = None,
     max_parallelism: MaxParallelism = None,
     allow_non_restored_state: AllowNonRestoredState = False,
+    adopt_sinks: AdoptSinks = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -54,6 +56,7 @@ def start(
         uid_mapping,
         max_parallelism=max_parallelism,
         allow_non_restored_state=allow_non_restored_state,
+        adopt_sinks=adopt_sinks,
         parallelism=parallelism,
         available_now=available_now,
         cores=cores,

@@ -21,6 +21,7 @@ class StartConfig(dg.Config):
     uid_mapping: dict[str, str] = Field({}, description="Of the restore: uids that operators had, to those they have.")
     max_parallelism: int | None = Field(None, description="Of the restore: sort all keys into so many key groups.")
     allow_non_restored_state: bool = Field(False, description="Of the restore: leave state that nobody asks for.")
+    adopt_sinks: bool = Field(False, description="Keep rows of sinks that the state root does not know of.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
 

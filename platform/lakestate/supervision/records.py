@@ -34,6 +34,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         uid_mapping: Of the restore: uids that operators had there to those that they have.
         max_parallelism: Of the restore: how many key groups all keys are sorted into anew.
         allow_non_restored_state: Of the restore: leave the state of operators that the job no longer has.
+        adopt_sinks: Keep rows of sinks that the state root does not know of; done once, as the restore.
         available_now: End when the input that is there is read.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.
@@ -47,6 +48,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     uid_mapping: dict[str, str] = {}
     max_parallelism: int | None = None
     allow_non_restored_state: bool = False
+    adopt_sinks: bool = False
     available_now: bool = False
     rest_address: str | None = None
     rest_port: int | None = None
@@ -59,7 +61,12 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     def restored(self) -> "StartRequest":
         """Returns the request of a restart once the restore is done: behind it lies what came since."""
         return msgspec.structs.replace(
-            self, restore=None, uid_mapping={}, max_parallelism=None, allow_non_restored_state=False
+            self,
+            restore=None,
+            uid_mapping={},
+            max_parallelism=None,
+            allow_non_restored_state=False,
+            adopt_sinks=False,
         )
 
 

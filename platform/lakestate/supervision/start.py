@@ -43,6 +43,7 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
         uid_mapping=request.uid_mapping,
         max_parallelism=request.max_parallelism,
         allow_non_restored_state=request.allow_non_restored_state,
+        adopt_sinks=request.adopt_sinks,
         parallelism=request.parallelism,
         available_now=request.available_now,
         cores=request.cores,

@@ -5,6 +5,7 @@ from mutant import Mutant
 LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
+AHEAD = "tests/epoch/test_sinks_ahead.py"
 
 MUTANTS = (
     Mutant(
@@ -128,8 +129,8 @@ MUTANTS = (
         "generations-begin-again-at-one",
         "state_engine.epoch.start",
         "StartUp.run",
-        "max(floors, default=0) + 1)",
-        "1)",
+        "_behind(floors, strange))",
+        "_behind((), strange))",
         "A job whose epochs were all deleted uses old generation numbers again, so its sinks ignore its commits.",
         ("tests/epoch/test_floors.py::test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own",),
     ),
@@ -164,30 +165,114 @@ MUTANTS = (
     Mutant(
         "no-fence-where-a-restore-moves-no-file",
         "state_engine.epoch.table_sink",
-        "TableSink.rewind",
-        "        commit_once(self._table.path, self._table.open, self._app_id, version, commit)",
-        "        if removed or added:\n"
-        "            commit_once(self._table.path, self._table.open, self._app_id, version, commit)",
+        "TableSink.rewind.commit",
+        "            table.commit(fenced._replace(removed=removed, added=added, info=info))",
+        "            if removed or added:\n"
+        "                table.commit(fenced._replace(removed=removed, added=added, info=info))",
         "A driver that a restore has replaced commits its last epoch to a sink from which nothing was removed.",
         (f"{TABLE_SINK}::test_the_fence_moves_where_no_file_does",),
     ),
     Mutant(
-        "files-to-remove-are-looked-for-once",
+        "files-to-remove-need-not-be-there",
         "state_engine.epoch.table_sink",
-        "TableSink.rewind.commit",
-        "gone = sorted(set(removed) - set(table.files()))",
-        "gone: list[str] = []",
+        "TableSink._check_move",
+        "if o.path not in files]",
+        "if not o.path]",
         "A restore leaves rows in a sink that somebody compacts at the same time, and the replay doubles them.",
         (f"{TABLE_SINK}",),
+    ),
+    Mutant(
+        "restore-decides-on-an-older-version",
+        "state_engine.epoch.table_sink",
+        "TableSink.rewind",
+        "        def commit(table: TableVersion) -> None:\n            move = self._move(way, table)",
+        "        decided = self._move(way, self._opened())\n\n"
+        "        def commit(table: TableVersion) -> None:\n            move = decided",
+        "The living driver commits its last epoch while a restore moves files: its rows stay, and come again.",
+        (f"{TABLE_SINK}::test_a_restore_takes_away_what_a_living_driver_commits_meanwhile",),
+    ),
+    Mutant(
+        "only-starts-look-whether-a-table-fits",
+        "state_engine.epoch.table_sink",
+        "TableSink.commit.commit",
+        "            self._check_fits(table)\n",
+        "",
+        "The owner changes a column's type while the stream runs, and what is written then is read as nulls.",
+        (f"{TABLE_SINK}::test_a_change_that_comes_between_look_and_commit_is_seen",),
+    ),
+    Mutant(
+        "files-are-looked-for-though-the-table-has-the-epoch",
+        "state_engine.epoch.table_sink",
+        "TableSink.commit",
+        "        def commit(table: TableVersion) -> None:\n            self._check_fits(table)\n"
+        "            self._table.check_files(wanted.added)\n",
+        "        self._table.check_files(wanted.added)\n\n"
+        "        def commit(table: TableVersion) -> None:\n            self._check_fits(table)\n",
+        "After OPTIMIZE and VACUUM of a sink its job never starts again.",
+        (f"{TABLE_SINK}::test_what_has_taken_effect_is_not_looked_for_again",),
     ),
     Mutant(
         "restore-removes-output-that-no-sink-has",
         "state_engine.epoch.table_sink",
         "TableSink._committed",
-        "return outputs if fence(self._table, self._job, self._uid) >= version else []",
+        "return outputs if got or any(o.path in files for o in outputs) else []",
         "return outputs",
         "A restore is refused because the newest epoch was sealed and its output not yet committed.",
         (f"{TABLE_SINK}::test_an_epoch_that_was_not_committed_need_not_be_removed",),
+    ),
+    Mutant(
+        "what-is-owed-is-not-compared-with-its-checksum",
+        "state_engine.epoch.table_sink",
+        "TableSink.commit.commit",
+        "            if verify:\n                self._table.verify(files)\n",
+        "",
+        "A bit that flipped in a staged file between two drivers reaches the sink as another value.",
+        ("tests/storage/test_sinks_over_delta.py::test_what_another_driver_staged_is_compared_with_its_checksum",),
+    ),
+    Mutant(
+        "a-fence-above-the-log-is-no-matter",
+        "state_engine.epoch.sink_standing",
+        "strange",
+        "one.fence > newest or one.birth not in (None, mine)",
+        "one.birth not in (None, mine)",
+        "A root that was restored from an older backup goes on, and its sinks ignore the output of its next epochs.",
+        (f"{AHEAD}::test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopted",),
+    ),
+    Mutant(
+        "tables-of-another-log-are-taken-for-its-own",
+        "state_engine.epoch.sink_standing",
+        "strange",
+        "one.fence > newest or one.birth not in (None, mine)",
+        "one.fence > newest",
+        "A job under another root is further than the table that it shares, and takes over from there.",
+        (f"{AHEAD}::test_another_log_is_told_even_if_it_is_further_than_the_table",),
+    ),
+    Mutant(
+        "a-commit-does-not-ask-whose-table-it-is",
+        "state_engine.epoch.table_sink",
+        "TableSink.commit",
+        "commit_once(self._table.path, self._open,",
+        "commit_once(self._table.path, self._table.open,",
+        "Two roots that start at once write one table, and the later one loses the epochs that the other had first.",
+        (f"{AHEAD}::test_two_roots_that_are_started_at_once_do_not_share_a_table",),
+    ),
+    Mutant(
+        "adopted-in-a-generation-that-the-table-has-seen",
+        "state_engine.epoch.start",
+        "_behind",
+        "*(transaction_place(one.fence)[0] for one in strange)",
+        "",
+        "After adoption the job begins at numbers that the table has, and its output is taken for what is there.",
+        (f"{AHEAD}::test_after_adoption_all_rows_stay_and_all_new_ones_come",),
+    ),
+    Mutant(
+        "an-adoption-that-died-is-forgotten",
+        "state_engine.epoch.start",
+        "StartUp._close",
+        "adopt_sinks=bool(strange),",
+        "adopt_sinks=False,",
+        "The start behind one that died while it adopted sinks is refused, though the generation is decided.",
+        (f"{AHEAD}::test_whoever_comes_finishes_an_adoption_that_died",),
     ),
     Mutant(
         "restore-within-a-generation-abandons-nothing",

@@ -1,0 +1,51 @@
+"""Does a sink's table belong to this log, and is it no further than the log? S1 asks, before anything is written. Pure.
+
+A table tells a commit that comes again by its numbers. A log that has lost epochs which the table has, or that began
+anew, would use these numbers once more, and its output would be taken for what is there already.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch.sink_moves import transaction_place, transaction_version
+from state_engine.errors import SinkAheadError
+from state_engine.log.birth import birth_number
+from state_engine.log.manifest import StoredManifest
+
+
+def strange(
+    standings: Sequence[SinkStanding], birth: str | None, head: StoredManifest | None, floors: Mapping[int, int]
+) -> list[SinkStanding]:
+    """Returns the sinks whose tables another log has written, or that are ahead of this one.
+
+    Args:
+        standings: As they were before the log was read: the tables of a driver that lives are never ahead of its log.
+        birth: The log's id; None if it has none yet.
+        head: Its newest manifest.
+        floors: Its floors: numbers of epochs that were deleted.
+    """
+    known = [transaction_version(generation, epoch) for generation, epoch in floors.items()]
+    if head is not None:
+        known.append(transaction_version(head.manifest.generation, head.manifest.epoch))
+        if head.manifest.successor is not None:
+            known.append(transaction_version(head.manifest.successor.generation, 0))
+    mine, newest = birth_number(birth) if birth is not None else None, max(known, default=0)
+    return [one for one in standings if one.fence > newest or one.birth not in (None, mine)]
+
+
+def refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
+    """Raises SinkAheadError: which table it is, how far it is, and how far the log is."""
+    generation, epoch = transaction_place(sink.fence)
+    log = "has no epoch" if head is None else f"ends at epoch {head.manifest.epoch} of generation "
+    log += "" if head is None else str(head.manifest.generation)
+    raise SinkAheadError(
+        f"Sink {sink.uid!r} of job {job!r}: the Delta table {sink.table} has its output up to epoch {epoch} of "
+        f"generation {generation}, and the log of the job, which {log}, is not the one that wrote it or has lost "
+        "epochs. Output of the job would be taken for what the table has already.",
+        action="Bring the job's root back, or give the sink an empty table. Or start once with adopt_sinks=True "
+        "(--adopt-sinks): the table keeps its rows, and the job goes on behind them from where its log ends.",
+    )
+
+
+__all__ = ["refuse", "strange"]

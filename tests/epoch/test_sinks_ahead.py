@@ -1,0 +1,184 @@
+"""A sink's table that knows more than the job's log: the root is gone, is an older one, or another job has the name."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from state_engine.epoch import look
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.sink_moves import birth_transaction_id
+from state_engine.errors import SinkAheadError
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log.birth import birth_number
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import BIRTH
+from state_engine.testing.simulated_cluster import JOB, Cluster, ClusterDriver
+from state_engine.testing.simulated_processes import Process
+from state_engine.testing.simulated_table import SimulatedTable
+from state_engine.testing.simulated_workers import GROUPS, TABLE, load, truth
+
+BATCH = 3
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.close()
+
+
+def started(cluster: Cluster, epochs: int = 0, *, adopt_sinks: bool = False) -> ClusterDriver:
+    driver = ClusterDriver(cluster, 0, 1)
+    driver.start(adopt_sinks=adopt_sinks)
+    for _ in range(epochs):
+        driver.step()
+    return driver
+
+
+def head_of(cluster: Cluster) -> StoredManifest:
+    found = look.newest(cluster.open_log())
+    assert found is not None
+    return found
+
+
+def rows_of(cluster: Cluster) -> list[int]:
+    return [row[0] for row in cluster.table.live]
+
+
+def birth_in(table: SimulatedTable) -> int | None:
+    return table.versions[-1].transactions.get(birth_transaction_id(JOB, TABLE))
+
+
+def test_a_job_whose_root_was_removed_is_refused_and_writes_nothing(cluster: Cluster) -> None:
+    started(cluster, 3)
+    cluster.storage.objects.clear()
+    before = list(cluster.table.versions)
+    with pytest.raises(SinkAheadError, match=r"up to epoch 4 of generation 1.* has no epoch.*adopt_sinks"):
+        started(cluster)
+    assert not cluster.storage.objects
+    assert cluster.table.versions == before
+
+
+def test_after_adoption_all_rows_stay_and_all_new_ones_come(cluster: Cluster) -> None:
+    started(cluster, 3)
+    cluster.storage.objects.clear()
+    started(cluster, 2, adopt_sinks=True)
+    assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(2 * BATCH)])
+    assert head_of(cluster).manifest.generation == 2
+    started(cluster, 1)
+    assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(3 * BATCH)])
+    assert head_of(cluster).manifest.generation == 2
+
+
+def test_adoption_changes_nothing_where_no_sink_is_ahead(cluster: Cluster) -> None:
+    started(cluster, 2, adopt_sinks=True)
+    started(cluster, 2, adopt_sinks=True)
+    assert head_of(cluster).manifest.generation == 1
+    assert rows_of(cluster) == list(range(4 * BATCH))
+
+
+def test_an_older_root_is_refused_and_goes_on_behind_the_table_once_it_is_adopted(cluster: Cluster) -> None:
+    started(cluster, 1)
+    cluster.save()
+    started(cluster, 2)
+    cluster.put_back(table=False)
+    with pytest.raises(SinkAheadError, match=r"up to epoch 5 of generation 1.* ends at epoch 2 of generation 1"):
+        started(cluster)
+    started(cluster, 3, adopt_sinks=True)
+    head = head_of(cluster)
+    assert (head.manifest.generation, head.manifest.epoch) == (2, 6)
+    assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(BATCH, 4 * BATCH)])
+    found = load(cluster.root, JOB, cluster.open_log(), head, KeyGroupRange(0, GROUPS - 1))
+    assert found == truth(4 * BATCH).state
+
+
+def test_a_root_of_before_the_table_was_owed_something_is_none_that_lost_epochs(cluster: Cluster) -> None:
+    started(cluster, 2)
+    cluster.save()
+    cluster.put_back(table=False)
+    started(cluster, 1)
+    assert rows_of(cluster) == list(range(3 * BATCH))
+
+
+def test_two_roots_that_are_started_at_once_do_not_share_a_table(cluster: Cluster) -> None:
+    other = Cluster()
+    other._ids = count(1_000_000)
+    other.table = cluster.table
+    one, two = started(cluster), started(other)
+    one.step()
+    with pytest.raises(SinkAheadError, match="another job"):
+        two.step()
+    with pytest.raises(SinkAheadError):
+        started(other)
+    one.step()
+    assert rows_of(cluster) == list(range(2 * BATCH))
+    other.close()
+
+
+def test_another_log_is_told_even_if_it_is_further_than_the_table(cluster: Cluster) -> None:
+    other = Cluster()
+    other._ids = count(1_000_000)
+    other.table = cluster.table
+    started(cluster, 1)
+    driver = ClusterDriver(other, 0, 1)
+    elsewhere, other.table = other.table, SimulatedTable()
+    driver.start()
+    for _ in range(3):
+        driver.step()
+    other.table = elsewhere
+    with pytest.raises(SinkAheadError, match="is not the one that wrote it"):
+        started(other)
+    other.close()
+
+
+@pytest.mark.parametrize("point", [CrashPoint.S2_CLOSED, CrashPoint.S3_REWOUND, CrashPoint.S2_BEFORE_CLAIM])
+def test_whoever_comes_finishes_an_adoption_that_died(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, point: CrashPoint
+) -> None:
+    started(cluster, 1)
+    cluster.save()
+    started(cluster, 2)
+    cluster.put_back(table=False)
+
+    class Died(Exception): ...
+
+    def die(_: object, at: CrashPoint, epoch: int) -> None:
+        if at is point and look.newest(cluster.open_log()) is not None and head_of(cluster).manifest.kind == "closing":
+            raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr("state_engine.testing.simulated_cluster.Crashes.at", die)
+        with pytest.raises(Died):
+            started(cluster, adopt_sinks=True)
+    started(cluster, 1)
+    assert head_of(cluster).manifest.generation == 2
+    assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(BATCH, 2 * BATCH)])
+
+
+def test_log_and_table_of_a_release_without_birth_ids_go_on_and_pay_what_is_owed(cluster: Cluster) -> None:
+    driver = started(cluster, 2)
+    process = Process("dies in front of its commit", driver.step)
+    cluster.processes.run(process, 0, "table")
+    process.killed = True
+    cluster.processes.kill(process)
+    del cluster.storage.objects[BIRTH]
+    newest = cluster.table.versions[-1]
+    without = {name: at for name, at in newest.transactions.items() if "birth" not in name}
+    cluster.table.versions[-1] = newest._replace(transactions=without)
+    assert birth_in(cluster.table) is None
+
+    started(cluster, 1)
+
+    assert rows_of(cluster) == list(range(4 * BATCH))
+    birth = cluster.open_log().birth()
+    assert birth is not None
+    assert birth_in(cluster.table) == birth_number(birth)
+
+
+def test_a_damaged_birth_id_is_named(cluster: Cluster) -> None:
+    started(cluster, 1)
+    data, changed = cluster.storage.objects[BIRTH]
+    cluster.storage.objects[BIRTH] = data.replace(b'"birth_id":"0', b'"birth_id":"1'), changed
+    with pytest.raises(Exception, match=BIRTH):
+        started(cluster)
