@@ -1,7 +1,6 @@
 """What one epoch leaves behind, as records: handles, acks, barriers and the manifest.
 
-Pure data (msgspec structs). How they are laid out in bytes is `docs/formats/`; the manifest's envelope is
-`log/manifest.py`, the change file's is `log/change_file.py`.
+Pure data (msgspec structs); how they are laid out in bytes is in `docs/formats/`.
 """
 
 from typing import Literal
@@ -334,9 +333,8 @@ class Adopted(Record, frozen=True, kw_only=True):
 class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it.
 
-    With `keep_output` the sinks are not taken back: what they got from the abandoned epochs stays. `adopted` is set
-    where the generation goes on from the files of a canonical savepoint. With `adopt_sinks` it also takes over tables
-    that another log has written.
+    With `keep_output` sinks keep what abandoned epochs gave them; `adopt_sinks` takes over tables of another log.
+    `adopted` is set where the generation goes on from the files of a canonical savepoint.
     """
 
     generation: int

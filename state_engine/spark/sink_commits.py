@@ -66,8 +66,8 @@ class SinkCommits:
         self._identity = self._identity_of(self._sinks)
 
     def _identity_of(self, sinks: Sequence[tuple[SinkNode, pa.Schema]]) -> SinkIdentity:
-        recorded = [sink for node, _ in sinks if (sink := recorded(node)) is not None]
-        return SinkIdentity(self._job, recorded, self._holds)
+        tables = [sink for node, _ in sinks if (sink := recorded(node)) is not None]
+        return SinkIdentity(self._job, tables, self._holds)
 
     @property
     def declared(self) -> tuple[SinkTable, ...]:

@@ -10,9 +10,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 import pyarrow as pa
 
-from state_engine.errors import AlreadyExistsError, NotFoundError, StorageError
+from state_engine.errors import AlreadyExistsError, CorruptionError, DamagedFileError, NotFoundError, StorageError
+from state_engine.log.envelope import seal, unseal
 from state_engine.storage.port import CheckpointStorage, Data
 
+PLAIN_FORMAT = "lakestate.plain-table"
 TABLE_LOGS = ("_delta_log/", "_plain_log/")
 """Folders in which tables keep their logs."""
 
@@ -124,7 +126,7 @@ class PlainTables:
                 info=dict(info or {}),
             )
             try:
-                self._storage.put_if_absent(_version_path(table, number + 1), msgspec.json.encode(after))
+                self._storage.put_if_absent(_version_path(table, number + 1), seal(PLAIN_FORMAT, after)[0])
             except AlreadyExistsError:
                 continue
             return number + 1
@@ -134,9 +136,10 @@ class PlainTables:
         if not listed:
             return None
         number = len(listed) - 1
+        path = _version_path(table, number)
         try:
-            return number, msgspec.json.decode(self._storage.get(_version_path(table, number)), type=_Version)
-        except (NotFoundError, msgspec.DecodeError) as error:
+            return number, unseal(PLAIN_FORMAT, _Version, self._storage.get(path), DamagedFileError, path=path)[0]
+        except (NotFoundError, CorruptionError) as error:
             raise StorageError(
                 f"The table {table} cannot be loaded: {error}.", action="Take a FULL checkpoint."
             ) from error

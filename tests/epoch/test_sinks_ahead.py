@@ -1,6 +1,7 @@
 """A sink's table that knows more than the job's log: the root is gone, is an older one, or another job has the name."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -116,44 +117,65 @@ def test_two_roots_that_are_started_at_once_do_not_share_a_table(cluster: Cluste
     other.close()
 
 
-def test_another_log_is_told_even_if_it_is_further_than_the_table(cluster: Cluster) -> None:
+@pytest.fixture
+def stranger(cluster: Cluster) -> Iterator[Cluster]:
+    """Another root with three epochs, which has written to a table of its own, and now has that of `cluster`."""
+    started(cluster, 1)
     other = Cluster()
     other._ids = count(1_000_000)
+    started(other, 3)
     other.table = cluster.table
-    started(cluster, 1)
-    driver = ClusterDriver(other, 0, 1)
-    elsewhere, other.table = other.table, SimulatedTable()
-    driver.start()
-    for _ in range(3):
-        driver.step()
-    other.table = elsewhere
-    with pytest.raises(SinkAheadError, match="is not the one that wrote it"):
-        started(other)
+    yield other
     other.close()
 
 
-@pytest.mark.parametrize("point", [CrashPoint.S2_CLOSED, CrashPoint.S3_REWOUND, CrashPoint.S2_BEFORE_CLAIM])
-def test_whoever_comes_finishes_an_adoption_that_died(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, point: CrashPoint
-) -> None:
-    started(cluster, 1)
-    cluster.save()
-    started(cluster, 2)
-    cluster.put_back(table=False)
+def test_another_log_is_told_even_if_it_is_further_than_the_table(stranger: Cluster) -> None:
+    with pytest.raises(SinkAheadError, match="is not the one that wrote it"):
+        started(stranger)
+
+
+@contextmanager
+def dying_at(cluster: Cluster, point: CrashPoint) -> Iterator[None]:
+    """Ends a start at a place behind its closing manifest."""
 
     class Died(Exception): ...
 
     def die(_: object, at: CrashPoint, epoch: int) -> None:
-        if at is point and look.newest(cluster.open_log()) is not None and head_of(cluster).manifest.kind == "closing":
+        head = look.newest(cluster.open_log())
+        if at is point and head is not None and head.manifest.kind == "closing":
             raise Died
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr("state_engine.testing.simulated_cluster.Crashes.at", die)
         with pytest.raises(Died):
-            started(cluster, adopt_sinks=True)
+            yield
+
+
+POINTS = [CrashPoint.S2_CLOSED, CrashPoint.S3_REWOUND, CrashPoint.S2_BEFORE_CLAIM]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_whoever_comes_finishes_an_adoption_that_died(cluster: Cluster, point: CrashPoint) -> None:
+    started(cluster, 1)
+    cluster.save()
+    started(cluster, 2)
+    cluster.put_back(table=False)
+    with dying_at(cluster, point):
+        started(cluster, adopt_sinks=True)
     started(cluster, 1)
     assert head_of(cluster).manifest.generation == 2
     assert rows_of(cluster) == sorted([*range(3 * BATCH), *range(BATCH, 2 * BATCH)])
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_whoever_comes_finishes_the_adoption_of_another_logs_table(stranger: Cluster, point: CrashPoint) -> None:
+    with dying_at(stranger, point):
+        started(stranger, adopt_sinks=True)
+    started(stranger, 1)
+    assert head_of(stranger).manifest.generation == 2
+    assert rows_of(stranger) == sorted([*range(BATCH), *range(3 * BATCH, 4 * BATCH)])
+    started(stranger, 1)
+    assert head_of(stranger).manifest.generation == 2
 
 
 def test_log_and_table_of_a_release_without_birth_ids_go_on_and_pay_what_is_owed(cluster: Cluster) -> None:

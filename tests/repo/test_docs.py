@@ -36,6 +36,7 @@ NO_PYTHON_NAMES = {
     "lakestate.floor",
     "lakestate.condemned",
     "lakestate.lease",
+    "lakestate.birth",
     "lakestate.jobs",  # an entry point group
     "lakestate.assets.x",  # an example of any module
 }

@@ -272,7 +272,7 @@ MUTANTS = (
         "adopt_sinks=bool(strange),",
         "adopt_sinks=False,",
         "The start behind one that died while it adopted sinks is refused, though the generation is decided.",
-        (f"{AHEAD}::test_whoever_comes_finishes_an_adoption_that_died",),
+        (f"{AHEAD}::test_whoever_comes_finishes_the_adoption_of_another_logs_table",),
     ),
     Mutant(
         "restore-within-a-generation-abandons-nothing",
