@@ -75,36 +75,35 @@ class StartUp:
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
         for _ in range(self._claim_attempts):
-            standings = (
-                self._sinks.standings()
-            )  # before the log: the sinks of a driver that lives are never ahead of it
-            floors = self._log.floors()  # before the head: retention may free all that a slow look has seen
+            # The sinks first: those of a driver that lives are never ahead of its log. Then the floors: retention may
+            # free all that a slow look at the log has seen.
+            standings, floors = self._sinks.standings(), self._log.floors()
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
             look.fence(head, me)
             strange = self._strange(request, standings, head, floors)
+            successor, goal = head.manifest.successor if head else None, wanted
             if strange:
                 request = replace(request, keep_output=True)
-                if wanted is None and head is not None and head.manifest.successor is None:
-                    wanted = RestoreTarget(stored=head)  # a generation behind what the tables have
-            if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
-                wanted = None
-            if wanted is not None:
-                self._validate(request, wanted, head)
+                if goal is None and head is not None and successor is None:
+                    goal = RestoreTarget(stored=head)  # in a generation behind what the tables have
+            if goal is not None and look.is_decided(self._log, request.job, goal, head):
+                goal = wanted = None
+            if goal is not None:
+                self._validate(request, goal, head)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
-            successor = head.manifest.successor if head else None
-            operators = carry.planned(request, successor, head if wanted is None and successor is None else None)
+            operators = carry.planned(request, successor, head if goal is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
-                sealed = self._begin(request, wanted, me, operators, _behind(floors, strange))
-                wanted = None
+                sealed = self._begin(request, goal, me, operators, _behind(floors, strange))
+                goal = wanted = None
             elif successor is not None:
-                sealed = self._finish_fork(request, head, successor, me, operators if wanted is None else None, strange)
-            elif wanted is not None:
-                self._close(request, wanted, head, me, strange)
+                sealed = self._finish_fork(request, head, successor, me, operators if goal is None else None, strange)
+            elif goal is not None:
+                self._close(request, goal, head, me, strange)
             else:
                 sealed = self._claim(request, head, me, operators)
-            if sealed is not None and wanted is None:
+            if sealed is not None and goal is None:
                 return self._settle(request, sealed, operators, strange)
         raise FencedError(
             f"Another driver of job {request.job!r} sealed {self._claim_attempts} epochs while this one was starting.",

@@ -17,6 +17,7 @@ from state_engine.epoch import compatibility, look
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.sink_standing import refuse, strange
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
@@ -50,6 +51,7 @@ class JobRestore:
         uid_mapping: From uids that operators had in the source to those that they have now.
         allow_non_restored_state: State of operators that the code no longer has may stay behind.
         keep_output: Sinks keep what they have.
+        adopt_sinks: So do sinks whose tables have output that the job's log does not know.
         claim_mode: Whether the savepoint belongs to the job from now on.
         validate: Read every file and compare its checksum before anything is written.
         cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
@@ -78,6 +80,7 @@ class JobRestore:
         uid_mapping: Mapping[str, str] | None = None,
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
+        adopt_sinks: bool = False,
         claim_mode: ClaimMode = "NO_CLAIM",
         validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
@@ -108,7 +111,8 @@ class JobRestore:
             allow_non_restored_state=allow_non_restored_state,
         )
         check_claim(job, target, claim_mode)
-        recorded = self._head.manifest.sinks if self._head is not None else ()
+        newest = self._head.manifest if self._head is not None else known  # of which the whole log may be lost
+        recorded = newest.sinks if newest.job == job else ()
         self._sinks = sinks_of(job, recorded, self._storage, self._log)
         seen = target.seen.manifest
         self._request = StartRequest(
@@ -121,6 +125,7 @@ class JobRestore:
             restore=target,
             allow_non_restored_state=allow_non_restored_state,
             keep_output=keep_output,
+            adopt_sinks=adopt_sinks,
             lasting=True,
         )
 
@@ -189,7 +194,15 @@ class JobRestore:
             if head is not None and not request.keep_output and not target.imported:
                 self._sinks.check_rewind(seen, max(self._log.generations()) + 1)
 
+        def tables() -> None:
+            standings = self._sinks.standings()  # before the log, as a start does
+            newest = look.newest(self._log)
+            found = strange(standings, self._log.birth(), newest, self._log.floors())
+            if found and not request.adopt_sinks:
+                refuse(self._job, found[0], newest)
+
         def checks() -> Iterator[Callable[[], Any]]:
+            yield tables
             yield from code_checks(request, seen.manifest)
             yield lambda: compatibility.check_imported(request, head)
             yield lambda: look.is_decided(self._log, self._job, target, head)

@@ -44,6 +44,7 @@ def plan_restore(job: "StreamJob", options: StartOptions) -> WholeRestore:
             uid_mapping=options.uid_mapping,
             allow_non_restored_state=options.allow_non_restored_state,
             keep_output=options.keep_output,
+            adopt_sinks=options.adopt_sinks,
             claim_mode=options.claim_mode,
             cancelled=options.cancelled,
             progress=options.progress,

@@ -1,7 +1,7 @@
 """A sink's table that knows more than the job's log: the root is gone, is an older one, or another job has the name."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.sink_moves import birth_transaction_id
-from state_engine.errors import SinkAheadError
+from state_engine.errors import FencedError, SinkAheadError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
@@ -176,6 +176,18 @@ def test_whoever_comes_finishes_the_adoption_of_another_logs_table(stranger: Clu
     assert rows_of(stranger) == sorted([*range(BATCH), *range(3 * BATCH, 4 * BATCH)])
     started(stranger, 1)
     assert head_of(stranger).manifest.generation == 2
+
+
+@pytest.mark.usefixtures("stepped")
+@pytest.mark.parametrize("calls", range(8))
+def test_a_driver_that_lives_is_never_ahead_of_its_log(cluster: Cluster, calls: int) -> None:
+    old, new = started(cluster, 2), ClusterDriver(cluster, 0, 1)
+    start = Process("start", new.start)
+    cluster.processes.run(start, calls)
+    with suppress(FencedError):
+        old.step()
+    cluster.processes.run(start)
+    assert not isinstance(start.error, SinkAheadError)
 
 
 def test_log_and_table_of_a_release_without_birth_ids_go_on_and_pay_what_is_owed(cluster: Cluster) -> None:

@@ -21,7 +21,15 @@ from lakestate.commands.common import (
     progress_of,
     waiting,
 )
-from lakestate.commands.options import AllowNonRestoredState, AskedRoot, MaxParallelism, UidMapping, Url, uids_of
+from lakestate.commands.options import (
+    AdoptSinks,
+    AllowNonRestoredState,
+    AskedRoot,
+    MaxParallelism,
+    UidMapping,
+    Url,
+    uids_of,
+)
 from lakestate.commands.stopped import Stopped, ensure_stopped
 from lakestate.control import RunnerUnreachableError, endpoint_at, find_endpoint
 from lakestate.job_code import operators_of_code
@@ -53,6 +61,7 @@ def restore(
     max_parallelism: MaxParallelism = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
     keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
+    adopt_sinks: AdoptSinks = False,
     claim: Annotated[
         bool, typer.Option("--claim", help="Remove the savepoint once the job stands without it.")
     ] = False,
@@ -85,6 +94,7 @@ def restore(
         "--max-parallelism": max_parallelism,
         "--parallelism": parallelism,
         "--keep-output": keep_output,
+        "--adopt-sinks": adopt_sinks,
         "--claim": claim,
         "--no-validate": no_validate,
         "--allow-non-restored-state": allow_non_restored_state,
@@ -115,6 +125,7 @@ def restore(
                 parallelism=parallelism,
                 allow_non_restored_state=allow_non_restored_state,
                 keep_output=keep_output,
+                adopt_sinks=adopt_sinks,
                 claim_mode="CLAIM" if claim else "NO_CLAIM",
                 validate=not no_validate,
             )

@@ -147,11 +147,23 @@ MUTANTS = (
         "floors-are-read-behind-the-head",
         "state_engine.epoch.start",
         "StartUp.run",
-        "            floors = self._log.floors()  # before the head: retention may free all that a slow look has seen\n"
+        "            standings, floors = self._sinks.standings(), self._log.floors()\n"
         "            head = look.newest(self._log)\n",
-        "            head = look.newest(self._log)\n            floors = self._log.floors()\n",
+        "            standings, head = self._sinks.standings(), look.newest(self._log)\n"
+        "            floors = self._log.floors()\n",
         "A start that stood still takes a job that has gone on for an empty one, and begins it anew.",
         ("tests/epoch/test_slow_starts.py",),
+    ),
+    Mutant(
+        "tables-are-asked-behind-the-log",
+        "state_engine.epoch.start",
+        "StartUp.run",
+        "            standings, floors = self._sinks.standings(), self._log.floors()\n"
+        "            head = look.newest(self._log)\n",
+        "            floors, head = self._log.floors(), look.newest(self._log)\n"
+        "            standings = self._sinks.standings()\n",
+        "A start beside a driver that lives takes its sinks for those of another log, or adopts them.",
+        (f"{AHEAD}::test_a_driver_that_lives_is_never_ahead_of_its_log",),
     ),
     Mutant(
         "wrong-answer-of-a-put-is-final",
