@@ -45,6 +45,7 @@ LakestateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
 ├── SinkError
+│   └── SinkAheadError            its table has output that the job's log does not know
 ├── CheckpointFailedError         one checkpoint that somebody waits for came to nothing
 ├── CheckpointFailuresError       too many checkpoints in a row came to nothing
 ├── CondemnedError                what is to be kept is being removed

@@ -1,6 +1,6 @@
 """What sealed epochs still owe to sinks (S3, E7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from state_engine.epoch.ports import Log, Sinks
@@ -56,9 +56,9 @@ def commit(sinks: Sinks, sealed: StoredManifest, attempts: int) -> None:
     _try(partial(sinks.commit, sealed), attempts)
 
 
-def pay(sinks: Sinks, sealed: StoredManifest, attempts: int, *, leave_out: bool) -> None:
+def pay(sinks: Sinks, sealed: StoredManifest, attempts: int, *, leave_out: bool, without: Collection[str] = ()) -> None:
     """Commits what another driver has sealed, trying again after errors; it is idempotent. Raises as `Sinks.pay`."""
-    _try(partial(sinks.pay, sealed, leave_out=leave_out), attempts)
+    _try(partial(sinks.pay, sealed, leave_out=leave_out, without=without), attempts)
 
 
 def _try(work: Callable[[], None], attempts: int) -> None:

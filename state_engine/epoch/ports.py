@@ -203,10 +203,11 @@ class Sinks(Protocol):
         """Returns where the tables of the sinks stand; changes nothing. Other sinks have no numbers to be held to."""
         ...
 
-    def adopt(self, uids: Collection[str], generation: int) -> None:
+    def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
         """Makes tables of another log, or that are ahead of this one, its own; idempotent by the generation.
 
         What they hold stays, the fence moves to `generation`, which lies above it, and the log's birth id is recorded.
+        Output of the epoch `owed` that a table of another log does not have is added.
 
         Raises:
             StorageError: Nobody knows whether they are; calling again is safe.
@@ -241,12 +242,13 @@ class Sinks(Protocol):
         """
         ...
 
-    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+    def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
         """Commits as `commit` what another driver has staged: its files are compared with their checksums.
 
         Args:
             sealed: The epoch.
             leave_out: Output whose files are gone or damaged is left out by name, once and for all.
+            without: Uids of sinks that are adopted instead.
 
         Raises:
             MissingFileError, DamagedFileError: A file is gone, or is not what was staged; nothing of it was committed.

@@ -7,7 +7,8 @@ anew, would use these numbers once more, and its output would be taken for what 
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch import look
+from state_engine.epoch.ports import Log, Sinks, SinkStanding
 from state_engine.epoch.sink_moves import transaction_place, transaction_version
 from state_engine.errors import SinkAheadError
 from state_engine.log.birth import birth_number
@@ -26,7 +27,9 @@ def strange(
         floors: Its floors: numbers of epochs that were deleted.
     """
     known = [transaction_version(generation, epoch) for generation, epoch in floors.items()]
-    if head is not None:
+    if head is None:  # a restore that was under way when all was deleted may have moved fences to the next generation
+        known.append(transaction_version(max(floors, default=0) + 1, 0))
+    else:
         known.append(transaction_version(head.manifest.generation, head.manifest.epoch))
         if head.manifest.successor is not None:
             known.append(transaction_version(head.manifest.successor.generation, 0))
@@ -34,18 +37,34 @@ def strange(
     return [one for one in standings if one.fence > newest or one.birth not in (None, mine)]
 
 
+def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
+    """Refuses, before anything is copied, what a start would refuse; a start asks again.
+
+    Raises:
+        SinkAheadError: A table was written by another log, or is ahead of this one.
+    """
+    standings, floors = sinks.standings(), log.floors()
+    head = look.newest(log)
+    found = strange(standings, log.birth(), head, floors)
+    successor = head.manifest.successor if head is not None else None
+    if found and not (adopt_sinks or (successor is not None and successor.adopt_sinks)):
+        refuse(job, found[0], head)
+
+
 def refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
     """Raises SinkAheadError: which table it is, how far it is, and how far the log is."""
     generation, epoch = transaction_place(sink.fence)
-    log = "has no epoch" if head is None else f"ends at epoch {head.manifest.epoch} of generation "
-    log += "" if head is None else str(head.manifest.generation)
+    place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
+    log = "has no epoch"
+    if head is not None:
+        log = f"ends at epoch {head.manifest.epoch} of generation {head.manifest.generation}"
     raise SinkAheadError(
-        f"Sink {sink.uid!r} of job {job!r}: the Delta table {sink.table} has its output up to epoch {epoch} of "
-        f"generation {generation}, and the log of the job, which {log}, is not the one that wrote it or has lost "
-        "epochs. Output of the job would be taken for what the table has already.",
+        f"Sink {sink.uid!r} of job {job!r}: the Delta table {sink.table} has its output up to {place}, and the log of "
+        f"the job, which {log}, is not the one that wrote it or has lost epochs. Output of the job would be taken for "
+        "what the table has already.",
         action="Bring the job's root back, or give the sink an empty table. Or start once with adopt_sinks=True "
         "(--adopt-sinks): the table keeps its rows, and the job goes on behind them from where its log ends.",
     )
 
 
-__all__ = ["refuse", "strange"]
+__all__ = ["check", "refuse", "strange"]

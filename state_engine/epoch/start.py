@@ -18,7 +18,7 @@ from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
 from state_engine.epoch.sink_moves import transaction_place
 from state_engine.epoch.sink_names import check_names
-from state_engine.errors import FencedError, RestoreError, SinkRewindError
+from state_engine.errors import FencedError, RestoreError, SinkAheadError, SinkRewindError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Successor
 
@@ -81,21 +81,19 @@ class StartUp:
             head = look.newest(self._log)
             me = me or look.Incarnation(nonce, head.manifest.incarnation_number + 1 if head else 1)
             look.fence(head, me)
-            strange = self._strange(request, standings, head, floors)
+            if wanted is not None and look.is_decided(self._log, request.job, wanted, head):
+                wanted = None
+            strange = self._strange(request, wanted, standings, head, floors)
             successor, goal = head.manifest.successor if head else None, wanted
-            if strange:
-                request = replace(request, keep_output=True)
-                if goal is None and head is not None and successor is None:
-                    goal = RestoreTarget(stored=head)  # in a generation behind what the tables have
-            if goal is not None and look.is_decided(self._log, request.job, goal, head):
-                goal = wanted = None
+            if goal is None and head is not None and strange and (successor is None or _overtaken(successor, strange)):
+                goal = RestoreTarget(stored=head)  # in a generation behind what the tables have
             if goal is not None:
-                self._validate(request, goal, head)
+                self._validate(request, goal, head, strange)
             self._crash.at(CrashPoint.S1_HEAD_FOUND, head.manifest.epoch if head else 0)
             operators = carry.planned(request, successor, head if goal is None and successor is None else None)
             sealed: StoredManifest | None = None
             if head is None:
-                sealed = self._begin(request, goal, me, operators, _behind(floors, strange))
+                sealed = self._begin(request, goal, me, operators, floors, strange)
                 goal = wanted = None
             elif successor is not None:
                 sealed = self._finish_fork(request, head, successor, me, operators if goal is None else None, strange)
@@ -113,6 +111,7 @@ class StartUp:
     def _strange(
         self,
         request: StartRequest,
+        wanted: RestoreTarget | None,
         standings: Sequence[SinkStanding],
         head: StoredManifest | None,
         floors: Mapping[int, int],
@@ -122,9 +121,21 @@ class StartUp:
         successor = head.manifest.successor if head is not None else None
         if found and not (request.adopt_sinks or (successor is not None and successor.adopt_sinks)):
             sink_standing.refuse(request.job, found[0], head)
+        goes_back = head is not None and wanted is not None and not wanted.imported
+        if found and goes_back and not request.keep_output:
+            raise SinkAheadError(
+                f"Sink {found[0].uid!r} of job {request.job!r} is adopted; no sink is taken back in the same start.",
+                action="Restore with keep_output=True as well; or adopt the sinks first, and restore then.",
+            )
         return found
 
-    def _validate(self, request: StartRequest, wanted: RestoreTarget, head: StoredManifest | None) -> None:
+    def _validate(
+        self,
+        request: StartRequest,
+        wanted: RestoreTarget,
+        head: StoredManifest | None,
+        strange: Sequence[SinkStanding],
+    ) -> None:
         """Refuses a restore in S1, before anything is written."""
         target = wanted.seen
         check(request, target.manifest)
@@ -138,7 +149,7 @@ class StartUp:
             check_imported(request, head)
         elif target.manifest.job == request.job:
             look.read_target(self._log, carry.origin_of(wanted), wanted.adopted)
-            if head is not None and not request.keep_output:
+            if head is not None and not (request.keep_output or strange):
                 self._check_sinks(request, head, target, _behind(self._log.generations()))
 
     def _check_sinks(
@@ -158,20 +169,21 @@ class StartUp:
         wanted: RestoreTarget | None,
         me: look.Incarnation,
         operators: tuple[OperatorPlan, ...],
-        generation: int,
+        floors: Mapping[int, int],
+        strange: Sequence[SinkStanding],
     ) -> StoredManifest | None:
         """Seals the first manifest of a job: from nothing, or where nothing is closed (a fork; all was deleted).
 
-        `generation` has no floor: numbers of epochs that were deleted are never used again, and sinks ignore
+        Its generation has no floor: numbers of epochs that were deleted are never used again, and sinks ignore
         generations that they have left. A start that has begun the job in the same way meanwhile
         holds the number.
         """
-        now = self._clock.now_ms()
+        now, generation = self._clock.now_ms(), _behind(floors, strange)
         if wanted is None:
             first = carry.first(request, generation=generation, incarnation=me.nonce, now_ms=now)
             return self._put_claim(first)
         target = wanted.seen.manifest
-        if generation > 1 and target.job == request.job and target.sinks and not request.keep_output:
+        if generation > 1 and target.job == request.job and target.sinks and not (request.keep_output or strange):
             raise SinkRewindError(
                 f"All epochs of job {request.job!r} behind epoch {target.epoch} were deleted, so nobody knows what "
                 "has to be taken back from its sinks.",
@@ -214,7 +226,7 @@ class StartUp:
             generation=_behind(self._log.generations(), strange),
             origin=carry.origin_of(wanted),
             parallelism=request.parallelism,
-            keep_output=request.keep_output or wanted.imported,
+            keep_output=request.keep_output or wanted.imported or bool(strange),
             adopted=wanted.adopted,
             adopt_sinks=bool(strange),
         )
@@ -238,19 +250,24 @@ class StartUp:
         the manifest only carries on what was there.
 
         Output is kept if the restore was asked for so, whoever finishes it. This start may ask for it too: a sink may
-        have become unable to go back since the fork was decided.
+        have become unable to go back since the fork was decided. If tables have left the generation behind already,
+        another one follows, and sinks wait for that.
         """
         target = look.read_target(self._log, successor.origin, successor.adopted)
         if operators is not None:
             check(request, target.manifest)
-        keep_output = successor.keep_output or request.keep_output
+        keep_output = successor.keep_output or request.keep_output or bool(strange)
         if not keep_output:
             self._check_sinks(request, closing, target, successor.generation)
-        self._prepare_sinks(strange, successor.generation)
+        self._prepare_sinks()
         owed = None if successor.origin.imported else debts.owed_by_target(self._log, closing, target)
+        uids = [one.uid for one in strange]
         if owed is not None:
-            debts.pay(self._sinks, owed, self._sink_attempts, leave_out=keep_output)
-        self._sinks.rewind(target, successor.generation, keep_output=keep_output)
+            leave_out = request.keep_output or (successor.keep_output and not successor.adopt_sinks)
+            debts.pay(self._sinks, owed, self._sink_attempts, leave_out=leave_out, without=uids)
+        if not _overtaken(successor, strange):
+            self._sinks.adopt(uids, successor.generation, owed)
+            self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
         fork = carry.restored(
             target,
@@ -276,13 +293,11 @@ class StartUp:
 
     # S3 -----------------------------------------------------------------------------------------------------------
 
-    def _prepare_sinks(self, strange: Sequence[SinkStanding], generation: int) -> None:
-        """Makes sinks that are new, and takes over those of another log."""
+    def _prepare_sinks(self) -> None:
+        """Makes sinks that are new. No sink gets anything before the log has a birth id."""
         if self._log.birth() is None:
             self._log.bear(self._ids.new_id(), self._clock.now_ms())
         self._sinks.prepare()
-        if strange:
-            self._sinks.adopt([one.uid for one in strange], generation)
 
     def _settle(
         self,
@@ -293,7 +308,8 @@ class StartUp:
     ) -> Head:
         """Makes sinks that are new and pays what the chain owes: the newest output, a half-finished publish."""
         epoch = claim.manifest.epoch
-        self._prepare_sinks(strange, claim.manifest.generation)
+        self._prepare_sinks()
+        self._sinks.adopt([one.uid for one in strange], claim.manifest.generation, None)
         if (debt := debts.owed(self._log, claim)) is not None:
             debts.pay(self._sinks, debt, self._sink_attempts, leave_out=request.keep_output)
         self._crash.at(CrashPoint.S3_SINKS_COMMITTED, epoch)
@@ -311,6 +327,11 @@ class StartUp:
 def _behind(generations: Iterable[int], strange: Sequence[SinkStanding] = ()) -> int:
     """Returns the next generation: none has its number, in the log or in a table that the job takes over."""
     return max([0, *generations, *(transaction_place(one.fence)[0] for one in strange)]) + 1
+
+
+def _overtaken(successor: Successor, strange: Sequence[SinkStanding]) -> bool:
+    """Says whether a table has seen the generation that a closing manifest announces, or a later one."""
+    return any(transaction_place(one.fence)[0] >= successor.generation for one in strange)
 
 
 __all__ = ["StartUp"]

@@ -25,12 +25,14 @@ from state_engine.log.records import Manifest, OutputFile
 from state_engine.storage.table_log import Commit, DeltaFile, OutputTable, TableVersion, commit_once
 
 
-def fence(table: OutputTable, job: str, sink: str) -> int:
-    """Returns the last transaction that a table has of a sink; 0 if there is none, or no table."""
+def standing(table: OutputTable, job: str, sink: str) -> SinkStanding:
+    """Returns where the table of a sink stands."""
     try:
-        return _fence(table.open(), transaction_id(job, sink))
+        found = table.open()
     except NotFoundError:
-        return 0
+        return SinkStanding(uid=sink, table=table.path)
+    birth = found.transaction_version(birth_transaction_id(job, sink))
+    return SinkStanding(uid=sink, table=table.path, fence=_fence(found, transaction_id(job, sink)), birth=birth)
 
 
 def _fence(table: TableVersion, app_id: str) -> int:
@@ -76,20 +78,48 @@ class TableSink:
 
     def standing(self) -> SinkStanding:
         """Returns where the table stands."""
-        path = self._table.path
-        if (table := self._opened()) is None:
-            return SinkStanding(uid=self._uid, table=path)
-        birth = table.transaction_version(self._birth_app_id)
-        return SinkStanding(uid=self._uid, table=path, fence=_fence(table, self._app_id), birth=birth)
+        return standing(self._table, self._job, self._uid)
 
-    def adopt(self, generation: int) -> None:
+    def adopt(self, generation: int, owed: Sequence[OutputFile] = ()) -> None:
         """Moves the fence to a generation above it and records the log's birth id; what the table holds stays.
 
+        A table of another log has refused what this one owes it, so that is added; one that is ahead of its own log
+        has it.
+
+        Args:
+            generation: Of the log; the table has seen none of its numbers.
+            owed: What an epoch staged that may not be in the table.
+
         Raises:
+            SinkError: Files have to be added, and the table's owner has changed it, as in `check`.
+            MissingFileError, DamagedFileError: A file to add is gone, or is not what was staged.
             StorageError: Nobody knows whether it was committed; calling again is safe.
         """
-        wanted = self._transaction(generation, 0)
-        commit_once(self._table.path, self._table.open, self._app_id, wanted.version, lambda t: t.commit(wanted))
+        fenced = self._transaction(generation, 0)
+        mine = fenced.marks.get(self._birth_app_id)
+        verify = self._once(owed)
+
+        def commit(table: TableVersion) -> None:
+            files = set(table.files())
+            stranger = table.transaction_version(self._birth_app_id) not in (None, mine)
+            lacks = stranger and not any(file.path in files for file in owed)
+            if lacks and owed:
+                self._check_fits(table)
+                verify()
+            table.commit(fenced._replace(added=self._added(owed) if lacks else ()))
+
+        commit_once(self._table.path, self._table.open, self._app_id, fenced.version, commit)
+
+    def _once(self, files: Sequence[OutputFile]) -> Callable[[], None]:
+        """Returns what compares files with their checksums when it is first called: they never change."""
+        verified: list[bool] = []
+
+        def verify() -> None:
+            if not verified:
+                self._table.verify(files)
+                verified.append(True)
+
+        return verify
 
     def create(self) -> None:
         """Creates the table unless there is one; raises StorageError as `OutputTable.create`."""
@@ -111,23 +141,25 @@ class TableSink:
             StorageError: Nobody knows whether it was committed; calling again is safe.
         """
         wanted = self._transaction(generation, epoch, added=self._added(files))
+        check = self._once(files)
 
         def commit(table: TableVersion) -> None:
             self._check_fits(table)
             self._table.check_files(wanted.added)
             if verify:
-                self._table.verify(files)
+                check()
             table.commit(wanted)
 
         commit_once(self._table.path, self._open, self._app_id, wanted.version, commit)
 
     def leave_out(self, generation: int, epoch: int) -> None:
-        """Takes an epoch for committed whose files are gone or damaged: the fence moves, nothing else does.
+        """Takes an epoch for committed whose files are gone or damaged, and records that for later restores.
 
         Raises:
             StorageError: Nobody knows whether it was committed; calling again is safe.
         """
         wanted = self._transaction(generation, epoch)
+        wanted = wanted._replace(marks={**wanted.marks, self._left_out_id(generation, epoch): 1})
         commit_once(self._table.path, self._open, self._app_id, wanted.version, lambda t: t.commit(wanted))
 
     def check_owed(self, generation: int, epoch: int, files: Sequence[OutputFile]) -> None:
@@ -151,7 +183,7 @@ class TableSink:
         table = self._opened()
         if table is not None and _fence(table, self._app_id) >= transaction_version(generation, 0):
             return  # an earlier start took it there, and died on the way to the next sink
-        self._move(self._way(target), table)
+        self._move(self._way(target), table, set())
 
     def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
         """Takes away what is abandoned, brings back what the target stands on, and moves the fence: one transaction.
@@ -172,9 +204,10 @@ class TableSink:
         fenced = self._transaction(generation, 0)
         info = {**fenced.info, "lakestate.epoch": str(target.manifest.epoch)}
         way = Way() if keep_output else self._way(target)
+        verified: set[str] = set()
 
         def commit(table: TableVersion) -> None:
-            move = self._move(way, table)
+            move = self._move(way, table, verified)
             removed, added = [output.path for output in move.removed], self._added(move.added)
             if removed or added:
                 self._check_fits(table)
@@ -223,20 +256,34 @@ class TableSink:
             return Way()
         return Way(since(self._log, head, target), since(self._log, target, head))
 
-    def _move(self, way: Way, table: TableVersion | None) -> SinkMove:
-        """Returns what has to be moved in a version of the table; raises as `check_rewind`."""
-        files, at = (set(table.files()), _fence(table, self._app_id)) if table is not None else (set(), 0)
-        left = [o for manifest in way.left for o in self._committed(manifest, files, at)]
+    def _move(self, way: Way, table: TableVersion | None, verified: set[str]) -> SinkMove:
+        """Returns what has to be moved in a version of the table; raises as `check_rewind`.
+
+        Files are compared with their checksums unless they are among those `verified`, which they join.
+        """
+        files = set(table.files()) if table is not None else set()
+        left = [o for manifest in way.left for o in self._committed(manifest, files, table)]
         entered = [o for manifest in way.entered for o in outputs_of(manifest, self._uid)]
         move = SinkMove(tuple(left), tuple(o for o in entered if o.path not in files))
         self._check_move(move, files)
+        self._table.verify([o for o in move.added if o.path not in verified])
+        verified.update(o.path for o in move.added)
         return move
 
-    def _committed(self, manifest: Manifest, files: set[str], at: int) -> list[OutputFile]:
-        """Returns the output of an epoch that the table got: the newest epoch may be sealed and not yet committed."""
+    def _committed(self, manifest: Manifest, files: set[str], table: TableVersion | None) -> list[OutputFile]:
+        """Returns the output of an epoch that the table got.
+
+        The newest epoch may be sealed and not yet committed, and others may have been left out.
+        """
         outputs = outputs_of(manifest, self._uid)
-        got = at >= transaction_version(manifest.generation, manifest.epoch)
-        return outputs if got or any(o.path in files for o in outputs) else []
+        if table is None or any(o.path in files for o in outputs):
+            return outputs
+        place = manifest.generation, manifest.epoch
+        got = _fence(table, self._app_id) >= transaction_version(*place)
+        return outputs if got and table.transaction_version(self._left_out_id(*place)) is None else []
+
+    def _left_out_id(self, generation: int, epoch: int) -> str:
+        return f"lakestate-left-out/{self._job}/{self._uid}/{transaction_version(generation, epoch)}"
 
     def _check_move(self, move: SinkMove, files: set[str]) -> None:
         path = self._table.path
@@ -254,7 +301,6 @@ class TableSink:
                 f"somebody ran VACUUM on the table. The first is {lost[0]}.",
                 action="Bring them back from a backup, or restore with keep_output=True and keep what is there.",
             )
-        self._table.verify(move.added)
 
     def _added(self, files: Sequence[OutputFile]) -> list[DeltaFile]:
         return [DeltaFile(f.path, f.length, f.rows, f.statistics, self._now_ms()) for f in files]
@@ -276,4 +322,4 @@ class TableSink:
         )
 
 
-__all__ = ["TableSink", "fence"]
+__all__ = ["TableSink", "standing"]

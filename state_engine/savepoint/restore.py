@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from state_engine.checkpoint.plan import states_of
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
-from state_engine.epoch import compatibility, look
+from state_engine.epoch import compatibility, look, sink_standing
 from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
-from state_engine.epoch.sink_standing import refuse, strange
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
@@ -156,12 +155,14 @@ class JobRestore:
 
         Raises:
             RestoreError: It is refused; nothing was written.
+            SinkAheadError: So is it for a sink whose table has output that the log does not know.
             RestoreCancelledError: It was cancelled; nothing is left of it.
             CorruptionError: A file of the source is gone or damaged; nothing is left of it.
             SinkError: A sink does not take what it is owed. Starting the job, or restoring again, goes on.
             FencedError: A driver that started at the same time or later owns the job.
             StorageError: Nobody knows how far it came; the same again, or any start, goes on.
         """
+        sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
         with kept_for_start(self._request, clock=self._clock, ids=self._ids):
             restored, head = self._start()
         if self._claim_mode == "CLAIM":
@@ -195,11 +196,7 @@ class JobRestore:
                 self._sinks.check_rewind(seen, max(self._log.generations()) + 1)
 
         def tables() -> None:
-            standings = self._sinks.standings()  # before the log, as a start does
-            newest = look.newest(self._log)
-            found = strange(standings, self._log.birth(), newest, self._log.floors())
-            if found and not request.adopt_sinks:
-                refuse(self._job, found[0], newest)
+            sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=request.adopt_sinks)
 
         def checks() -> Iterator[Callable[[], Any]]:
             yield tables

@@ -12,8 +12,9 @@ from state_engine.epoch.look import newest
 from state_engine.epoch.ports import SinkStanding
 from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
-from state_engine.epoch.table_sink import TableSink, fence
+from state_engine.epoch.table_sink import TableSink, standing
 from state_engine.errors import DamagedFileError, LakestateError, MissingFileError, SinkError, SinkRewindError
+from state_engine.log.birth import birth_number
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, OutputFile, SinkTable
@@ -87,9 +88,17 @@ class SinkCommits:
     def standings(self) -> list[SinkStanding]:
         return [table.standing() for table in self._tables()]
 
-    def adopt(self, uids: Collection[str], generation: int) -> None:
+    def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
         for node, schema in self._sinks:
-            if node.uid in uids and (table := self._table_of(node, schema)) is not None:
+            if node.uid not in uids or (table := self._table_of(node, schema)) is None:
+                continue
+            stands = owed is not None and self._identity.stands(node.uid, owed.manifest)
+            files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
+            try:
+                table.adopt(generation, files)
+            except (MissingFileError, DamagedFileError) as error:
+                assert owed is not None
+                self._log_left_out(node, owed.manifest, error)
                 table.adopt(generation)
 
     def prepare(self) -> None:
@@ -121,8 +130,9 @@ class SinkCommits:
         for _ in self._give(manifest, sinks, MEND):
             self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
 
-    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
-        for _ in self._give(sealed.manifest, self._sinks, MEND, verify=True, leave_out=leave_out):
+    def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
+        sinks = [pair for pair in self._sinks if pair[0].uid not in without]
+        for _ in self._give(sealed.manifest, sinks, MEND, verify=True, leave_out=leave_out):
             self._crash(CrashPoint.E7_SINK_COMMITTED, sealed.manifest.epoch)
 
     def _give(
@@ -149,10 +159,7 @@ class SinkCommits:
             except (MissingFileError, DamagedFileError) as error:
                 if not leave_out:
                     raise
-                _log.warning(
-                    "Sink %r of job %r goes without its output of epoch %d, as keep_output says. %s",
-                    node.uid, self._job, manifest.epoch, error.message,
-                )  # fmt: skip
+                self._log_left_out(node, manifest, error)
                 if (table := self._table_of(node, schema)) is not None:
                     table.leave_out(manifest.generation, manifest.epoch)
                 continue
@@ -165,6 +172,12 @@ class SinkCommits:
                     action=action,
                 ) from error
             yield node.uid
+
+    def _log_left_out(self, node: SinkNode, manifest: Manifest, error: LakestateError) -> None:
+        _log.warning(
+            "Sink %r of job %r goes without its output of epoch %d. %s",
+            node.uid, self._job, manifest.epoch, error.message,
+        )  # fmt: skip
 
     def _id(self, manifest: Manifest) -> EpochId:
         plain = EpochId(self._job, manifest.generation, manifest.epoch)
@@ -253,8 +266,10 @@ class SinkCommits:
     def _holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
         """Says whether a sink, of today or of before, has got the output of an epoch; None if nobody can tell."""
         if sink.kind == "delta":
-            table = DeltaOutputTable(sink.table)
-            return fence(table, self._job, sink.uid) >= transaction_version(generation, epoch)
+            found, birth = standing(DeltaOutputTable(sink.table), self._job, sink.uid), self._log.birth()
+            if birth is not None and found.birth not in (None, birth_number(birth)):
+                return None  # its fence is that of another log
+            return found.fence >= transaction_version(generation, epoch)
         if sink.kind == "memory":
             return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
         return None

@@ -10,6 +10,7 @@ from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.clock import RandomIds, SystemClock
+from state_engine.epoch import sink_standing
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest, read_target
 from state_engine.epoch.ports import Crash, StreamEdge
@@ -97,6 +98,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     before = newest(log)
     _check_sources(request, open_job)
     sinks.check()
+    sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
     with kept_for_start(request):
         request = adopt_for(
             request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate

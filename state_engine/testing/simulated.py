@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from state_engine.epoch import debts
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.table_sink import fence
+from state_engine.epoch.table_sink import standing
 from state_engine.errors import StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, BaseReference, Manifest
@@ -140,7 +140,7 @@ class World:
     @property
     def fence(self) -> tuple[int, int]:
         """Generation and epoch up to which the table ignores commits."""
-        version = fence(self.table, self.job, TABLE_OF)
+        version = standing(self.table, self.job, TABLE_OF).fence
         return version >> 40, version % (1 << 40)
 
     def output(self, acks: tuple[Ack, ...]) -> tuple[Row, ...]:

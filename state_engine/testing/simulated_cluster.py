@@ -117,8 +117,9 @@ class ClusterSinks:
     def standings(self) -> list[SinkStanding]:
         return [self._table.standing()]
 
-    def adopt(self, uids: Collection[str], generation: int) -> None:
-        self._table.adopt(generation)
+    def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
+        if uids:
+            self._table.adopt(generation, outputs_of(owed.manifest, TABLE) if owed is not None else ())
 
     def prepare(self) -> None:
         self._table.create()
@@ -126,15 +127,17 @@ class ClusterSinks:
     def deliver(self, manifest: Manifest) -> None: ...
 
     def commit(self, sealed: StoredManifest) -> None:
-        manifest = sealed.manifest
-        if files := outputs_of(manifest, TABLE):
-            self._table.commit(manifest.generation, manifest.epoch, files)
+        self._give(sealed.manifest)
+
+    def _give(self, manifest: Manifest, *, to_table: bool = True, verify: bool = False) -> None:
+        if to_table and (files := outputs_of(manifest, TABLE)):
+            self._table.commit(manifest.generation, manifest.epoch, files, verify=verify)
         self._crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
         self._tell(manifest)
         self._crash.at(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
 
-    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
-        self.commit(sealed)
+    def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
+        self._give(sealed.manifest, to_table=TABLE not in without, verify=True)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:
         for manifest in self._entered(target):
@@ -203,6 +206,7 @@ class Cluster:
         self.drivers: list[ClusterDriver] = []
         self.stray: Barrier | None = None
         self.compacted = self.kept = False
+        self.kept_from = 0  # the record behind which the table has all rows, besides what else it has kept
         self.ghosts: list[str] = []  # what became visible and was not whole
         self.backup: Backup | None = None
         self._ids = count(1)
@@ -303,6 +307,7 @@ class ClusterDriver:
         self.clock = HostClock(cluster, host)
         self.process: Process | None = None
         self.epochs: EpochDriver | None = None
+        self.offset = 0
         self.barriers = ManualBarriers(0)
 
     def start(self, restore: str | None = None, *, keep_output: bool = False, adopt_sinks: bool = False) -> None:

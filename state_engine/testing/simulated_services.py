@@ -32,8 +32,8 @@ class SimulatedSinks:
     def standings(self) -> list[SinkStanding]:
         return [self.table.standing()]
 
-    def adopt(self, uids: Collection[str], generation: int) -> None:
-        self.table.adopt(generation)
+    def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
+        assert not uids, "this world has one log"
 
     def prepare(self) -> None:
         self.prepared = True
@@ -59,7 +59,7 @@ class SimulatedSinks:
             faults.sink_errors -= 1
             raise SinkError("simulated: the answer of the sink was lost")
 
-    def pay(self, sealed: StoredManifest, *, leave_out: bool) -> None:
+    def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
         self.commit(sealed)
 
     def check_rewind(self, target: StoredManifest, generation: int) -> None:

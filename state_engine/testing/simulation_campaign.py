@@ -93,6 +93,8 @@ def campaign(
         for chunk in pool.imap_unordered(_play, _chunks(seed, histories, played)):
             done += chunk.played
             finds += chunk.finds
+            for find in chunk.finds:
+                print(f"seed {find.seed}: {find.message}\n  {find.line}", flush=True)
             if time.monotonic() - told > PROGRESS_S:
                 told = time.monotonic()
                 rate = done / (told - began)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from state_engine.epoch.sink_moves import transaction_id, transaction_version
-from state_engine.epoch.table_sink import TableSink, fence
+from state_engine.epoch.table_sink import TableSink, standing
 from state_engine.errors import MissingFileError, NotFoundError, SinkError, SinkRewindError, StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path
@@ -78,7 +78,7 @@ def test_an_epoch_is_committed_once(stage: Stage) -> None:
     for stored in (first, first, second, first):
         stage.commit(stored)
     assert [row[0] for row in stage.table.live] == [1, 2]
-    assert fence(stage.table, "job", "out") == transaction_version(1, 2)
+    assert standing(stage.table, "job", "out").fence == transaction_version(1, 2)
 
 
 def test_after_a_conflict_the_table_is_opened_and_asked_again(stage: Stage) -> None:
@@ -108,7 +108,7 @@ def test_too_many_conflicts_end_with_a_named_error(stage: Stage) -> None:
     overtaken(stage, lambda: stage.table.append(f"other-{next(numbers)}", ()), times=CONFLICTS)
     with pytest.raises(StorageError, match=f"{CONFLICTS} commits"):
         stage.commit(stored)
-    assert fence(stage.table, "job", "out") == 0
+    assert standing(stage.table, "job", "out").fence == 0
 
 
 def test_a_file_that_is_gone_is_not_committed(stage: Stage) -> None:
@@ -162,7 +162,7 @@ def test_a_restore_takes_away_what_a_living_driver_commits_meanwhile(stage: Stag
     overtaken(stage, late)
     stage.sink.rewind(sealed[0], 2, keep_output=False)
     assert [row[0] for row in stage.table.live] == [1]
-    assert fence(stage.table, "job", "out") == transaction_version(2, 0)
+    assert standing(stage.table, "job", "out").fence == transaction_version(2, 0)
 
 
 def test_a_restore_removes_what_is_abandoned_and_moves_the_fence_in_one_transaction(stage: Stage) -> None:
@@ -174,7 +174,7 @@ def test_a_restore_removes_what_is_abandoned_and_moves_the_fence_in_one_transact
     stage.sink.rewind(sealed[0], 2, keep_output=False)
     assert [row[0] for row in stage.table.live] == [1]
     assert len(stage.table.versions) == before + 1
-    assert fence(stage.table, "job", "out") == transaction_version(2, 0)
+    assert standing(stage.table, "job", "out").fence == transaction_version(2, 0)
 
 
 @pytest.mark.parametrize("keep_output", [False, True])
@@ -261,6 +261,6 @@ def test_a_file_that_has_to_come_back_and_was_vacuumed_is_named(stage: Stage) ->
 
 def test_a_table_that_is_not_there_has_no_fence_and_holds_nothing() -> None:
     table = SimulatedTable()
-    assert fence(table, "job", "out") == 0
+    assert standing(table, "job", "out").fence == 0
     with pytest.raises(NotFoundError):
         table.open()

@@ -4,6 +4,7 @@ Record n is a row (n). Each epoch reads `BATCH` records and stages them as a tas
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,13 @@ class Crashes:
 class WholeJob:
     """What survives its drivers: the root, the table, and the rows in memory."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root, self.table = str(folder / "root"), str(folder / "table")
-        self.memory = MemorySink(str(folder))
+    def __init__(self, folder: Path, root: str = "root", name: str = JOB) -> None:
+        self.root, self.table, self.name = str(folder / root), str(folder / "table"), name
+        self.memory = MemorySink(f"{folder}/{root}/{name}")
 
     def log(self) -> ManifestLog:
-        return ManifestLog(open_storage(self.root, JOB), JOB)
+        open_job = partial(open_storage, self.root)
+        return ManifestLog(open_job(self.name), self.name, open_job=open_job)
 
     def start(
         self,
@@ -96,11 +98,11 @@ class Driver:
             generated_uid=False,
             sinks=[SinkNode("rows", "main", DeltaSink(job.table)), SinkNode("memory", "main", job.memory)],
         )  # fmt: skip
-        self.storage, self.log = open_storage(job.root, JOB), job.log()
-        self.sinks = SinkCommits(JOB, [node], self.storage, self.log, crashes.at)
-        publisher = CheckpointPublisher(self.storage, JOB, crash=crashes)
+        self.storage, self.log = open_storage(job.root, job.name), job.log()
+        self.sinks = SinkCommits(job.name, [node], self.storage, self.log, crashes.at)
+        publisher = CheckpointPublisher(self.storage, job.name, crash=crashes, open_job=partial(open_storage, job.root))
         request = StartRequest(
-            job=JOB,
+            job=job.name,
             root=job.root,
             operators=(
                 OperatorShape(uid="op", parallelism=1, max_parallelism=13, keys=(Column(name="k", type="string"),)),

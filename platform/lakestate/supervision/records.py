@@ -34,7 +34,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         uid_mapping: Of the restore: uids that operators had there to those that they have.
         max_parallelism: Of the restore: how many key groups all keys are sorted into anew.
         allow_non_restored_state: Of the restore: leave the state of operators that the job no longer has.
-        adopt_sinks: Keep rows of sinks that the state root does not know of; done once, as the restore.
+        adopt_sinks: Keep rows of sinks that the state root does not know of; a restart does not do it again.
         available_now: End when the input that is there is read.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.

@@ -3,6 +3,8 @@
 Whether and when is somebody else's decision (`lakestate.policies.restart`).
 """
 
+import msgspec
+
 from lakestate.control import read_endpoint
 from lakestate.supervision.lock import taken
 from lakestate.supervision.places import absolute_root, driver_folder
@@ -39,7 +41,7 @@ def restart_driver(
                 return None
             wanted = wanted.with_start((clock or SystemClock()).now_ms())
             file.write(wanted)
-        request = wanted.request
+        request = msgspec.structs.replace(wanted.request, adopt_sinks=False)  # what somebody says once, at one moment
         if request.restore and newest_generation(root, job) > wanted.generation:
             request = request.restored()
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), wanted.restarts)

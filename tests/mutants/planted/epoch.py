@@ -6,6 +6,7 @@ LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
 AHEAD = "tests/epoch/test_sinks_ahead.py"
+ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
     Mutant(
@@ -128,9 +129,9 @@ MUTANTS = (
     Mutant(
         "generations-begin-again-at-one",
         "state_engine.epoch.start",
-        "StartUp.run",
-        "_behind(floors, strange))",
-        "_behind((), strange))",
+        "StartUp._begin",
+        "_behind(floors, strange)",
+        "_behind((), strange)",
         "A job whose epochs were all deleted uses old generation numbers again, so its sinks ignore its commits.",
         ("tests/epoch/test_floors.py::test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own",),
     ),
@@ -197,8 +198,8 @@ MUTANTS = (
         "restore-decides-on-an-older-version",
         "state_engine.epoch.table_sink",
         "TableSink.rewind",
-        "        def commit(table: TableVersion) -> None:\n            move = self._move(way, table)",
-        "        decided = self._move(way, self._opened())\n\n"
+        "        def commit(table: TableVersion) -> None:\n            move = self._move(way, table, verified)",
+        "        decided = self._move(way, self._opened(), verified)\n\n"
         "        def commit(table: TableVersion) -> None:\n            move = decided",
         "The living driver commits its last epoch while a restore moves files: its rows stay, and come again.",
         (f"{TABLE_SINK}::test_a_restore_takes_away_what_a_living_driver_commits_meanwhile",),
@@ -227,8 +228,8 @@ MUTANTS = (
         "restore-removes-output-that-no-sink-has",
         "state_engine.epoch.table_sink",
         "TableSink._committed",
-        "return outputs if got or any(o.path in files for o in outputs) else []",
-        "return outputs",
+        "return outputs if got and table",
+        "return outputs if table",
         "A restore is refused because the newest epoch was sealed and its output not yet committed.",
         (f"{TABLE_SINK}::test_an_epoch_that_was_not_committed_need_not_be_removed",),
     ),
@@ -236,7 +237,7 @@ MUTANTS = (
         "what-is-owed-is-not-compared-with-its-checksum",
         "state_engine.epoch.table_sink",
         "TableSink.commit.commit",
-        "            if verify:\n                self._table.verify(files)\n",
+        "            if verify:\n                check()\n",
         "",
         "A bit that flipped in a staged file between two drivers reaches the sink as another value.",
         ("tests/storage/test_sinks_over_delta.py::test_what_another_driver_staged_is_compared_with_its_checksum",),
@@ -285,6 +286,33 @@ MUTANTS = (
         "adopt_sinks=False,",
         "The start behind one that died while it adopted sinks is refused, though the generation is decided.",
         (f"{AHEAD}::test_whoever_comes_finishes_the_adoption_of_another_logs_table",),
+    ),
+    Mutant(
+        "a-generation-that-tables-have-left-is-begun",
+        "state_engine.epoch.start",
+        "_overtaken",
+        ">= successor.generation",
+        "< 0",
+        "Adoption ends in a generation that the table has left, and the output of every epoch is ignored.",
+        (f"{ADOPTED}::test_a_generation_that_tables_have_left_is_passed_over",),
+    ),
+    Mutant(
+        "what-a-table-refused-is-taken-for-there",
+        "state_engine.epoch.table_sink",
+        "TableSink.adopt.commit",
+        "added=self._added(owed) if lacks else ()",
+        "added=()",
+        "A sealed epoch whose commit a table of another log refused is in no table once that is adopted.",
+        (f"{ADOPTED}::test_what_a_table_refused_is_there_once_it_is_adopted",),
+    ),
+    Mutant(
+        "what-was-left-out-has-to-be-removed",
+        "state_engine.epoch.table_sink",
+        "TableSink._committed",
+        "return outputs if got and table.transaction_version(self._left_out_id(*place)) is None else []",
+        "return outputs if got else []",
+        "No restore goes behind an epoch whose output was left out.",
+        (f"{ADOPTED}::test_a_restore_behind_what_was_left_out_misses_nothing",),
     ),
     Mutant(
         "restore-within-a-generation-abandons-nothing",

@@ -70,4 +70,13 @@ MUTANTS = (
         "Every subtask of an operator gets the full barrier, and acks count several times.",
         ("tests/spark/test_handover.py::test_every_output_has_a_barrier_for_every_subtask_of_its_readers",),
     ),
+    Mutant(
+        "the-fence-of-another-log-says-what-was-paid",
+        "state_engine.spark.sink_commits",
+        "SinkCommits._holds",
+        "found.birth not in (None, birth_number(birth))",
+        "found.birth == -1",
+        "A table refused an epoch since another log writes it; the sink moves, and the epoch is in neither table.",
+        ("tests/sinks/test_adopted_sinks.py::test_what_a_table_refused_is_not_forgotten_when_the_sink_moves",),
+    ),
 )
