@@ -45,13 +45,24 @@ def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
     """
     standings, floors = sinks.standings(), log.floors()
     head = look.newest(log)
-    found = strange(standings, log.birth(), head, floors)
+    adopted(strange(standings, log.birth(), head, floors), job, head, adopt_sinks=adopt_sinks)
+
+
+def adopted(
+    found: list[SinkStanding], job: str, head: StoredManifest | None, *, adopt_sinks: bool
+) -> list[SinkStanding]:
+    """Returns the sinks that are `strange`, if this start or a closing manifest says that they shall be adopted.
+
+    Raises:
+        SinkAheadError: There are some, and nobody has said so.
+    """
     successor = head.manifest.successor if head is not None else None
     if found and not (adopt_sinks or (successor is not None and successor.adopt_sinks)):
-        refuse(job, found[0], head)
+        _refuse(job, found[0], head)
+    return found
 
 
-def refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
+def _refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoReturn:
     """Raises SinkAheadError: which table it is, how far it is, and how far the log is."""
     generation, epoch = transaction_place(sink.fence)
     place = f"epoch {epoch} of generation {generation}" if epoch else f"the beginning of generation {generation}"
@@ -67,4 +78,4 @@ def refuse(job: str, sink: SinkStanding, head: StoredManifest | None) -> NoRetur
     )
 
 
-__all__ = ["check", "refuse", "strange"]
+__all__ = ["adopted", "check", "strange"]

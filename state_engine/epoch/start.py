@@ -118,9 +118,7 @@ class StartUp:
     ) -> list[SinkStanding]:
         """Returns the sinks whose tables have to be adopted; refuses the start if nobody has asked for that."""
         found = sink_standing.strange(standings, self._log.birth(), head, floors)
-        successor = head.manifest.successor if head is not None else None
-        if found and not (request.adopt_sinks or (successor is not None and successor.adopt_sinks)):
-            sink_standing.refuse(request.job, found[0], head)
+        sink_standing.adopted(found, request.job, head, adopt_sinks=request.adopt_sinks)
         goes_back = head is not None and wanted is not None and not wanted.imported
         if found and goes_back and not request.keep_output:
             raise SinkAheadError(

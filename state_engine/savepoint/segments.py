@@ -10,8 +10,7 @@ from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.plan import StatePlan, plan_state
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.request import RestoreTarget
-from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, RestoreCancelledError
-from state_engine.log.change_file import checksum_of
+from state_engine.errors import MissingFileError, NotFoundError, RestoreCancelledError
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin, SourceFile, StateFile, StateHandle, StateSchema
@@ -24,6 +23,7 @@ from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
 from state_engine.storage.tables import open_tables
+from state_engine.storage.whole_file import check_whole
 
 _READERS = 4
 """Files that are checked at the same time, and so in memory."""
@@ -142,12 +142,7 @@ def _check_file(storage: CheckpointStorage, file: StateFile | StateHandle) -> No
         data = storage.get(file.path)
     except NotFoundError as error:
         raise MissingFileError(f"{storage.url}/{file.path} is gone.", action=REMEDY) from error
-    if len(data) != file.length or checksum_of(data) != file.checksum:
-        raise DamagedFileError(
-            f"{storage.url}/{file.path} has {len(data)} bytes with checksum {checksum_of(data)}; expected are "
-            f"{file.length} with {file.checksum}.",
-            action=REMEDY,
-        )
+    check_whole(data, file, named=f"{storage.url}/{file.path}", remedy=REMEDY)
 
 
 def live_pieces(

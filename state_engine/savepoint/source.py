@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from state_engine.epoch.request import SavepointLocation
 from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError, NotFoundError
-from state_engine.log.change_file import checksum_of
 from state_engine.log.documents import decode_savepoint
 from state_engine.log.manifest import StoredManifest, decode_manifest
 from state_engine.log.paths import METADATA, savepoint_folder
@@ -13,6 +12,7 @@ from state_engine.log.savepoints import CanonicalSavepoint
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.port import CheckpointStorage, open_root
 from state_engine.storage.state_reader import Segment
+from state_engine.storage.whole_file import check_whole
 
 REMEDY = "Restore another savepoint, or bring the file back from a backup."
 
@@ -103,12 +103,8 @@ def read_file(source: Canonical, file: StateFile) -> bytes:
         data = source.storage.get(file.path)
     except NotFoundError as error:
         raise missing(source, file) from error
-    if len(data) != file.length or checksum_of(data) != file.checksum:
-        raise DamagedFileError(
-            f"{source.storage.url}/{file.path} of savepoint {source.savepoint.savepoint_id} has {len(data)} bytes with "
-            f"checksum {checksum_of(data)}; expected are {file.length} with {file.checksum}.",
-            action=REMEDY,
-        )
+    named = f"{source.storage.url}/{file.path} of savepoint {source.savepoint.savepoint_id}"
+    check_whole(data, file, named=named, remedy=REMEDY)
     return data
 
 

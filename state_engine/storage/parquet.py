@@ -18,6 +18,7 @@ from state_engine.log.records import StateFile
 from state_engine.storage.parquet_forms import ParquetCodec, forms_of
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.statistics import delta_statistics
+from state_engine.storage.whole_file import check_whole
 
 TARGET_ROWS = 1 << 17
 MAX_ROWS = 1 << 20
@@ -181,12 +182,7 @@ def read_parquet_head(storage: CheckpointStorage, file: StateFile, rows: int, at
 
 def _whole(storage: CheckpointStorage, file: StateFile) -> bytes:
     data = storage.get(file.path)
-    if len(data) != file.length or checksum_of(data) != file.checksum:
-        raise DamagedFileError(
-            f"The state file {file.path} has {len(data)} bytes with checksum {checksum_of(data)}; expected are "
-            f"{file.length} with {file.checksum}.",
-            action=_REMEDY,
-        )
+    check_whole(data, file, named=f"The state file {file.path}", remedy=_REMEDY)
     return data
 
 

@@ -1,9 +1,9 @@
 """Staged output as a sink takes it: the very bytes that the epoch's manifest names."""
 
-from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError
-from state_engine.log.change_file import checksum_of
+from state_engine.errors import MissingFileError, NotFoundError
 from state_engine.log.records import OutputFile
 from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.whole_file import check_whole
 
 
 def read_staged(storage: CheckpointStorage, file: OutputFile) -> bytes:
@@ -23,12 +23,7 @@ def read_staged(storage: CheckpointStorage, file: OutputFile) -> bytes:
         raise MissingFileError(
             f"The staged output {file.path} is gone before its sink had it.", action=remedy
         ) from error
-    if len(data) != file.length or checksum_of(data) != file.checksum:
-        raise DamagedFileError(
-            f"The staged output {file.path} has {len(data)} bytes with checksum {checksum_of(data)}; expected are "
-            f"{file.length} with {file.checksum}.",
-            action=remedy,
-        )
+    check_whole(data, file, named=f"The staged output {file.path}", remedy=remedy)
     return data
 
 

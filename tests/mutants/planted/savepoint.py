@@ -106,8 +106,8 @@ MUTANTS = (
     ),
     Mutant(
         "files-of-a-history-are-not-compared",
-        "state_engine.savepoint.segments",
-        "_check_file",
+        "state_engine.storage.whole_file",
+        "check_whole",
         "if len(data) != file.length or checksum_of(data) != file.checksum:",
         "if len(data) != file.length:",
         "A restore goes on over a state file with a flipped bit, after the sinks went back.",
