@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from msgspec.structs import replace
 
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.table import SCHEMA, CheckpointRow, to_table
+from state_engine.checkpoint.table import SCHEMA, CheckpointRow, encode_rows
 from state_engine.log.paths import CHECKPOINTS
 from state_engine.storage.delta import STATE_TABLE_PROPERTIES, ensure_table
 from state_engine.testing.changes import put, state
@@ -66,12 +64,10 @@ class TickHistory:
 
 def _commit(table: Path, number: int, row: CheckpointRow) -> None:
     """Writes one row and its entry of the log as delta-rs does, without its looks at the table, nor any fsync."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(to_table([row]), sink, compression="zstd")
-    name = f"part-{row.id}-{number:032x}.parquet"
-    (table / name).write_bytes(sink.getvalue())
+    name, data = encode_rows([row])
+    (table / name).write_bytes(data)
     add = {
-        "path": name, "partitionValues": {}, "size": sink.getvalue().size, "modificationTime": row.completed_at,
+        "path": name, "partitionValues": {}, "size": data.size, "modificationTime": row.completed_at,
         "dataChange": True, "stats": '{"numRecords":1}',
     }  # fmt: skip
     transaction = {"appId": f"lakestate/{JOB}/g000001", "version": 0, "lastUpdated": row.completed_at}

@@ -175,6 +175,18 @@ def from_table(table: pa.Table) -> list[CheckpointRow]:
     return rows
 
 
+def encode_rows(rows: Sequence[CheckpointRow]) -> tuple[str, pa.Buffer]:
+    """Returns the name and the bytes of the file of the table that holds these rows.
+
+    The name is for the content: the same rows again are the same file, and another attempt's rows are another one.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(to_table(rows), sink, compression="zstd")
+    data = sink.getvalue()
+    vain = "" if any(row.status == "completed" for row in rows) else "-failed"
+    return f"part-{rows[-1].id}{vain}-{_digest(data)}.parquet", data
+
+
 def decode_rows(data: bytes) -> list[CheckpointRow]:
     """Returns the rows of one file of the table."""
     return from_table(pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False))  # a few rows: threads cost more
@@ -212,12 +224,7 @@ class CheckpointTable:
         Raises:
             StorageError: The outcome is unknown; appending again with the same transaction is safe.
         """
-        sink = pa.BufferOutputStream()
-        pq.write_table(to_table(rows), sink, compression="zstd")
-        data = sink.getvalue()
-        # Named by content: the same rows again are the same file, and another attempt's rows are another one.
-        vain = "" if any(row.status == "completed" for row in rows) else "-failed"
-        name = f"part-{rows[-1].id}{vain}-{_digest(data)}.parquet"
+        name, data = encode_rows(rows)
         put_once(self._storage, f"{CHECKPOINTS}/{name}", data)
         file = TableFile(name=name, length=data.size, rows=len(rows))
         self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
@@ -324,6 +331,7 @@ __all__ = [
     "CheckpointTable",
     "RowFile",
     "StateRow",
+    "encode_rows",
     "from_table",
     "newest_base",
     "to_table",
