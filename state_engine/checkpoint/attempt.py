@@ -33,6 +33,7 @@ from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, history_of, inherited_base
+from state_engine.storage.table_log import Fence
 
 
 class World(NamedTuple):
@@ -119,7 +120,9 @@ def publish(
     with files_kept(world.storage, sealed, named, "checkpoint", world.clock, world.ids):
         if not may_become_visible(mark.checkpoint_id):
             raise AbandonedError
-        world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch)
+        # Once a later generation has a checkpoint, retention may free this one: decided on the version committed on.
+        fence = Fence(f"lakestate/{world.job}/generation", sealed.manifest.generation)
+        world.rows.append([*joined, row], app_id=app_id(sealed.manifest), version=epoch, fence=fence)
     world.crash.at(CrashPoint.E9_VISIBLE, epoch)
     return new
 

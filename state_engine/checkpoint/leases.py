@@ -1,111 +1,95 @@
-"""Leases: what a restore that begins, or a reader, needs for a while; and the answer to condemned files.
+"""Leases: what a restore that begins, or a reader, needs for a while.
 
-The order is that of a pin: write what you need, then look at what is condemned, then whether it is there. Retention
-condemns, then reads pins and leases, then deletes. Whoever wrote before retention read is spared; whoever wrote later
-finds the files condemned, or gone, and gives up.
+A lease counts until its time is over. Its owner renews it while work goes on, so it outlives long work, and retention
+on a host whose clock is ahead by less than `for_ms` less `RENEWALS`. No clock decides what may be sealed: before a
+restore seals the manifest that makes its source needed, it ties its leases to the number of that manifest
+(`HeldLease.until`). Such a lease counts as long as the number is free, however late it is.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
-from state_engine.checkpoint.retention_needs import History, files_of_epoch, way_back
-from state_engine.checkpoint.table import CheckpointTable, newest_base
+from msgspec.structs import replace
+
+from state_engine.checkpoint.kept import ensure_files_kept, ensure_kept
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
-from state_engine.epoch import look
-from state_engine.epoch.sink_moves import since
-from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
+from state_engine.errors import NotFoundError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import CONDEMNED, LEASES, lease_path, manifest_path
-from state_engine.log.retention_records import Condemned, Lease, decode_condemned, decode_lease, encode_lease
+from state_engine.log.paths import LEASES, lease_path, manifest_path
+from state_engine.log.retention_records import FreeNumber, Lease, decode_lease, encode_lease
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.tables import open_tables
 
 LEASE_MS = 3_600_000
 """How long a lease holds by default: an hour."""
 
-
-def read_leases(storage: CheckpointStorage, now_ms: int) -> list[Lease]:
-    """Returns the leases that have not expired.
-
-    Raises:
-        DamagedFileError: One is not what was written.
-    """
-    return [lease for lease in _all_leases(storage) if lease.expires_at > now_ms]
+RENEWALS = 12
+"""A lease is renewed once such a part of its time is over."""
 
 
-def expired_leases(storage: CheckpointStorage, now_ms: int) -> list[str]:
-    """Returns the paths of leases that have expired: of processes that died before they gave them back.
+def read_leases(root: str, job: str, now_ms: int) -> list[Lease]:
+    """Returns the leases of a job that count.
 
     Raises:
         DamagedFileError: One is not what was written.
     """
-    return [lease_path(lease.lease_id) for lease in _all_leases(storage) if lease.expires_at <= now_ms]
+    return [lease for lease in _all_leases(root, job) if _counts(root, lease, now_ms)]
 
 
-def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
-    """Returns all lists of condemned files.
+def expired_leases(root: str, job: str, now_ms: int) -> list[str]:
+    """Returns the paths of leases that count no more: of processes that died before they gave them back.
 
     Raises:
         DamagedFileError: One is not what was written.
     """
-    found = []
-    for info in storage.list(CONDEMNED, recursive=False):
-        with suppress(NotFoundError):  # all its files have just gone
-            found.append(decode_condemned(storage.get(info.path), path=info.path))
-    return found
+    return [lease_path(lease.lease_id) for lease in _all_leases(root, job) if not _counts(root, lease, now_ms)]
 
 
-def ensure_kept(
-    root: str,
-    stored: StoredManifest,
-    what: str,
-    files: Iterable[str] = (),
-    log: ManifestLog | None = None,
-    *,
-    way: bool = True,
-) -> None:
-    """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
-
-    First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
-    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of
-    both; those of the way back behind them, when nobody removes them any more.
+class HeldLease:
+    """A lease that this process holds. Documents never change: a changed lease is a new one, and the old one goes.
 
     Args:
-        root: Of the storage.
-        stored: The sealed epoch.
-        what: What relies on it, for messages.
-        files: What a pin lists: an epoch may be read from another base than the newest.
-        log: Of the job, with the manifests that the caller has read, which never change.
-        way: Whether the manifests between it and the newest epoch must be there: they tell a restore what to take back
-            from sinks, and retention keeps them from the moment on that it sees the pin or the lease.
-
-    Raises:
-        CondemnedError: Retention is removing some of it.
-        MissingFileError: Something is gone.
-        DamagedManifestError: On the way lies another manifest than the next one names.
+        storage: Of the job whose files it keeps.
+        lease: As it is now, durable.
+        check: Makes sure that all of it is kept, or raises.
+        clock: Time.
+        ids: New names.
     """
-    job = stored.manifest.job
-    storage = open_storage(root, job)
-    rows = CheckpointTable(storage, open_tables(storage)).newest_first()
-    newest = next((row for row in rows if newest_base([row], stored.manifest) is not None), None)
-    log = log or ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
-    history = History(storage, log, (newest,) if newest is not None else ())
-    needed = files_of_epoch(history, stored) | set(files)
-    head = look.newest(log) if way else None
-    if head is not None:
-        spans = way_back(head.manifest, stored.manifest)
-        needed |= {
-            manifest_path(span.generation, epoch)
-            for span in (*spans.left, *spans.entered)
-            for epoch in range(span.first, (span.last or 0) + 1)
-        }
-    _none_condemned(storage, needed, what)
-    log.chain(stored)
-    _all_there(storage, needed, what)
-    if head is not None:
-        since(log, head, stored)
-        since(log, stored, head)
+
+    def __init__(
+        self, storage: CheckpointStorage, lease: Lease, check: Callable[[], None], clock: Clock, ids: Ids
+    ) -> None:
+        self.lease = lease
+        self.check = check
+        self._storage, self._clock, self._ids = storage, clock, ids
+        self._for_ms = lease.expires_at - lease.created_at
+
+    def renew(self) -> None:
+        """Lets the lease begin anew, if enough of its time is over. For long work, between two of its steps."""
+        if not 0 <= self._clock.now_ms() - self.lease.created_at < self._for_ms // RENEWALS:
+            self._replace(self.lease.until)
+
+    def until(self, number: FreeNumber) -> None:
+        """Ties the lease to a manifest that is about to be sealed, and makes sure that everything is kept till then.
+
+        Raises:
+            CondemnedError: Retention is removing some of it.
+            MissingFileError: Some of it is gone.
+        """
+        self._replace(number)
+        self.check()
+
+    def give_back(self) -> None:
+        """Ends the lease."""
+        self._storage.delete(lease_path(self.lease.lease_id))
+
+    def _replace(self, until: FreeNumber | None) -> None:
+        before, now = self.lease, self._clock.now_ms()
+        self.lease = replace(
+            before, lease_id=self._ids.new_id(), created_at=now, expires_at=now + self._for_ms, until=until
+        )
+        _put(self._storage, self.lease)
+        self._storage.delete(lease_path(before.lease_id))
 
 
 @contextmanager
@@ -118,7 +102,7 @@ def files_kept(
     ids: Ids | None = None,
     *,
     all_there: bool = True,
-) -> Iterator[None]:
+) -> Iterator[HeldLease]:
     """Keeps retention away from some files, besides those that their epoch needs, while the block runs.
 
     Args:
@@ -128,40 +112,21 @@ def files_kept(
         purpose: What for, in words.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
-        all_there: Whether all of them have to be there. A reader finds that out of those that it reads.
+        all_there: As in `ensure_files_kept`.
 
     Raises:
         CondemnedError: Retention is removing some of them.
         MissingFileError: Some of them are gone.
     """
-    manifest = stored.manifest
-    place = manifest.generation, manifest.epoch, stored.hash
-    with _put(storage, manifest.job, place, "", purpose, clock, ids, LEASE_MS, files):
-        what = f"The {purpose} of epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r}"
-        _none_condemned(storage, files, what)
-        if all_there:
-            _all_there(storage, files, what)
-        yield
+    place = stored.manifest
 
+    def check() -> None:
+        what = f"The {purpose} of epoch {place.epoch} of generation {place.generation} of job {place.job!r}"
+        ensure_files_kept(storage, files, what, all_there=all_there)
 
-def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
-    for condemned in read_condemned(storage):
-        for file in condemned.files:
-            if file.path in needed:
-                raise CondemnedError(
-                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
-                    action="Choose a newer epoch, checkpoint or savepoint; or let retention end and try again.",
-                )
-
-
-def _all_there(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
-    folders = sorted({path.rpartition("/")[0] for path in needed})
-    there = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
-    if gone := sorted(set(needed) - there):
-        raise MissingFileError(
-            f"{what} needs {gone[0]}, which is gone.",
-            action="Choose another epoch, checkpoint or savepoint; retention may have removed this one.",
-        )
+    lease = _lease(stored, purpose, files=tuple(sorted(files)))
+    with _held(storage, lease, check, clock, ids, LEASE_MS) as held:
+        yield held
 
 
 @contextmanager
@@ -174,7 +139,7 @@ def leased(
     ids: Ids | None = None,
     for_ms: int = LEASE_MS,
     way: bool = True,
-) -> Iterator[Lease]:
+) -> Iterator[HeldLease]:
     """Keeps retention away from all that an epoch needs, until the block ends or the lease expires.
 
     Args:
@@ -190,12 +155,14 @@ def leased(
         CondemnedError: Retention is removing some of it.
         MissingFileError: Some of it is gone.
     """
-    job = stored.manifest.job
-    storage = open_storage(root, job)
-    place = stored.manifest.generation, stored.manifest.epoch, stored.hash
-    with _put(storage, job, place, "", purpose, clock, ids, for_ms) as lease:
-        ensure_kept(root, stored, f"Epoch {lease.epoch} of generation {lease.generation} of job {job!r}", way=way)
-        yield lease
+    place = stored.manifest
+
+    def check() -> None:
+        ensure_kept(root, stored, f"Epoch {place.epoch} of generation {place.generation} of job {place.job!r}", way=way)
+
+    storage = open_storage(root, place.job)
+    with _held(storage, _lease(stored, purpose), check, clock, ids, for_ms) as held:
+        yield held
 
 
 @contextmanager
@@ -208,10 +175,10 @@ def leased_folder(
     clock: Clock | None = None,
     ids: Ids | None = None,
     for_ms: int = LEASE_MS,
-) -> Iterator[Lease]:
+) -> Iterator[HeldLease]:
     """Keeps retention away from a folder of a job while files are written there that nothing names yet.
 
-    What retention has condemned before is not kept: ask `ensure_not_condemned` before relying on files that are there.
+    What retention has condemned before is not kept: ask `ensure_not_condemned` before relying on existing files.
 
     Args:
         root: Of the storage.
@@ -222,73 +189,73 @@ def leased_folder(
         ids: New names; random ones by default.
         for_ms: When it expires, should the process die.
     """
-    storage = open_storage(root, job)
-    with _put(storage, job, (0, 0, ""), folder, purpose, clock, ids, for_ms) as lease:
-        yield lease
+    lease = Lease(
+        lease_id="", job=job, generation=0, epoch=0, manifest="", purpose=purpose, created_at=0, expires_at=0,
+        folder=folder,
+    )  # fmt: skip
+    with _held(open_storage(root, job), lease, lambda: None, clock, ids, for_ms) as held:
+        yield held
 
 
-def ensure_not_condemned(storage: CheckpointStorage, folder: str, what: str) -> None:
-    """Makes sure that nothing that lies in a folder goes, once a lease that protects it is durable.
-
-    Raises:
-        CondemnedError: Retention is removing some of it.
-    """
-    for condemned in read_condemned(storage):
-        for file in condemned.files:
-            if file.path.startswith(f"{folder}/") and storage.exists(file.path):
-                raise CondemnedError(
-                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
-                    action="Let retention end (its grace time says when) and try again.",
-                )
+def _lease(stored: StoredManifest, purpose: str, files: tuple[str, ...] = ()) -> Lease:
+    place = stored.manifest
+    return Lease(
+        lease_id="", job=place.job, generation=place.generation, epoch=place.epoch, manifest=stored.hash,
+        purpose=purpose, created_at=0, expires_at=0, files=files,
+    )  # fmt: skip
 
 
 @contextmanager
-def _put(
+def _held(
     storage: CheckpointStorage,
-    job: str,
-    place: tuple[int, int, str],
-    folder: str,
-    purpose: str,
+    lease: Lease,
+    check: Callable[[], None],
     clock: Clock | None,
     ids: Ids | None,
     for_ms: int,
-    files: Collection[str] = (),
-) -> Iterator[Lease]:
+) -> Iterator[HeldLease]:
     clock, ids = clock or SystemClock(), ids or RandomIds()
     now = clock.now_ms()
-    lease = Lease(
-        lease_id=ids.new_id(),
-        job=job,
-        generation=place[0],
-        epoch=place[1],
-        manifest=place[2],
-        purpose=purpose,
-        created_at=now,
-        expires_at=now + for_ms,
-        folder=folder,
-        files=tuple(sorted(files)),
-    )
-    storage.put_if_absent(lease_path(lease.lease_id), encode_lease(lease))
+    lease = replace(lease, lease_id=ids.new_id(), created_at=now, expires_at=now + for_ms)
+    _put(storage, lease)
+    held = HeldLease(storage, lease, check, clock, ids)
     try:
-        yield lease
+        check()
+        yield held
     finally:
-        storage.delete(lease_path(lease.lease_id))
+        held.give_back()
 
 
-def _all_leases(storage: CheckpointStorage) -> Iterator[Lease]:
+def _put(storage: CheckpointStorage, lease: Lease) -> None:
+    storage.put_if_absent(lease_path(lease.lease_id), encode_lease(lease))
+
+
+def _all_leases(root: str, job: str) -> Iterator[Lease]:
+    storage = open_storage(root, job)
     for info in storage.list(LEASES, recursive=False):
         with suppress(NotFoundError):  # it has just been given back
             yield decode_lease(storage.get(info.path), path=info.path)
 
 
+def _counts(root: str, lease: Lease, now_ms: int) -> bool:
+    return lease.expires_at > now_ms or (lease.until is not None and _is_free(root, lease.until))
+
+
+def _is_free(root: str, number: FreeNumber) -> bool:
+    """Whether a manifest may still be sealed there. The floor is read last: it rises before a number is freed."""
+    storage = open_storage(root, number.job)
+    if storage.exists(manifest_path(number.generation, number.epoch)):
+        return False
+    return number.epoch > ManifestLog(storage, number.job).floors().get(number.generation, 0)
+
+
 __all__ = [
     "LEASE_MS",
-    "ensure_kept",
-    "ensure_not_condemned",
+    "RENEWALS",
+    "HeldLease",
     "expired_leases",
     "files_kept",
     "leased",
     "leased_folder",
-    "read_condemned",
     "read_leases",
 ]

@@ -5,7 +5,7 @@ plan ─► condemn (durable list) ─► grace time ─► look again ─► ra
 ```
 
 The list is what makes it safe: whoever protects an epoch (a savepoint, a lease) writes that down first and then looks
-at the lists (`leases.ensure_kept`). Retention looks again *behind* its list, so one of the two sees the other. Any step
+at the lists (`kept.ensure_kept`). Retention looks again *behind* its list, so one of the two sees the other. Any step
 may be the last one of a process; the next run goes on from the lists that it finds.
 """
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from state_engine.checkpoint.floors import raise_floor
-from state_engine.checkpoint.leases import expired_leases, read_condemned
+from state_engine.checkpoint.kept import read_condemned
+from state_engine.checkpoint.leases import expired_leases
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention_decision import Removal, decide
 from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted
@@ -174,7 +175,7 @@ def retention_steps(
         elif is_forgotten(condemned, plan.policy, now):
             yield "remove_list"
             storage.delete(condemned_path(condemned.list_id))
-    for path in expired_leases(storage, now):
+    for path in expired_leases(plan.root, plan.job, now):
         yield "remove_lease"
         storage.delete(path)
     if due:

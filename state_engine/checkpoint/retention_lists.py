@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from state_engine.checkpoint.leases import read_condemned
+from state_engine.checkpoint.kept import read_condemned
 from state_engine.checkpoint.retention_decision import Removal
 from state_engine.checkpoint.retention_policy import DAY_MS, RetentionPolicy
 from state_engine.clock import Clock, Ids

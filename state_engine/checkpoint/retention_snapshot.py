@@ -70,7 +70,7 @@ def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int
     objects = {info.path: info.size for info in storage.list("")}
     log, tables = ManifestLog(storage, job), open_tables(storage)
     # Leases before the head: a restore gives its lease back when the log says what it stands on, never earlier.
-    leases = read_leases(storage, now_ms)
+    leases = read_leases(root, job, now_ms)
     head = look.newest(log)
     rows = CheckpointTable(storage, tables).rows()
     history = History(storage, log, _newest_first(rows))

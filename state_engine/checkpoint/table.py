@@ -18,6 +18,7 @@ from state_engine.log.lineage import contains
 from state_engine.log.paths import CHECKPOINTS
 from state_engine.log.records import BaseReference, Manifest
 from state_engine.storage.port import CheckpointStorage, Data
+from state_engine.storage.table_log import Fence
 from state_engine.storage.tables import TableFile, Tables, put_once
 
 CheckpointKind = Literal["checkpoint", "savepoint"]
@@ -218,8 +219,14 @@ class CheckpointTable:
         self._storage = storage
         self._tables = tables
 
-    def append(self, rows: Sequence[CheckpointRow], *, app_id: str, version: int) -> None:
+    def append(self, rows: Sequence[CheckpointRow], *, app_id: str, version: int, fence: Fence | None = None) -> None:
         """Makes the rows visible together, or none of them; nothing happens when (app_id, version) was there before.
+
+        Args:
+            rows: What to append.
+            app_id: The application.
+            version: The application's transaction.
+            fence: Nothing is appended where its application has a later transaction.
 
         Raises:
             StorageError: The outcome is unknown; appending again with the same transaction is safe.
@@ -227,7 +234,7 @@ class CheckpointTable:
         name, data = encode_rows(rows)
         put_once(self._storage, f"{CHECKPOINTS}/{name}", data)
         file = TableFile(name=name, length=data.size, rows=len(rows))
-        self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version)
+        self._tables.commit(CHECKPOINTS, [file], schema=SCHEMA, app_id=app_id, version=version, fence=fence)
 
     def rows(self) -> list[CheckpointRow]:
         """Returns all rows, oldest first; none when the job never published.

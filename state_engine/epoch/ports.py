@@ -12,7 +12,7 @@ import msgspec
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import LakestateError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
+from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
 
 
 class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,6 +283,25 @@ class Sinks(Protocol):
         Raises:
             SinkError: A sink is gone, or writes elsewhere now, that may be owed output.
             MissingFileError, DamagedFileError: What a sink lacks is gone, or is not what was staged.
+        """
+        ...
+
+
+class SourceHold(Protocol):
+    """Keeps what a start restores, and the copies that it made of it, from retention."""
+
+    def until(self, adopted: Adopted | None, generation: int, epoch: int) -> None:
+        """Makes sure that all of it is there, and stays until a manifest of the job has this number.
+
+        Args:
+            adopted: The copies, if the restore made any.
+            generation: Of the manifest that is about to be sealed.
+            epoch: Its number.
+
+        Raises:
+            CondemnedError: Retention is removing some of it.
+            MissingFileError: Some of it is gone.
+            StorageError: Nobody knows; starting again is safe.
         """
         ...
 

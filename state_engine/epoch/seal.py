@@ -25,7 +25,7 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     A number may be free because retention deleted its manifest. It raises the generation's floor before it does, and
     the floor is read behind each put, so that a driver which slept too long finds out. Whether it slept in front of its
     put or behind it, nobody can tell: then others may stand on its manifest. So it leaves the manifest where it is;
-    what no hash leads to is not followed (`leases.ensure_kept`), and retention removes it.
+    what no hash leads to is not followed (`kept.ensure_kept`), and retention removes it.
 
     Args:
         log: The chain of manifests.

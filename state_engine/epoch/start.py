@@ -13,7 +13,7 @@ from state_engine.clock import Clock, Ids
 from state_engine.epoch import carry, debts, look, sink_standing
 from state_engine.epoch.compatibility import check, check_imported
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
-from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SinkStanding
+from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SinkStanding, SourceHold
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
 from state_engine.epoch.seal import seal
 from state_engine.epoch.sink_moves import transaction_place
@@ -33,6 +33,7 @@ class StartUp:
         clock: Processing time.
         ids: Nonces.
         crash: Is told every named place.
+        hold: Keeps what the request restores.
         claim_attempts: How often a claim may be lost to an older driver that goes on sealing.
         put_attempts: How often one manifest is put while the storage gives no answer.
         sink_attempts: How often a sink commit is tried.
@@ -47,6 +48,7 @@ class StartUp:
         ids: Ids,
         crash: Crash | None = None,
         *,
+        hold: SourceHold | None = None,
         claim_attempts: int = 100,
         put_attempts: int = 5,
         sink_attempts: int = 3,
@@ -57,6 +59,7 @@ class StartUp:
         self._clock = clock
         self._ids = ids
         self._crash: Crash = crash or NoCrash()
+        self._hold = hold
         self._claim_attempts = claim_attempts
         self._put_attempts = put_attempts
         self._sink_attempts = sink_attempts
@@ -197,6 +200,7 @@ class StartUp:
             now_ms=now,
             adopted=wanted.adopted,
         )
+        self._hold_source(request, wanted, fork)
         return self._put_claim(carry.declared(fork, request, operators))
 
     def _claim(
@@ -230,6 +234,7 @@ class StartUp:
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
+        self._hold_source(request, wanted, closing)
         if seal(self._log, replace(closing, successor=successor), self._put_attempts).mine:
             self._crash.at(CrashPoint.S2_CLOSED, closing.epoch)
 
@@ -279,6 +284,14 @@ class StartUp:
         )
         fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were new behind the target
         return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))
+
+    def _hold_source(self, request: StartRequest, wanted: RestoreTarget, sealing: Manifest) -> None:
+        """Looks once more, as the last thing before it is sealed: retention may have freed what was copied or found.
+
+        From here on no retention frees it, whatever its clock says, until the manifest's number is taken.
+        """
+        if self._hold is not None and wanted is request.restore:
+            self._hold.until(wanted.adopted, sealing.generation, sealing.epoch)
 
     def _put_claim(self, claim: Manifest) -> StoredManifest | None:
         """Seals a claim; None if its number was taken, and the next look at the log tells by whom."""

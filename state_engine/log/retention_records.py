@@ -47,11 +47,20 @@ class Condemned(Record, frozen=True, kw_only=True):
     rule: str = ""
 
 
-class Lease(Record, frozen=True, kw_only=True):
-    """Somebody needs a sealed epoch until `expires_at` (ms): a restore that begins, or a reader.
+class FreeNumber(Record, frozen=True, kw_only=True):
+    """The number of a manifest that is about to be sealed, of this job or of one that is forked from it."""
 
-    With a `folder`, a path below the job's root, all that lies in it is needed, and no epoch is meant.
+    job: str
+    generation: int
+    epoch: int
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """A restore or a reader needs a sealed epoch until `expires_at` (ms).
+
+    With a `folder`, a path below the job's root, all files in it are needed, and no epoch is meant.
     `files` are needed besides: those that a checkpoint of the epoch is about to name.
+    With `until` the lease holds, whatever the time, as long as no manifest has that number.
     """
 
     lease_id: str
@@ -64,6 +73,7 @@ class Lease(Record, frozen=True, kw_only=True):
     expires_at: int
     folder: str = ""
     files: tuple[str, ...] = ()
+    until: FreeNumber | None = None
 
 
 def encode_floor(floor: Floor) -> bytes:
@@ -103,6 +113,7 @@ __all__ = [
     "Condemned",
     "CondemnedFile",
     "Floor",
+    "FreeNumber",
     "Lease",
     "decode_condemned",
     "decode_floor",

@@ -1,6 +1,6 @@
 """Savepoints: pins of sealed epochs and folds written out, their catalogue, and what a restore may be asked for."""
 
-from state_engine.savepoint.adoption import adopt, adopt_for, kept_for_start
+from state_engine.savepoint.adoption import adopt, adopt_for
 from state_engine.savepoint.catalogue import (
     Catalogue,
     DamagedSavepoint,
@@ -13,6 +13,7 @@ from state_engine.savepoint.catalogue import (
 from state_engine.savepoint.dispose import dispose_savepoint
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
+from state_engine.savepoint.holding import kept_for_start
 from state_engine.savepoint.key_groups import restore_key_groups
 from state_engine.savepoint.retain import Retained, retain
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint

@@ -9,13 +9,12 @@ key groups otherwise, as another release may, writes other files and another bas
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from state_engine.checkpoint.leases import ensure_not_condemned, files_kept, leased, leased_folder
+from state_engine.checkpoint.kept import ensure_not_condemned
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch import look
 from state_engine.epoch.compatibility import check, check_imported
@@ -23,11 +22,12 @@ from state_engine.epoch.request import RestoreTarget, StartRequest
 from state_engine.errors import DamagedFileError, StorageError
 from state_engine.log.documents import encode_base
 from state_engine.log.lineage import IMPORTED
-from state_engine.log.paths import RESTORED, manifest_path, restored_base_path, restored_folder
+from state_engine.log.paths import manifest_path, restored_base_path, restored_folder
 from state_engine.log.records import Adopted, Base, BaseReference, StateFile
 from state_engine.savepoint.copying import CopyAttempt, Progress
 from state_engine.savepoint.few_at_once import cores, few_at_once
-from state_engine.savepoint.keeping import source_kept
+from state_engine.savepoint.holding import RestoreHold
+from state_engine.savepoint.keeping import KeptSource, source_kept
 from state_engine.savepoint.rekey import rewrite_state
 from state_engine.savepoint.segments import check_files
 from state_engine.savepoint.source import REMEDY, Canonical, open_location, read_canonical, read_file
@@ -45,6 +45,7 @@ def adopt_for(
     ids: Ids | None = None,
     cancelled: Callable[[], bool] | None = None,
     progress: Progress | None = None,
+    hold: RestoreHold | None = None,
     validate: bool = True,
 ) -> StartRequest:
     """Makes a request ready to be started: asks all that a start asks first, then copies what it needs.
@@ -59,6 +60,7 @@ def adopt_for(
         ids: As of `adopt`.
         cancelled: As of `adopt`.
         progress: As of `adopt`.
+        hold: As of `adopt`.
         validate: Whether to read what needs no copy.
 
     Raises:
@@ -76,35 +78,13 @@ def adopt_for(
         check_imported(request, head)
     if wanted.location is None and wanted.rewrite is None:
         if validate:
-            with source_kept(request.root, request.job, wanted, "restore", clock=clock, ids=ids) as segments:
-                check_files(segments, cancelled=cancelled, progress=progress)
+            with source_kept(request.root, request.job, wanted, "restore", clock=clock, ids=ids) as source:
+                check_files(source.segments, cancelled=_renewing(cancelled, source, hold), progress=progress)
         return request
-    adopted = adopt(request.root, request.job, wanted, clock=clock, ids=ids, cancelled=cancelled, progress=progress)
+    adopted = adopt(
+        request.root, request.job, wanted, clock=clock, ids=ids, cancelled=cancelled, progress=progress, hold=hold
+    )
     return replace(request, restore=adopted)
-
-
-@contextmanager
-def kept_for_start(request: StartRequest, *, clock: Clock | None = None, ids: Ids | None = None) -> Iterator[None]:
-    """Keeps retention away from what a start restores and copies, until the log itself says that the job stands on it.
-
-    Around `adopt_for` and the start.
-
-    Raises:
-        CondemnedError, MissingFileError: Retention is removing the source, or has.
-    """
-    restore = request.restore
-    with ExitStack() as stack:
-        if restore is not None:
-            copies = leased_folder(request.root, request.job, RESTORED, "restore", clock=clock, ids=ids)
-            stack.enter_context(copies)
-        if restore is not None and not restore.imported and restore.location is None:
-            way = restore.stored.manifest.job == request.job and not request.keep_output
-            stack.enter_context(leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way))
-        elif restore is not None and not restore.imported:  # it brings its state along: the log has to lead there
-            place, clock, ids = restore.stored.manifest, clock or SystemClock(), ids or RandomIds()
-            storage, led = open_storage(request.root, place.job), [manifest_path(place.generation, place.epoch)]
-            stack.enter_context(files_kept(storage, restore.stored, led, "restore", clock, ids))
-        yield
 
 
 def adopt(
@@ -116,6 +96,7 @@ def adopt(
     ids: Ids | None = None,
     cancelled: Callable[[], bool] | None = None,
     progress: Progress | None = None,
+    hold: RestoreHold | None = None,
 ) -> RestoreTarget:
     """Makes a restore's target ready for a start; one that lies in the log as it shall be seen is ready as it is.
 
@@ -130,6 +111,7 @@ def adopt(
         ids: New names; random ones by default.
         cancelled: Asked between files and ranges; once it says True the restore ends.
         progress: Is told how far it is.
+        hold: Its leases are renewed meanwhile.
 
     Raises:
         CorruptionError: A file of the source is gone or damaged; the error names it. Nothing is left.
@@ -141,18 +123,31 @@ def adopt(
         return target
     storage, clock, ids = open_storage(root, job), clock or SystemClock(), ids or RandomIds()
     folder = _folder(target)
-    attempt = CopyAttempt(storage, folder, cancelled=cancelled, progress=progress)
-    try:
-        with source_kept(root, job, target, "restore", clock=clock, ids=ids) as segments:
+    with source_kept(root, job, target, "restore", clock=clock, ids=ids) as source:
+        asked = _renewing(cancelled, source, hold)
+        attempt = CopyAttempt(storage, folder, cancelled=asked, progress=progress)
+        try:
             ensure_not_condemned(storage, folder, "The restore")
-            adopted = _copy(root, job, target, segments, storage, folder, attempt)
+            adopted = _copy(root, job, target, source.segments, storage, folder, attempt)
             attempt.go_on()
-    except StorageError:
-        raise
-    except BaseException:
-        attempt.discard()
-        raise
+        except StorageError:
+            raise
+        except BaseException:
+            attempt.discard()
+            raise
     return replace(target, adopted=adopted)
+
+
+def _renewing(cancelled: Callable[[], bool] | None, source: KeptSource, hold: RestoreHold | None) -> Callable[[], bool]:
+    """Returns what is asked between two steps: it renews the leases, and says whether the restore was cancelled."""
+
+    def asked() -> bool:
+        source.renew()
+        if hold is not None:
+            hold.renew()
+        return cancelled is not None and cancelled()
+
+    return asked
 
 
 def _folder(target: RestoreTarget) -> str:
@@ -241,4 +236,4 @@ def _put(storage: CheckpointStorage, path: str, data: bytes) -> None:
         raise DamagedFileError(f"{path} holds other bytes than the savepoint it was copied from.", action=REMEDY)
 
 
-__all__ = ["adopt", "adopt_for", "kept_for_start"]
+__all__ = ["adopt", "adopt_for"]

@@ -53,7 +53,7 @@ def dispose_savepoint(
         savepoint = find_savepoint(storage, savepoint_id)
         elsewhere = _elsewhere(root, savepoint)
         if isinstance(savepoint, Pin):
-            leases = _leases_of(storage, savepoint, (clock or SystemClock()).now_ms())
+            leases = _leases_of(root, job, savepoint, (clock or SystemClock()).now_ms())
     users = [] if force else [*leases, *users_of(own), *(users_of(elsewhere) if elsewhere is not None else ())]
     users += _forks_on(root, job, savepoint_id)
     if users:
@@ -68,9 +68,9 @@ def dispose_savepoint(
     return True
 
 
-def _leases_of(storage: CheckpointStorage, pin: Pin, now_ms: int) -> list[str]:
+def _leases_of(root: str, job: str, pin: Pin, now_ms: int) -> list[str]:
     """Returns who has leased the epoch of a native savepoint, and may be reading what only its pin keeps."""
-    mine = [lease for lease in read_leases(storage, now_ms) if (lease.generation, lease.epoch) == _place(pin)]
+    mine = [lease for lease in read_leases(root, job, now_ms) if (lease.generation, lease.epoch) == _place(pin)]
     return [f"{lease.purpose} since {lease.created_at}" for lease in mine]
 
 

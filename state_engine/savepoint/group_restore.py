@@ -21,7 +21,7 @@ from state_engine.log.records import Ack, Codec, EarliestTimers, GroupRestore, S
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.group_report import KeyGroupRestore, StateChange, operator_change
 from state_engine.savepoint.group_rows import converted, earliest, numbered, only_keys, removals, resets, within
-from state_engine.savepoint.keeping import source_kept
+from state_engine.savepoint.keeping import KeptSource, source_kept
 from state_engine.savepoint.segments import segments_at, segments_of_target
 from state_engine.savepoint.selection import MovedState, Part, Selection, choose
 from state_engine.storage.create import create_under_new_name
@@ -68,7 +68,7 @@ class GroupRestorer:
         self._cancelled = cancelled or (lambda: False)
         self._crash: Crash = crash or NoCrash()
         self._target = resolve_restore(root, job, source)
-        self._source: Sequence[Segment] | None = None
+        self._source: KeptSource | None = None
         self._found: dict[tuple[str, str, tuple[KeyGroupRange, ...]], pa.Table] = {}
         self._written: list[str] = []
 
@@ -173,8 +173,8 @@ class GroupRestorer:
         name = (part.uid, state.now.name, part.ranges)
         if name not in self._found:
             if self._source is None:
-                self._source = segments_of_target(self._root, self._target)
-            self._found[name] = self._live(self._source, state.source, part)
+                self._source = KeptSource(segments_of_target(self._root, self._target), None)
+            self._found[name] = self._live(self._source.segments, state.source, part)
         return converted(state, self._found[name])
 
     def _live(self, segments: Sequence[Segment], schema: StateSchema, part: Part) -> pa.Table:
@@ -224,6 +224,8 @@ class GroupRestorer:
         return StateHandle(path=path, length=length, checksum=checksum, rows=rows, codec=_CODEC, sections=sections)
 
     def _stop_if_cancelled(self) -> None:
+        if self._source is not None:
+            self._source.renew()
         if self._cancelled():
             raise RestoreCancelledError(
                 f"The restore into job {self._job!r} was cancelled.", action="Nothing; the state is as it was."

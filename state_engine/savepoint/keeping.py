@@ -6,8 +6,9 @@ that becomes visible meanwhile, nor by the end of the savepoint that listed them
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
-from state_engine.checkpoint.leases import files_kept
+from state_engine.checkpoint.leases import HeldLease, files_kept
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.epoch.request import RestoreTarget
 from state_engine.errors import NotFoundError, StorageError
@@ -17,6 +18,18 @@ from state_engine.savepoint.segments import files_of, segments_of_target
 from state_engine.savepoint.source import open_location
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.storage.state_reader import Segment
+
+
+class KeptSource(NamedTuple):
+    """What folds to the state of a restore's source, and the lease on it; a canonical savepoint needs none."""
+
+    segments: Sequence[Segment]
+    lease: HeldLease | None
+
+    def renew(self) -> None:
+        """Renews the lease if it is due; for long work, between two of its steps."""
+        if self.lease is not None:
+            self.lease.renew()
 
 
 @contextmanager
@@ -29,7 +42,7 @@ def segments_kept(
     clock: Clock | None = None,
     ids: Ids | None = None,
     all_there: bool = True,
-) -> Iterator[None]:
+) -> Iterator[HeldLease]:
     """Keeps the files of a history until the block ends; those of a job that it was forked from the fork keeps itself.
 
     Args:
@@ -47,8 +60,8 @@ def segments_kept(
     storage, place = open_storage(root, head.manifest.job), head.manifest
     own = [segment for segment in segments if segment.storage.url == storage.url]
     files = {manifest_path(place.generation, place.epoch), *(file.path for one in own for file in files_of(one))}
-    with files_kept(storage, head, files, purpose, clock, ids, all_there=all_there):
-        yield
+    with files_kept(storage, head, files, purpose, clock, ids, all_there=all_there) as lease:
+        yield lease
 
 
 @contextmanager
@@ -60,7 +73,7 @@ def source_kept(
     *,
     clock: Clock | None = None,
     ids: Ids | None = None,
-) -> Iterator[Sequence[Segment]]:
+) -> Iterator[KeptSource]:
     """Gives what folds to the state of a restore's source, and keeps it until the block ends.
 
     Args:
@@ -77,11 +90,11 @@ def source_kept(
     """
     if target.location is not None:
         with in_use(open_location(target.location), f"job {job} at {root}", clock=clock, ids=ids):
-            yield segments_of_target(root, target)
+            yield KeptSource(segments_of_target(root, target), None)
         return
     segments = segments_of_target(root, target)
-    with segments_kept(root, target.stored, segments, purpose, clock=clock, ids=ids):
-        yield segments
+    with segments_kept(root, target.stored, segments, purpose, clock=clock, ids=ids) as lease:
+        yield KeptSource(segments, lease)
 
 
 @contextmanager
@@ -114,4 +127,4 @@ def users_of(storage: CheckpointStorage) -> list[str]:
     return users
 
 
-__all__ = ["in_use", "segments_kept", "source_kept", "users_of"]
+__all__ = ["KeptSource", "in_use", "segments_kept", "source_kept", "users_of"]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from state_engine.checkpoint.behind import Behind
-from state_engine.checkpoint.leases import ensure_kept
+from state_engine.checkpoint.kept import ensure_kept
 from state_engine.clock import Ids
 from state_engine.epoch.look import newest
 from state_engine.errors import (

@@ -20,11 +20,12 @@ from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, Start
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
-from state_engine.savepoint.adoption import adopt_for, kept_for_start
+from state_engine.savepoint.adoption import adopt_for
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.fitness import OperatorsOf, code_checks, refusal, refusals_of
+from state_engine.savepoint.holding import RestoreHold, kept_for_start
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.restore_report import Fate, Refusal, RestoredOperator, RestoredState, WholeRestore
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
@@ -163,14 +164,14 @@ class JobRestore:
             StorageError: Nobody knows how far it came; the same again, or any start, goes on.
         """
         sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
-        with kept_for_start(self._request, clock=self._clock, ids=self._ids):
-            restored, head = self._start()
+        with kept_for_start(self._request, clock=self._clock, ids=self._ids) as hold:
+            restored, head = self._start(hold)
         if self._claim_mode == "CLAIM":
             claim_source(self._root, restored)  # behind the lease: who disposes of a savepoint asks those
         sealed = head.stored.manifest
         return replace(self._report((), ()), sealed=(sealed.generation, sealed.epoch))
 
-    def _start(self) -> tuple[RestoreTarget, Head]:
+    def _start(self, hold: RestoreHold) -> tuple[RestoreTarget, Head]:
         request = adopt_for(
             self._request,
             self._log,
@@ -178,13 +179,14 @@ class JobRestore:
             ids=self._ids,
             cancelled=self._cancelled,
             progress=self._progress,
+            hold=hold,
             validate=self._validates,
         )
         assert request.restore is not None
         publisher = CheckpointPublisher(
             self._storage, self._job, clock=self._clock, open_job=lambda other: open_storage(self._root, other)
         )
-        start = StartUp(self._log, self._sinks, publisher, self._clock, self._ids, self._crash)
+        start = StartUp(self._log, self._sinks, publisher, self._clock, self._ids, self._crash, hold=hold)
         return request.restore, start.run(request)
 
     def _refusals(self) -> Iterator[Refusal]:

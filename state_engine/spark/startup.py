@@ -99,11 +99,11 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     _check_sources(request, open_job)
     sinks.check()
     sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
-    with kept_for_start(request):
+    with kept_for_start(request) as hold:
         request = adopt_for(
-            request, log, cancelled=options.cancelled, progress=options.progress, validate=options.validate
+            request, log, cancelled=options.cancelled, progress=options.progress, hold=hold, validate=options.validate
         )
-        head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash).run(request)
+        head = StartUp(log, sinks, publisher, SystemClock(), RandomIds(), crash, hold=hold).run(request)
     for was, sink in moved(request.sinks, before.manifest) if before is not None else ():
         _log.warning(
             "Sink %r of job %r writes %s from now on; %s keeps what it has, and no restore takes it back.",

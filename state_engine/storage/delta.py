@@ -23,6 +23,7 @@ from state_engine.storage.table_log import (
     Commit,
     CommitConflictError,
     DeltaFile,
+    Fence,
     Obstacle,
     commit_once,
 )
@@ -238,10 +239,12 @@ def append_files(
     overwrite: bool = False,
     checked: bool = False,
     info: Mapping[str, Any] | None = None,
+    fence: Fence | None = None,
 ) -> int:
     """Adds files in one commit, once for (app_id, version).
 
-    Does nothing where the table holds this version of the application or a higher one, also when the files differ.
+    Does nothing where the table holds this version of the application or a higher one, also when the files differ, or
+    a higher one of the fence.
 
     Args:
         path: Root of the table.
@@ -252,9 +255,10 @@ def append_files(
         overwrite: Remove all files of the table in the same commit; the table takes on `schema`.
         checked: Refuse a table with other columns or types, as `ensure_table` does, without loading it once more.
         info: JSON values for the commit's `commitInfo`.
+        fence: Committed along.
 
     Returns:
-        The version of the commit; where it had taken effect before, the newest one.
+        The version of the commit; where nothing was committed, the newest one.
 
     Raises:
         NotFoundError: no table; `ensure_table` first.
@@ -262,14 +266,15 @@ def append_files(
         StorageError: anything else; whether it was committed is unknown, and calling again is safe.
     """
     check_files(path, adds)
-    wanted = Commit(app_id, version, added=adds, info=info or {})
+    marks = {fence.app_id: fence.version} if fence is not None else {}
+    wanted = Commit(app_id, version, added=adds, info=info or {}, marks=marks)
 
     def commit(table: DeltaVersion) -> None:
         if checked:
             _refuse_others(path, table.others(schema))
         table.write(wanted, schema, overwrite=overwrite)
 
-    return commit_once(path, lambda: open_version(path), app_id, version, commit)
+    return commit_once(path, lambda: open_version(path), app_id, version, commit, fence)
 
 
 def _add_action(add: DeltaFile) -> AddAction:

@@ -13,6 +13,7 @@ from state_engine.storage.delta import (
     version_and_files,
 )
 from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.table_log import Fence
 from state_engine.storage.tables import ActiveFiles, TableFile
 
 
@@ -39,6 +40,7 @@ class DeltaTables:
         version: int,
         overwrite: bool = False,
         info: Mapping[str, str] | None = None,
+        fence: Fence | None = None,
     ) -> int:
         path = f"{self._url}/{table}"
         if overwrite:
@@ -55,6 +57,7 @@ class DeltaTables:
             overwrite=overwrite,
             checked=not overwrite,
             info=info,
+            fence=fence,
         )
 
 

@@ -144,15 +144,27 @@ class OutputTable(Protocol):
         ...
 
 
+class Fence(NamedTuple):
+    """A transaction that is committed along, by an application that several writers share: none goes back behind it."""
+
+    app_id: str
+    version: int
+
+
 VersionT = TypeVar("VersionT", bound=TableVersion)
 
 
 def commit_once(
-    path: str, open_table: Callable[[], VersionT], app_id: str, version: int, commit: Callable[[VersionT], None]
+    path: str,
+    open_table: Callable[[], VersionT],
+    app_id: str,
+    version: int,
+    commit: Callable[[VersionT], None],
+    fence: Fence | None = None,
 ) -> int:
     """Commits once for (app_id, version), whoever else commits at the same time.
 
-    Does nothing where the table holds this transaction of the application or a later one.
+    Does nothing where the table holds this transaction of the application or a later one, or is beyond the fence.
 
     Args:
         path: Where the table is, for messages.
@@ -160,9 +172,10 @@ def commit_once(
         app_id: The application.
         version: The application's transaction.
         commit: Decides on the version that it is given, and commits to that very version.
+        fence: Nothing is committed where its application has a later transaction.
 
     Returns:
-        The table's version that this commit made; if it had taken effect before, the newest one.
+        The table's version that this commit made; if nothing was committed, the newest one.
 
     Raises:
         StorageError: There were too many conflicts, or what `open_table` and `commit` raise.
@@ -171,7 +184,8 @@ def commit_once(
     for _ in range(CONFLICTS):
         table = open_table()
         done = table.transaction_version(app_id)
-        if done is not None and done >= version:
+        passed = table.transaction_version(fence.app_id) if fence is not None else None
+        if (done is not None and done >= version) or (fence and passed is not None and passed > fence.version):
             table.make_durable()
             return table.version
         try:
@@ -191,6 +205,7 @@ __all__ = [
     "Commit",
     "CommitConflictError",
     "DeltaFile",
+    "Fence",
     "Obstacle",
     "OutputTable",
     "TableVersion",

@@ -13,6 +13,7 @@ import pyarrow as pa
 from state_engine.errors import AlreadyExistsError, CorruptionError, DamagedFileError, NotFoundError, StorageError
 from state_engine.log.envelope import seal, unseal
 from state_engine.storage.port import CheckpointStorage, Data
+from state_engine.storage.table_log import Fence
 
 PLAIN_FORMAT = "lakestate.plain-table"
 TABLE_LOGS = ("_delta_log/", "_plain_log/")
@@ -56,10 +57,12 @@ class Tables(Protocol):
         version: int,
         overwrite: bool = False,
         info: Mapping[str, str] | None = None,
+        fence: Fence | None = None,
     ) -> int:
         """Adds files in one transaction, makes the table when it is missing, and returns the table's version.
 
-        Nothing happens when `app_id` has committed `version` or a later one. With `overwrite` all other files leave
+        Nothing happens when `app_id` has committed `version` or a later one, or when the application of `fence`, whose
+        transaction is committed along, has committed a later one. With `overwrite` all other files leave
         the table (their bytes stay).
 
         Raises:
@@ -114,15 +117,17 @@ class PlainTables:
         version: int,
         overwrite: bool = False,
         info: Mapping[str, str] | None = None,
+        fence: Fence | None = None,
     ) -> int:
         while True:
             number, newest = self._newest(table) or (-1, _Version())
-            if newest.transactions.get(app_id, -1) >= version:
+            passed = fence is not None and newest.transactions.get(fence.app_id, -1) > fence.version
+            if passed or newest.transactions.get(app_id, -1) >= version:
                 return number
             names = tuple(file.name for file in files)
             after = _Version(
                 names=names if overwrite else newest.names + names,
-                transactions={**newest.transactions, app_id: version},
+                transactions={**newest.transactions, app_id: version, **dict((fence,) if fence is not None else ())},
                 info=dict(info or {}),
             )
             try:

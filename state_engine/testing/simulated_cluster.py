@@ -40,8 +40,6 @@ JOB = "sim"
 BATCH = 3
 HOSTS = 3
 POLICY = RetentionPolicy(checkpoints=Keep(last=1), savepoints=Keep(last=1), grace_ms=0)
-KNOWN_FAULTS = ("lease-outlived",)
-"""Faults that are not mended yet: a history meets them only if it is told to (`Cluster.played`)."""
 
 _NUMBERS = count()
 
@@ -189,13 +187,11 @@ class Cluster:
     Args:
         inline_threshold: Up to how many bytes changes lie in the manifest.
         mixed: Whether a subtask's worker changes often, so that caches fall behind; else it does now and then.
-        played: Names of known faults that are played all the same.
     """
 
-    def __init__(self, inline_threshold: int = 0, played: frozenset[str] = frozenset(), *, mixed: bool = False) -> None:
+    def __init__(self, inline_threshold: int = 0, *, mixed: bool = False) -> None:
         self.root = f"memory://simulated/{next(_NUMBERS)}"
         self.inline_threshold, self.mixed = inline_threshold, mixed
-        self.played = played
         self.processes = Processes()
         self.processes.is_spared, self.processes.on_put = self._is_spared, self._note_ghosts
         self.now_ms = 1_700_000_000_000
@@ -260,9 +256,7 @@ class Cluster:
         return self.workers[(subtask + attempt + plan.retry + other) % len(self.workers)]
 
     def pass_time(self, by_ms: int) -> None:
-        """Lets time pass; not more than a lease holds while somebody stands still who may hold one."""
-        if self.processes.parked and "lease-outlived" not in self.played:
-            by_ms = min(by_ms, LEASE_MS // 60)
+        """Lets time pass."""
         self.now_ms += by_ms
 
     def expire(self) -> None:
@@ -329,9 +323,9 @@ class ClusterDriver:
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
         )
-        with kept_for_start(request, clock=clock, ids=cluster):
-            request = adopt_for(request, log, clock=clock, ids=cluster, validate=False)
-            head = StartUp(log, sinks, publisher, clock, cluster, crash).run(request)
+        with kept_for_start(request, clock=clock, ids=cluster) as hold:
+            request = adopt_for(request, log, clock=clock, ids=cluster, hold=hold, validate=False)
+            head = StartUp(log, sinks, publisher, clock, cluster, crash, hold=hold).run(request)
         self.barriers.next_number = publisher.next_checkpoint_id()
         self.offset = position(head.stored.manifest)
         self.epochs = EpochDriver(

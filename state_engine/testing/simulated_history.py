@@ -50,7 +50,6 @@ class Found(AssertionError):
 class Player:
     """Plays one history on a cluster of its own."""
 
-    played: frozenset[str] = frozenset()
     cluster: Cluster = field(init=False)
 
     def play(self, actions: list[Action]) -> None:
@@ -61,7 +60,7 @@ class Player:
         """
         first = actions[0] if actions and actions[0].verb == "job" else Action("job")
         inline, parked_first, mixed, retain = (first.number >> bit & 1 for bit in range(4))
-        self.cluster = Cluster(100_000 * inline, self.played, mixed=bool(mixed))
+        self.cluster = Cluster(100_000 * inline, mixed=bool(mixed))
         try:
             for action in actions:
                 if action.verb != "job":
@@ -352,23 +351,23 @@ def _difference(rows: list[tuple[int, str, int]], expected: tuple[tuple[int, str
     return f"lost {lost[:3]}, extra {extra[:3]}, doubled {doubled[:3]}"
 
 
-def find(actions: list[Action], played: frozenset[str] = frozenset()) -> Found | None:
+def find(actions: list[Action]) -> Found | None:
     """Plays a history and returns what it found, None if all is well."""
     try:
-        Player(played).play(actions)
+        Player().play(actions)
     except Found as found:
         return found
     return None
 
 
-def shrink(actions: list[Action], kind: str, played: frozenset[str] = frozenset()) -> list[Action]:
+def shrink(actions: list[Action], kind: str) -> list[Action]:
     """Makes a history shorter that finds something of a kind, and still does: fewer words, then simpler ones."""
     tries = 0
 
     def still(candidate: list[Action]) -> bool:
         nonlocal tries
         tries += 1
-        found = find(candidate, played)
+        found = find(candidate)
         return found is not None and found.kind == kind
 
     size = len(actions) // 2

@@ -1,7 +1,7 @@
 """Plays many new histories of the simulated cluster on all cores, and prints what it found as lines for the corpus.
 
 ```
-make campaign ARGS="--histories 20000 --seed 7 --with rewind-race"
+make campaign ARGS="--histories 20000 --seed 7"
 ```
 """
 
@@ -16,7 +16,6 @@ from random import SystemRandom
 from typing import NamedTuple
 
 from state_engine.testing.history_words import random_history, text_of
-from state_engine.testing.simulated_cluster import KNOWN_FAULTS
 from state_engine.testing.simulated_history import find, shrink
 from state_engine.testing.simulated_processes import stepping
 
@@ -47,13 +46,12 @@ class Chunk(NamedTuple):
     finds: tuple[Find, ...]
 
 
-def play(first: int, count: int, played: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()) -> Chunk:
+def play(first: int, count: int, known: frozenset[str] = frozenset()) -> Chunk:
     """Plays the histories of some seeds in a row, and shrinks the first one of each new kind that fails.
 
     Args:
         first: The first seed.
         count: How many.
-        played: Names of known faults that are played all the same.
         known: Kinds that need not be shrunk.
     """
     finds: list[Find] = []
@@ -61,26 +59,23 @@ def play(first: int, count: int, played: frozenset[str] = frozenset(), known: fr
     with stepping():
         for seed in range(first, first + count):
             actions = random_history(seed)
-            found = find(actions, played)
+            found = find(actions)
             if found is None:
                 continue
             line = ""
             if found.kind not in seen:
                 seen.add(found.kind)
-                line = text_of(shrink(actions, found.kind, played))
+                line = text_of(shrink(actions, found.kind))
             finds.append(Find(seed, found.kind, str(found), line))
     return Chunk(count, tuple(finds))
 
 
-def campaign(
-    seed: int, histories: int, played: frozenset[str], processes: int, *, stop: bool = False
-) -> tuple[int, list[Find]]:
+def campaign(seed: int, histories: int, processes: int, *, stop: bool = False) -> tuple[int, list[Find]]:
     """Plays histories on several cores and tells how far it is.
 
     Args:
         seed: The first seed.
         histories: How many.
-        played: Names of known faults that are played all the same.
         processes: How many processes play.
         stop: Whether the first find ends it.
 
@@ -90,7 +85,7 @@ def campaign(
     finds: list[Find] = []
     done, told, began = 0, time.monotonic(), time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for chunk in pool.imap_unordered(_play, _chunks(seed, histories, played)):
+        for chunk in pool.imap_unordered(_play, _chunks(seed, histories)):
             done += chunk.played
             finds += chunk.finds
             for find in chunk.finds:
@@ -104,12 +99,12 @@ def campaign(
     return done, finds
 
 
-def _chunks(seed: int, histories: int, played: frozenset[str]) -> Iterator[tuple[int, int, frozenset[str]]]:
+def _chunks(seed: int, histories: int) -> Iterator[tuple[int, int]]:
     for start in range(0, histories, CHUNK):
-        yield seed + start, min(CHUNK, histories - start), played
+        yield seed + start, min(CHUNK, histories - start)
 
 
-def _play(chunk: tuple[int, int, frozenset[str]]) -> Chunk:
+def _play(chunk: tuple[int, int]) -> Chunk:
     return play(*chunk)
 
 
@@ -118,14 +113,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make campaign", description="Play random histories of the protocol.")
     parser.add_argument("--histories", type=int, default=20_000)
     parser.add_argument("--seed", type=int, help="the first seed; a new one by default")
-    parser.add_argument("--with", dest="played", action="append", default=[], choices=KNOWN_FAULTS)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--stop", action="store_true", help="end at the first find")
     given = parser.parse_args(arguments)
     seed = SystemRandom().randrange(2**32) if given.seed is None else given.seed
     print(f"{given.histories} histories from seed {seed} in {given.processes} processes", flush=True)
     began = time.monotonic()
-    done, finds = campaign(seed, given.histories, frozenset(given.played), given.processes, stop=given.stop)
+    done, finds = campaign(seed, given.histories, given.processes, stop=given.stop)
     took = time.monotonic() - began
     kinds = Counter(find.kind for find in finds)
     print(f"{done} histories, seeds {seed} to {seed + given.histories - 1}, {took:.0f} s, {done / took:.1f}/s")

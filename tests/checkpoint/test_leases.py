@@ -1,19 +1,23 @@
 """Leases that name files, and what a checkpoint or a savepoint does whose files are condemned."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from state_engine.checkpoint.leases import ensure_kept, expired_leases, leased
+from state_engine.checkpoint.floors import raise_floor
+from state_engine.checkpoint.kept import ensure_kept
+from state_engine.checkpoint.leases import LEASE_MS, RENEWALS, HeldLease, expired_leases, leased, read_leases
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
-from state_engine.errors import CondemnedError
-from state_engine.log.paths import LEASES, condemned_path
-from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned
+from state_engine.errors import CondemnedError, MissingFileError
+from state_engine.log.paths import LEASES, condemned_path, manifest_path
+from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, FreeNumber, Lease, encode_condemned
+from state_engine.storage.port import open_storage
 from state_engine.storage.tables import open_tables
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
@@ -84,6 +88,75 @@ def test_a_checkpoint_whose_files_are_condemned_does_not_become_visible(running:
     assert running.job.storage.list(LEASES) == []
 
 
+@pytest.fixture
+def held(running: Running) -> Iterator[HeldLease]:
+    """A lease on the first of two epochs."""
+    running.checkpoint(1)
+    first = running.job.head
+    running.checkpoint(2)
+    assert first is not None
+    with leased(running.job.root, first, "a test", clock=running.clock, ids=running.ids) as held:
+        yield held
+
+
+def counts(running: Running, lease: Lease) -> bool:
+    return lease in read_leases(running.job.root, running.job.job, running.clock.now_ms())
+
+
+def test_a_lease_is_renewed_when_some_of_its_time_is_over_and_not_before(running: Running, held: HeldLease) -> None:
+    first = held.lease
+    running.clock.advance(LEASE_MS // RENEWALS - 2)
+    held.renew()
+    assert held.lease == first
+    running.clock.advance(2)
+    held.renew()
+    assert held.lease.expires_at > first.expires_at
+    assert read_leases(running.job.root, running.job.job, running.clock.now_ms()) == [held.lease]
+
+
+def test_a_lease_is_renewed_when_the_clock_was_set_back(running: Running, held: HeldLease) -> None:
+    running.clock.advance(-24 * HOUR_MS)
+    held.renew()
+    assert held.lease.expires_at <= running.clock.now_ms() + LEASE_MS
+
+
+def test_a_lease_that_is_tied_to_a_number_counts_until_that_is_taken(running: Running, held: HeldLease) -> None:
+    held.until(FreeNumber(job=running.job.job, generation=1, epoch=3))
+    running.clock.advance(48 * HOUR_MS)
+    running.retain()
+    assert counts(running, held.lease)
+    running.checkpoint(3)
+    assert not counts(running, held.lease)
+
+
+def test_a_lease_that_is_tied_to_a_number_counts_until_that_is_freed(running: Running, held: HeldLease) -> None:
+    held.until(FreeNumber(job=running.job.job, generation=1, epoch=3))
+    running.clock.advance(48 * HOUR_MS)
+    raise_floor(running.job.storage, Floor(job=running.job.job, generation=1, epoch=3, checkpoint_id=9, raised_at=0))
+    assert not counts(running, held.lease)
+
+
+def test_a_lease_may_be_tied_to_the_first_number_of_a_fork(running: Running, held: HeldLease) -> None:
+    held.until(FreeNumber(job="fork", generation=1, epoch=2))
+    running.clock.advance(48 * HOUR_MS)
+    running.checkpoint(3)
+    assert counts(running, held.lease)
+    fork = open_storage(running.job.root, "fork")
+    fork.put_if_absent(manifest_path(1, 2), b"whatever it is")
+    assert not counts(running, held.lease)
+
+
+def test_a_lease_is_not_tied_when_something_is_condemned_or_gone(running: Running, held: HeldLease) -> None:
+    number = FreeNumber(job=running.job.job, generation=1, epoch=3)
+    running.condemn(manifest_path(1, 1))
+    with pytest.raises(CondemnedError):
+        held.until(number)
+    running.job.storage.delete(condemned_path("a"))
+    running.job.storage.delete(manifest_path(1, 1))
+    with pytest.raises(MissingFileError):
+        held.until(number)
+
+
 def test_a_lease_of_a_process_that_died_is_removed_when_it_has_expired(running: Running) -> None:
     for number in (1, 2):
         running.checkpoint(number)
@@ -94,6 +167,6 @@ def test_a_lease_of_a_process_that_died_is_removed_when_it_has_expired(running: 
     running.retain()
     assert len(running.job.storage.list(LEASES)) == 1
     running.clock.advance(HOUR_MS)
-    assert len(expired_leases(running.job.storage, running.clock.now_ms())) == 1
+    assert len(expired_leases(running.job.root, running.job.job, running.clock.now_ms())) == 1
     running.retain()
     assert running.job.storage.list(LEASES) == []

@@ -11,6 +11,7 @@ from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.publish import CheckpointPublisher, PublishEvent
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
+from state_engine.clock import RandomIds
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
 from state_engine.errors import StorageError
@@ -130,6 +131,21 @@ def test_what_retention_has_freed_meanwhile_never_becomes_visible(root: str) -> 
     raise_floor(running.job.storage, floor)
     assert running.end() == [(1, EXPIRED)]
     assert [row.status for row in running.rows()] == ["expired"]
+
+
+@pytest.mark.parametrize("scheme", ["memory://", ""])
+def test_none_becomes_visible_once_a_later_generation_has_a_checkpoint(tmp_path: Path, scheme: str) -> None:
+    """From then on retention frees what it folded, and no lease says for how long it sleeps."""
+    running = held_up(f"{scheme}{tmp_path}", CrashPoint.E9_BASE_WRITTEN)
+    target = running.job.head
+    assert target is not None
+    running.job.epoch(random_changes(running.rng))
+    running.job.restore(target)
+    successor = CheckpointPublisher(running.job.storage, running.job.job, clock=ManualClock(), ids=RandomIds())
+    successor.begin(running.job.epoch(random_changes(running.rng), checkpoint_id=2), Mark(checkpoint_id=2))
+    assert successor.completed() is not None
+    running.end()
+    assert [(row.id, row.generation, row.status) for row in running.rows()] == [("2", 2, "completed")]
 
 
 def test_what_is_visible_cannot_be_given_up(root: str) -> None:

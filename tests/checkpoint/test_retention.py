@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from state_engine.checkpoint.leases import LEASE_MS, ensure_kept, files_kept, leased
+from state_engine.checkpoint.kept import ensure_kept
+from state_engine.checkpoint.leases import LEASE_MS, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.retention import (
     DELETING_MS,

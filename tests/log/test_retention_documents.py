@@ -13,6 +13,7 @@ from state_engine.log.retention_records import (
     Condemned,
     CondemnedFile,
     Floor,
+    FreeNumber,
     Lease,
     decode_condemned,
     decode_floor,
@@ -42,12 +43,14 @@ LEASE = Lease(
     created_at=1_700_000_000_000,
     expires_at=1_700_003_600_000,
 )
+LEASE_UNTIL = replace(LEASE, until=FreeNumber(job="flights", generation=2, epoch=44))
 Decoder = Callable[[bytes], msgspec.Struct]
 CASES: list[tuple[str, bytes, Decoder, msgspec.Struct]] = [
     ("floor.json", encode_floor(FLOOR), decode_floor, FLOOR),
     ("condemned.json", encode_condemned(CONDEMNED), decode_condemned, CONDEMNED),
     ("condemned-by-rule.json", encode_condemned(CONDEMNED_BY_RULE), decode_condemned, CONDEMNED_BY_RULE),
     ("lease.json", encode_lease(LEASE), decode_lease, LEASE),
+    ("lease-until.json", encode_lease(LEASE_UNTIL), decode_lease, LEASE_UNTIL),
 ]
 
 

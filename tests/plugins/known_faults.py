@@ -1,9 +1,8 @@
-"""Known faults: what a test generator or the simulator leaves out until it is mended, and why.
+"""Known faults: what a test generator leaves out until it is mended, and why.
 
-Each entry is one fault. A generator of programs asks `known(name)` and leaves out what would meet the fault; the
-simulator leaves it out unless it is told to play it (`make campaign ARGS="--with NAME"`). A test that is marked
-`@shows(name, ...)` shows the fault and is expected to fail. Whoever mends a fault deletes its entry and what is left
-out in the files that the entry names, and the test must pass.
+Each entry is one fault. A generator of programs asks `known(name)` and leaves out what would meet the fault. A test
+marked `@shows(name, ...)` shows the fault and is expected to fail. Whoever mends a fault deletes its entry and what is
+left out in the files that the entry names, and the test must pass.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,6 @@ class KnownFault:
     asked_by: tuple[str, ...]
 
 
-_CLUSTER = ("state_engine/testing/simulated_cluster.py",)
 _PROGRAMS = ("tests/model/forms/generating.py",)
 _WINDOWS = ("tests/model/forms/window_runs.py",)
 
@@ -73,12 +71,6 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         "count-windows-of-another-size",
         "After a release with another size, records of count windows are in no window, or in windows out of order.",
         _WINDOWS,
-    ),
-    KnownFault(
-        "lease-outlived",
-        "A restore that takes longer than its lease, or runs beside a clock that is an hour ahead, is sealed over "
-        "files that retention has deleted.",
-        _CLUSTER,
     ),
 )
 

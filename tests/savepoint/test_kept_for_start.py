@@ -17,7 +17,6 @@ from state_engine.errors import CondemnedError, MissingFileError
 from state_engine.log.paths import RESTORED, manifest_path
 from state_engine.log.retention_records import Lease
 from state_engine.savepoint import kept_for_start, resolve_restore, retain, trigger_savepoint
-from state_engine.storage.port import open_storage
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import random_changes
@@ -41,7 +40,7 @@ def asking_for(root: str, job: str, source: str | None) -> StartRequest:
 
 
 def leases(root: str, job: str) -> list[Lease]:
-    return read_leases(open_storage(root, job), ManualClock().now_ms())
+    return read_leases(root, job, ManualClock().now_ms())
 
 
 def changes_are_there(job: JobBuilder, epoch: int) -> bool:

@@ -10,6 +10,15 @@ ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
     Mutant(
+        "restore-without-a-last-look",
+        "state_engine.epoch.start",
+        "StartUp._close",
+        "        self._hold_source(request, wanted, closing)\n",
+        "",
+        "A restore is sealed over files that retention freed while it copied.",
+        ("tests/epoch/test_restores_that_take_long.py",),
+    ),
+    Mutant(
         "another-drivers-manifest-counts-as-mine",
         "state_engine.epoch.seal",
         "seal",

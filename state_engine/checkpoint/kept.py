@@ -1,0 +1,142 @@
+"""What a pin or a lease protects is whole: none of it is condemned, and all of it exists.
+
+The order is that of a pin: write what you need, then look at what is condemned, then whether it exists. Retention
+condemns, then reads pins and leases, then deletes. A pin or lease written before retention read them spares its files;
+one written later finds the files condemned or gone, and its owner gives up.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+from state_engine.checkpoint.retention_needs import History, files_of_epoch, way_back
+from state_engine.checkpoint.table import CheckpointTable, newest_base
+from state_engine.epoch import look
+from state_engine.epoch.sink_moves import since
+from state_engine.errors import CondemnedError, MissingFileError, NotFoundError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.paths import CONDEMNED, manifest_path
+from state_engine.log.retention_records import Condemned, decode_condemned
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.tables import open_tables
+
+
+def read_condemned(storage: CheckpointStorage) -> list[Condemned]:
+    """Returns all lists of condemned files.
+
+    Raises:
+        DamagedFileError: One is not what was written.
+    """
+    found = []
+    for info in storage.list(CONDEMNED, recursive=False):
+        with suppress(NotFoundError):  # all its files have just gone
+            found.append(decode_condemned(storage.get(info.path), path=info.path))
+    return found
+
+
+def ensure_kept(
+    root: str,
+    stored: StoredManifest,
+    what: str,
+    files: Iterable[str] = (),
+    log: ManifestLog | None = None,
+    *,
+    way: bool = True,
+) -> None:
+    """Makes sure that an epoch stays whole, once a pin or a lease that protects it is durable.
+
+    First nothing that it needs may be condemned, then everything must be there: in this order, since a list of
+    condemned files goes when they are gone. Each manifest of the job is read once at most, ahead of
+    both; those of the way back behind them, when nobody removes them any more.
+
+    Args:
+        root: Of the storage.
+        stored: The sealed epoch.
+        what: What relies on it, for messages.
+        files: What a pin lists: an epoch may be read from another base than the newest.
+        log: Of the job, with the manifests that the caller has read, which never change.
+        way: Whether the manifests between it and the newest epoch must be there: they tell a restore what to take back
+            from sinks, and retention keeps them from the moment on that it sees the pin or the lease.
+
+    Raises:
+        CondemnedError: Retention is removing some of it.
+        MissingFileError: Something is gone.
+        DamagedManifestError: On the way lies another manifest than the next one names.
+    """
+    job = stored.manifest.job
+    storage = open_storage(root, job)
+    rows = CheckpointTable(storage, open_tables(storage)).newest_first()
+    newest = next((row for row in rows if newest_base([row], stored.manifest) is not None), None)
+    log = log or ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
+    history = History(storage, log, (newest,) if newest is not None else ())
+    needed = files_of_epoch(history, stored) | set(files)
+    head = look.newest(log) if way else None
+    if head is not None:
+        spans = way_back(head.manifest, stored.manifest)
+        needed |= {
+            manifest_path(span.generation, epoch)
+            for span in (*spans.left, *spans.entered)
+            for epoch in range(span.first, (span.last or 0) + 1)
+        }
+    _none_condemned(storage, needed, what)
+    log.chain(stored)
+    _all_there(storage, needed, what)
+    if head is not None:
+        since(log, head, stored)
+        since(log, stored, head)
+
+
+def ensure_not_condemned(storage: CheckpointStorage, folder: str, what: str) -> None:
+    """Makes sure that nothing that lies in a folder goes, once a lease that protects it is durable.
+
+    Raises:
+        CondemnedError: Retention is removing some of it.
+    """
+    for condemned in read_condemned(storage):
+        for file in condemned.files:
+            if file.path.startswith(f"{folder}/") and storage.exists(file.path):
+                raise CondemnedError(
+                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
+                    action="Let retention end (its grace time says when) and try again.",
+                )
+
+
+def ensure_files_kept(storage: CheckpointStorage, files: Collection[str], what: str, *, all_there: bool = True) -> None:
+    """Makes sure that files stay, once a lease that lists them is durable.
+
+    Args:
+        storage: Of the job.
+        files: Their paths.
+        what: What relies on them, for messages.
+        all_there: Whether all of them have to exist. A reader finds that out of those that it reads.
+
+    Raises:
+        CondemnedError: Retention is removing some of them.
+        MissingFileError: Some of them are gone.
+    """
+    _none_condemned(storage, files, what)
+    if all_there:
+        _all_there(storage, files, what)
+
+
+def _none_condemned(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
+    for condemned in read_condemned(storage):
+        for file in condemned.files:
+            if file.path in needed:
+                raise CondemnedError(
+                    f"{what} needs {file.path}, which retention is removing: {file.reason}.",
+                    action="Choose a newer epoch, checkpoint or savepoint; or let retention end and try again.",
+                )
+
+
+def _all_there(storage: CheckpointStorage, needed: Collection[str], what: str) -> None:
+    folders = sorted({path.rpartition("/")[0] for path in needed})
+    there = {info.path for folder in folders for info in storage.list(folder, recursive=False)}
+    if gone := sorted(set(needed) - there):
+        raise MissingFileError(
+            f"{what} needs {gone[0]}, which is gone.",
+            action="Choose another epoch, checkpoint or savepoint; retention may have removed this one.",
+        )
+
+
+__all__ = ["ensure_files_kept", "ensure_kept", "ensure_not_condemned", "read_condemned"]
