@@ -4,6 +4,9 @@ import time
 import uuid
 from typing import Protocol
 
+# Goes on while the machine sleeps, where there is such a clock.
+_STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """Processing time, and a time that only passes."""
@@ -32,7 +35,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def steady_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return time.clock_gettime_ns(_STEADY) // 1_000_000
 
 
 class RandomIds:

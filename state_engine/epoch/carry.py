@@ -87,6 +87,7 @@ def restored(
     number: int,
     now_ms: int,
     adopted: Adopted | None = None,
+    reset_processing_time: bool = False,
 ) -> Manifest:
     """Returns the first manifest of a generation that starts from `target`.
 
@@ -95,6 +96,8 @@ def restored(
 
     Behind a canonical savepoint all that lies before is the base that was `adopted`. The lineage goes back beyond it
     only if the job's own log has the epoch.
+
+    Processing time goes on from that of the target, or with `reset_processing_time` from that of the clock.
     """
     manifest = carried(target, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
     if origin.imported:
@@ -107,6 +110,8 @@ def restored(
         lineage, base = (Span(generation=generation, first=manifest.epoch),), None
         manifest = replace(manifest, sinks=())
     base = adopted.base if adopted is not None else base
+    if reset_processing_time:
+        manifest = replace(manifest, processing_time=now_ms)
     return replace(manifest, job=job, generation=generation, lineage=lineage, base=base, origin=origin)
 
 

@@ -68,6 +68,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
             what is owed to a sink that the job no longer has is left out.
         adopt_sinks: Sinks' tables that another log has written, or that are ahead of this one, keep their rows, and the
             job goes on behind them in a new generation. Nothing else changes where there are none.
+        reset_processing_time: A restore begins with the time of the clock, though processing time was later before.
+            Timers and last accesses keep their times.
         lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
             been rescaled.
     """
@@ -82,6 +84,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_non_restored_state: bool = False
     keep_output: bool = False
     adopt_sinks: bool = False
+    reset_processing_time: bool = False
     lasting: bool = False
 
 

@@ -199,6 +199,7 @@ class StartUp:
             number=me.number,
             now_ms=now,
             adopted=wanted.adopted,
+            reset_processing_time=request.reset_processing_time,
         )
         self._hold_source(request, wanted, fork)
         return self._put_claim(carry.declared(fork, request, operators))
@@ -231,6 +232,7 @@ class StartUp:
             keep_output=request.keep_output or wanted.imported or bool(strange),
             adopted=wanted.adopted,
             adopt_sinks=bool(strange),
+            reset_processing_time=request.reset_processing_time and wanted is request.restore,
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
@@ -272,6 +274,9 @@ class StartUp:
             self._sinks.adopt(uids, successor.generation, owed)
             self._sinks.rewind(target, successor.generation, keep_output=keep_output)
         self._crash.at(CrashPoint.S3_REWOUND, target.manifest.epoch)
+        now = self._clock.now_ms()
+        if not successor.reset_processing_time:
+            now = max(now, closing.manifest.processing_time)
         fork = carry.restored(
             target,
             successor.origin,
@@ -279,8 +284,9 @@ class StartUp:
             request.job,
             incarnation=me.nonce,
             number=me.number,
-            now_ms=max(self._clock.now_ms(), closing.manifest.processing_time),
+            now_ms=now,
             adopted=successor.adopted,
+            reset_processing_time=successor.reset_processing_time,
         )
         fork = replace(fork, sinks=closing.manifest.sinks)  # also those that were new behind the target
         return self._put_claim(fork if operators is None else carry.declared(fork, request, operators))

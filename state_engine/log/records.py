@@ -1,6 +1,7 @@
 """What one epoch leaves behind, as records: handles, acks, barriers and the manifest.
 
 Pure data (msgspec structs); how they are laid out in bytes is in `docs/formats/`.
+Longer than 500 lines because a manifest is made of all of them, and one file shows what it holds.
 """
 
 from typing import Literal
@@ -335,6 +336,7 @@ class Successor(Record, frozen=True, kw_only=True):
 
     With `keep_output` sinks keep what abandoned epochs gave them; `adopt_sinks` takes over tables of another log.
     `adopted` is set where the generation goes on from the files of a canonical savepoint.
+    `reset_processing_time` lets it begin with the clock's time, though processing time was later before.
     """
 
     generation: int
@@ -343,6 +345,7 @@ class Successor(Record, frozen=True, kw_only=True):
     keep_output: bool = False
     adopted: Adopted | None = None
     adopt_sinks: bool = False
+    reset_processing_time: bool = False
 
 
 class GroupRestore(Record, frozen=True, kw_only=True):

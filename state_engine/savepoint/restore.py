@@ -52,6 +52,7 @@ class JobRestore:
         allow_non_restored_state: State of operators that the code no longer has may stay behind.
         keep_output: Sinks keep what they have.
         adopt_sinks: So do sinks whose tables have output that the job's log does not know.
+        reset_processing_time: Begin with the time of the clock, though processing time was later before.
         claim_mode: Whether the savepoint belongs to the job from now on.
         validate: Read every file and compare its checksum before anything is written.
         cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
@@ -81,6 +82,7 @@ class JobRestore:
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
         adopt_sinks: bool = False,
+        reset_processing_time: bool = False,
         claim_mode: ClaimMode = "NO_CLAIM",
         validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
@@ -126,6 +128,7 @@ class JobRestore:
             allow_non_restored_state=allow_non_restored_state,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
+            reset_processing_time=reset_processing_time,
             lasting=True,
         )
 

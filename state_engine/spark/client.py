@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.errors import PySparkException
@@ -13,6 +14,7 @@ from state_engine.checkpoint.externalized import JobEnd
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.held_clock import HeldClock
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
@@ -20,6 +22,7 @@ from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
+from state_engine.spark.clock_notices import tell_of_step
 from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
 from state_engine.spark.heartbeat import Heartbeat, Pace
 from state_engine.spark.job_requests import JobRequests, JobState
@@ -69,13 +72,14 @@ class JobClient(JobRequests):
         self._planner = EpochPlanner(job.planned(), job.sources, job.agg_phase_strategy, locations)
         positions = head.stored.manifest.sources if job.sources.replays else ()
         self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
+        self._clock = HeldClock(SystemClock(), partial(tell_of_step, job.name))
         self._driver = EpochDriver(
             head,
             started.log,
             started.sinks,
             started.publisher,
             started.coordinator,
-            SystemClock(),
+            self._clock,
             started.crash,
             lock=self._lock,
             inline_threshold=job.data_inline_threshold,
@@ -123,7 +127,7 @@ class JobClient(JobRequests):
     def _wants_epoch(self) -> bool:
         if self._stopping:
             return False
-        clock = SystemClock()
+        clock = self._clock
         if self._driver.wants_rescale or self._started.coordinator.wants_epoch(clock.steady_ms()):
             return True
         return self._driver.is_due(clock.now_ms()) and not self._pace.expects_batch()

@@ -302,6 +302,7 @@ class StreamJob:
         allow_non_restored_state: bool = False,
         keep_output: bool = False,
         adopt_sinks: bool = False,
+        reset_processing_time: bool = False,
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -324,6 +325,8 @@ class StreamJob:
                 or moved: output that it may still be owed is left out.
             adopt_sinks: Start although a sink's table has output that the job's log does not know: the log is new, or
                 older than the table. The table keeps its rows, and the job goes on behind them in a new generation.
+            reset_processing_time: With `restore`: begin with the time of this machine's clock, though processing time
+                was later before, because a clock was wrong. Timers, TTLs and windows keep their times.
             max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
                 source is copied for it.
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
@@ -350,9 +353,9 @@ class StreamJob:
                 f"The input of job {self.name!r} is bounded, and Spark would wait for more of it.",
                 action="Start it with available_now=True, or leave bounded=True out of from_stream().",
             )
-        if restore is None and (max_parallelism is not None or uid_mapping):
+        if restore is None and (max_parallelism is not None or uid_mapping or reset_processing_time):
             raise RestoreError(
-                "max_parallelism and uid_mapping change state while it is restored, and nothing is restored.",
+                "max_parallelism, uid_mapping and reset_processing_time change what is restored, and nothing is.",
                 action="Say what to restore, for instance restore='latest'.",
             )
         options = StartOptions(
@@ -363,6 +366,7 @@ class StreamJob:
             allow_non_restored_state=allow_non_restored_state,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
+            reset_processing_time=reset_processing_time,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,

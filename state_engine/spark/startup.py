@@ -25,6 +25,7 @@ from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.rekey import with_rewrite
+from state_engine.spark.clock_notices import tell_of_difference
 from state_engine.spark.graph import Edge, OperatorNode
 from state_engine.spark.kill_at import KillAt, crash_from_environment
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
@@ -50,6 +51,7 @@ class StartOptions(NamedTuple):
     allow_non_restored_state: bool = False
     keep_output: bool = False
     adopt_sinks: bool = False
+    reset_processing_time: bool = False
     max_parallelism: int | None = None
     uid_mapping: Mapping[str, str] = {}
     claim_mode: ClaimMode = "NO_CLAIM"
@@ -96,6 +98,8 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     )
     request = _request(job, log, options, sinks)
     before = newest(log)
+    if before is not None:
+        tell_of_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
     _check_sources(request, open_job)
     sinks.check()
     sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
@@ -174,6 +178,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         allow_non_restored_state=options.allow_non_restored_state,
         keep_output=options.keep_output,
         adopt_sinks=options.adopt_sinks,
+        reset_processing_time=options.reset_processing_time,
     )
 
 

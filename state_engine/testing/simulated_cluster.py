@@ -16,6 +16,7 @@ from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.held_clock import HeldClock
 from state_engine.epoch.ports import EpochPlan, SinkStanding, SourceState
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.epoch.sink_moves import outputs_of, since
@@ -304,7 +305,14 @@ class ClusterDriver:
         self.offset = 0
         self.barriers = ManualBarriers(0)
 
-    def start(self, restore: str | None = None, *, keep_output: bool = False, adopt_sinks: bool = False) -> None:
+    def start(
+        self,
+        restore: str | None = None,
+        *,
+        keep_output: bool = False,
+        adopt_sinks: bool = False,
+        reset_processing_time: bool = False,
+    ) -> None:
         """S1 to S5."""
         cluster, clock = self.cluster, self.clock
         storage, log, crash = open_storage(cluster.root, JOB), cluster.open_log(), Crashes(cluster.processes)
@@ -322,6 +330,7 @@ class ClusterDriver:
             restore=resolve_restore(cluster.root, JOB, restore) if restore is not None else None,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
+            reset_processing_time=reset_processing_time,
         )
         with kept_for_start(request, clock=clock, ids=cluster) as hold:
             request = adopt_for(request, log, clock=clock, ids=cluster, hold=hold, validate=False)
@@ -329,7 +338,14 @@ class ClusterDriver:
         self.barriers.next_number = publisher.next_checkpoint_id()
         self.offset = position(head.stored.manifest)
         self.epochs = EpochDriver(
-            head, log, sinks, publisher, self.barriers, clock, crash, inline_threshold=cluster.inline_threshold
+            head,
+            log,
+            sinks,
+            publisher,
+            self.barriers,
+            HeldClock(clock),
+            crash,
+            inline_threshold=cluster.inline_threshold,
         )
 
     def step(self, order: int = 0) -> None:

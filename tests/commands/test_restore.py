@@ -13,6 +13,7 @@ from lakestate.control import Endpoint, publish_endpoint
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobView
 from lakestate.rest.server import serve
+from state_engine.clock import SystemClock
 from state_engine.errors import UnknownOperatorError
 from state_engine.inspect import open_job, read_state
 from state_engine.key_groups import key_group_of
@@ -38,6 +39,16 @@ def test_a_stopped_job_goes_back(job) -> None:
     assert "Restored epoch 1/1 of job 'flights' into job 'flights', which stood at epoch 1/4." in ended.out
     assert "The job stands at epoch 2/2" in ended.out
     assert counts(job) == job.builder.models[1, 1]["aircraft", "count"]
+
+
+def test_after_a_clock_that_was_ahead_a_job_goes_on_with_the_time_of_this_machine(job) -> None:
+    ahead = job.builder
+    ahead.now_ms = SystemClock().now_ms() + 86_400_000
+    ahead.epoch()
+    ended = job.run(*WHOLE, "--from", "latest", "--reset-processing-time", "--json")
+    assert ended.code == 0
+    sealed = ahead.log.read(*ended.json["sealed"]).manifest
+    assert abs(sealed.processing_time - SystemClock().now_ms()) < 60_000
 
 
 def test_into_other_key_groups_as_json(job) -> None:

@@ -1,10 +1,14 @@
-"""Fixtures of the tests that play histories of the simulated cluster."""
+"""Fixtures of tests that play histories of the simulated cluster; modules of this folder stand for themselves."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from state_engine.testing.simulated_processes import stepping
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """A sink's table that knows more than the job's log: the root is gone, is an older one, or another job has the name."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import count
 
 import pytest
+from dying import dying_at
 
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
@@ -133,23 +134,6 @@ def stranger(cluster: Cluster) -> Iterator[Cluster]:
 def test_another_log_is_told_even_if_it_is_further_than_the_table(stranger: Cluster) -> None:
     with pytest.raises(SinkAheadError, match="is not the one that wrote it"):
         started(stranger)
-
-
-@contextmanager
-def dying_at(cluster: Cluster, point: CrashPoint) -> Iterator[None]:
-    """Ends a start at a place behind its closing manifest."""
-
-    class Died(Exception): ...
-
-    def die(_: object, at: CrashPoint, epoch: int) -> None:
-        head = look.newest(cluster.open_log())
-        if at is point and head is not None and head.manifest.kind == "closing":
-            raise Died
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("state_engine.testing.simulated_cluster.Crashes.at", die)
-        with pytest.raises(Died):
-            yield
 
 
 POINTS = [CrashPoint.S2_CLOSED, CrashPoint.S3_REWOUND, CrashPoint.S2_BEFORE_CLAIM]

@@ -216,6 +216,13 @@ def _adopting_sinks() -> Manifest:
     return replace(manifest, successor=replace(manifest.successor, adopt_sinks=True))
 
 
+def _resetting() -> Manifest:
+    """As `_closing`, of the release that can begin a generation with the time of the clock."""
+    manifest = _closing()
+    assert manifest.successor is not None
+    return replace(manifest, successor=replace(manifest.successor, reset_processing_time=True))
+
+
 def _with_sinks() -> Manifest:
     """As `_manifest`, of the release that records the sinks; the older files have no such field."""
     return replace(
@@ -393,6 +400,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "base.json": lambda: encode_base(_base())[0],
     "base-of-streams.json": lambda: encode_base(_base_of_streams())[0],
     "pin.json": lambda: encode_pin(_pin())[0],
+    "resetting.json": lambda: encode_manifest(_resetting())[0],
     "adopting.json": lambda: encode_manifest(_adopting())[0],
     "savepoint.json": lambda: encode_savepoint(_savepoint())[0],
     "savepoint-reference.json": lambda: encode_reference(REFERENCE),
@@ -412,6 +420,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "base.json": lambda data: decode_base(data).base,
     "base-of-streams.json": lambda data: decode_base(data).base,
     "pin.json": lambda data: decode_pin(data).pin,
+    "resetting.json": lambda data: decode_manifest(data).manifest,
     "adopting.json": lambda data: decode_manifest(data).manifest,
     "savepoint.json": lambda data: decode_savepoint(data).savepoint,
     "savepoint-reference.json": decode_reference,
@@ -441,6 +450,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_base((GOLDEN / "base.json").read_bytes()).base == _base()
     assert decode_base((GOLDEN / "base-of-streams.json").read_bytes()).base == _base_of_streams()
     assert decode_pin((GOLDEN / "pin.json").read_bytes()).pin == _pin()
+    assert decode_manifest((GOLDEN / "resetting.json").read_bytes()).manifest == _resetting()
     assert decode_manifest((GOLDEN / "adopting.json").read_bytes()).manifest == _adopting()
     assert decode_savepoint((GOLDEN / "savepoint.json").read_bytes()).savepoint == _savepoint()
     assert decode_reference((GOLDEN / "savepoint-reference.json").read_bytes()) == REFERENCE

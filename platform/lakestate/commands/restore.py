@@ -62,6 +62,10 @@ def restore(
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
     keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
     adopt_sinks: AdoptSinks = False,
+    reset_processing_time: Annotated[
+        bool,
+        typer.Option("--reset-processing-time", help="Begin with this machine's time, after a clock that was ahead."),
+    ] = False,
     claim: Annotated[
         bool, typer.Option("--claim", help="Remove the savepoint once the job stands without it.")
     ] = False,
@@ -95,6 +99,7 @@ def restore(
         "--parallelism": parallelism,
         "--keep-output": keep_output,
         "--adopt-sinks": adopt_sinks,
+        "--reset-processing-time": reset_processing_time,
         "--claim": claim,
         "--no-validate": no_validate,
         "--allow-non-restored-state": allow_non_restored_state,
@@ -126,6 +131,7 @@ def restore(
                 allow_non_restored_state=allow_non_restored_state,
                 keep_output=keep_output,
                 adopt_sinks=adopt_sinks,
+                reset_processing_time=reset_processing_time,
                 claim_mode="CLAIM" if claim else "NO_CLAIM",
                 validate=not no_validate,
             )

@@ -10,6 +10,24 @@ ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
     Mutant(
+        "clock-that-is-followed",
+        "state_engine.epoch.held_clock",
+        "HeldClock.now_ms",
+        "if abs(step) <= STEP_MS:",
+        "if True:",
+        "One glitch of a clock stops processing time, and all timers, for as long as it was ahead.",
+        ("tests/epoch/test_clocks_that_are_set.py::test_one_glitch_of_a_day_does_not_stop_processing_time",),
+    ),
+    Mutant(
+        "time-of-the-clock-is-forgotten",
+        "state_engine.epoch.start",
+        "StartUp._finish_fork",
+        "if not successor.reset_processing_time:",
+        "if not request.reset_processing_time:",
+        "A start that finishes a restore of another one begins its generation with the wrong clock's time.",
+        ("tests/epoch/test_clocks_that_are_set.py::test_another_start_finishes_such_a_restore_as_it_was_asked_for",),
+    ),
+    Mutant(
         "restore-without-a-last-look",
         "state_engine.epoch.start",
         "StartUp._close",
