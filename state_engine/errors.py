@@ -144,6 +144,10 @@ class UnknownOperatorError(RestoreError):
     """State of an operator that the job no longer has."""
 
 
+class StateReturnsError(RestoreError):
+    """An operator that an earlier release no longer had is back, and its old state is still there."""
+
+
 class GeneratedUidError(RestoreError):
     """An operator without a uid is named after its place, and the places have changed."""
 

@@ -15,7 +15,15 @@ from typing import Annotated, Any
 
 import typer
 
-from lakestate.commands.options import AdoptSinks, AllowNonRestoredState, MaxParallelism, UidMapping, uids_of
+from lakestate.commands.options import (
+    AdoptSinks,
+    AllowNonRestoredState,
+    DiscardState,
+    MaxParallelism,
+    ResumeState,
+    UidMapping,
+    uids_of,
+)
 from lakestate.control import Endpoint, publish_endpoint
 from lakestate.registry import load_job
 from lakestate.rest.client_control import ClientControl
@@ -199,6 +207,8 @@ def run(
     uid_mapping: UidMapping = None,
     max_parallelism: MaxParallelism = None,
     allow_non_restored_state: AllowNonRestoredState = False,
+    resume_state: ResumeState = None,
+    discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
@@ -230,6 +240,8 @@ def run(
             uid_mapping=uids_of(uid_mapping),
             max_parallelism=max_parallelism,
             allow_non_restored_state=allow_non_restored_state,
+            resume_state=resume_state or (),
+            discard_state=discard_state or (),
             adopt_sinks=adopt_sinks,
             parallelism=parallelism,
             cancelled=stop.is_set,

@@ -30,6 +30,8 @@ def runner_command(
     uid_mapping: Mapping[str, str] | None = None,
     max_parallelism: int | None = None,
     allow_non_restored_state: bool = False,
+    resume_state: Sequence[str] = (),
+    discard_state: Sequence[str] = (),
     adopt_sinks: bool = False,
     parallelism: int | None = None,
     available_now: bool = False,
@@ -50,6 +52,10 @@ def runner_command(
         command += ["--max-parallelism", str(max_parallelism)]
     if allow_non_restored_state:
         command.append("--allow-non-restored-state")
+    for uid in resume_state:
+        command += ["--resume-state", uid]
+    for uid in discard_state:
+        command += ["--discard-state", uid]
     if adopt_sinks:
         command.append("--adopt-sinks")
     if parallelism is not None:

@@ -122,7 +122,7 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
     return replace(
         manifest,
         fingerprints=request.fingerprints,
-        operators=plans | {uid: left for uid, left in manifest.operators.items() if uid not in plans},
+        operators=plans | {uid: _left(op, manifest) for uid, op in manifest.operators.items() if uid not in plans},
         schemas=merge_schemas(
             manifest.schemas, (schema for op in request.operators for schema in op.schemas), manifest.epoch, claim=True
         ),
@@ -132,6 +132,10 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
     )
 
 
+def _left(operator: OperatorEpoch, manifest: Manifest) -> OperatorEpoch:
+    return operator if operator.left_at is not None else replace(operator, left_at=manifest.epoch)
+
+
 def _still_told(plan: OperatorPlan, manifest: Manifest) -> tuple[HighestTime, ...]:
     known = manifest.operators.get(plan.uid)
     return still_told(plan, manifest.event_times.get(plan.uid, ()), known.partition_columns if known else ())
@@ -139,13 +143,14 @@ def _still_told(plan: OperatorPlan, manifest: Manifest) -> tuple[HighestTime, ..
 
 def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorEpoch:
     """Returns an operator as a manifest without acks has it: with today's numbers, and what is known of it."""
-    known = before or OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism)
+    known = before or OperatorEpoch(parallelism=plan.parallelism, max_parallelism=plan.max_parallelism, unwritten=True)
     return replace(
         known,
         parallelism=plan.parallelism,
         max_parallelism=plan.max_parallelism,
         rescaled_from=plan.rescaled_from,
         partition_columns=plan.partition_columns,
+        left_at=None,
     )
 
 

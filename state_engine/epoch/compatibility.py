@@ -11,12 +11,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from state_engine.epoch.request import StartRequest
+from state_engine.epoch.rewrite import is_back
 from state_engine.errors import (
     GeneratedUidError,
     KeyTypeChangedError,
     MaxParallelismChangedError,
     SinkRewindError,
     SourcesChangedError,
+    StateReturnsError,
     StateTypeChangedError,
     UnknownOperatorError,
 )
@@ -43,6 +45,7 @@ def written_of(ack: Ack) -> Written:
 def check(request: StartRequest, target: Manifest) -> None:
     """Raises the `RestoreError` that says why the job cannot go on from this manifest, if there is a reason."""
     check_operators(request, target)
+    check_returned(request, target)
     check_generated_uids(request, target)
     check_max_parallelism(request, target)
     check_keys(request, target)
@@ -53,6 +56,8 @@ def check(request: StartRequest, target: Manifest) -> None:
 def check_operators(request: StartRequest, target: Manifest) -> None:
     """Every operator that has state must still be there, unless its state may stay behind.
 
+    One that has never written any has none, whatever it declares.
+
     Raises:
         UnknownOperatorError: It names the states, and the uid that may be meant.
     """
@@ -60,7 +65,9 @@ def check_operators(request: StartRequest, target: Manifest) -> None:
         return
     uids = [shape.uid for shape in request.operators]
     for uid in sorted({schema.uid for schema in target.schemas} - set(uids)):
-        states = ", ".join(sorted(schema.name for schema in target.schemas if schema.uid == uid))
+        if uid in target.operators and target.operators[uid].unwritten:
+            continue
+        states = _states(uid, target)
         new = [known for known in uids if known not in target.operators]
         candidates = difflib.get_close_matches(uid, new, cutoff=0.0) or ["none"]
         raise UnknownOperatorError(
@@ -68,6 +75,25 @@ def check_operators(request: StartRequest, target: Manifest) -> None:
             action=f"Give its uid back to the operator (new in the job: {', '.join(candidates)}), rename it by the "
             "restore's uid_mapping, or allow non-restored state to leave it in the log.",
         )
+
+
+def check_returned(request: StartRequest, target: Manifest) -> None:
+    """State across a gap is old: an operator that comes back resumes it only if the author says so.
+
+    Raises:
+        StateReturnsError: It names the operator, its states, and the epochs that ran without it.
+    """
+    for shape in request.operators:
+        if not is_back(target, shape.uid) or shape.uid in request.resume_state:
+            continue
+        if states := _states(shape.uid, target):
+            left_at = target.operators[shape.uid].left_at
+            raise StateReturnsError(
+                f"Operator {shape.uid!r} is back. The job ran without it from epoch {left_at} to {target.epoch}, "
+                f"and the state that it had before ({states}) is still there.",
+                action=f"Say resume_state=[{shape.uid!r}] (`--resume-state {shape.uid}`) to go on with that state, or "
+                f"discard_state=[{shape.uid!r}] (`--discard-state {shape.uid}`) to begin without any.",
+            )
 
 
 def check_generated_uids(request: StartRequest, target: Manifest) -> None:
@@ -217,6 +243,10 @@ def check_migrated(known: Iterable[StateSchema], subtasks: Sequence[Written]) ->
                 f"{len(subtasks)} subtasks wrote what they have of it.",
                 action="Ask for the state in open(), so that every subtask converts its part in the same epoch.",
             )
+
+
+def _states(uid: str, target: Manifest) -> str:
+    return ", ".join(sorted(schema.name for schema in target.schemas if schema.uid == uid))
 
 
 def _columns(columns: Sequence[Column]) -> str:

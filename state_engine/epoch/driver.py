@@ -432,7 +432,8 @@ def _operated(own: OperatorPlan, before: OperatorEpoch | None, plan: EpochPlan, 
     """Returns an operator as the manifest of an epoch has it."""
     known = carry.planned_epoch(own, before)
     finished = plan.end_of_input and (known.finished or own.uid in plan.finishing)
-    return replace(known, acks=acks, since=known.since or plan.epoch, finished=finished)
+    unwritten = known.unwritten and all(ack.changes is None for ack in acks)
+    return replace(known, acks=acks, since=known.since or plan.epoch, finished=finished, unwritten=unwritten)
 
 
 __all__ = ["EpochDriver"]

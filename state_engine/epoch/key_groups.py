@@ -40,7 +40,7 @@ def restored_groups(
     """
     manifest = carry.carried(head, "restore", incarnation=incarnation, number=number, now_ms=now_ms)
     operators = {
-        uid: replace(known, acks=acks, since=known.since or manifest.epoch)
+        uid: replace(known, acks=acks, since=known.since or manifest.epoch, unwritten=False)
         for uid, acks in rows.acks.items()
         for known in (manifest.operators[uid],)
     }

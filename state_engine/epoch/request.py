@@ -64,6 +64,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         parallelism: Overrides that of every operator, up to its max parallelism.
         restore: Without it the job goes on from its newest sealed epoch.
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
+        resume_state: Operators that come back after releases without them, and go on with the state that they had.
         keep_output: A restore leaves the sinks' output as it is; also one that an earlier start left unfinished. And
             what is owed to a sink that the job no longer has is left out.
         adopt_sinks: Sinks' tables that another log has written, or that are ahead of this one, keep their rows, and the
@@ -82,6 +83,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     parallelism: int | None = None
     restore: RestoreTarget | None = None
     allow_non_restored_state: bool = False
+    resume_state: tuple[str, ...] = ()
     keep_output: bool = False
     adopt_sinks: bool = False
     reset_processing_time: bool = False

@@ -23,6 +23,7 @@ def plan_rewrite(
     max_parallelism: int | None,
     uids: Collection[str],
     allow_non_restored_state: bool = False,
+    discard_state: Collection[str] = (),
 ) -> Rewrite | None:
     """Returns what has to be changed about a manifest; None if nothing has.
 
@@ -32,6 +33,7 @@ def plan_rewrite(
         max_parallelism: Key groups from now on; None for as many as there were.
         uids: The operators of the job today.
         allow_non_restored_state: State of operators that the job no longer has is left behind.
+        discard_state: So is that of these operators of the job today, if they were gone: they begin without any.
 
     Raises:
         UnknownOperatorError: The mapping names an operator that one of the sides does not have.
@@ -41,17 +43,24 @@ def plan_rewrite(
     """
     mapping = {old: new for old, new in uid_mapping.items() if old != new}
     _check_mapping(target, mapping, uids)
+    discarded = _discarded(target, mapping, uids, discard_state)
     if max_parallelism is not None:
         check_parallelism(1, max_parallelism)
         if all(operator.max_parallelism == max_parallelism for operator in target.operators.values()):
             max_parallelism = None
-    if not mapping and max_parallelism is None:
+    if not mapping and max_parallelism is None and not discarded:
         return None
     known = {*target.operators, *(schema.uid for schema in target.schemas)}
-    left = sorted(old for old in known if allow_non_restored_state and mapping.get(old, old) not in uids)
-    rewrite = Rewrite(uids=mapping, max_parallelism=max_parallelism, left=tuple(left))
+    left = {old for old in known if allow_non_restored_state and mapping.get(old, old) not in uids}
+    rewrite = Rewrite(uids=mapping, max_parallelism=max_parallelism, left=tuple(sorted(left | discarded)))
     _check_raw(target, rewrite)
     return rewrite
+
+
+def is_back(target: Manifest, uid: str) -> bool:
+    """Whether the job was without this operator, if it has it now, and its old state is still there."""
+    known = target.operators.get(uid)
+    return known is not None and known.left_at is not None and not known.unwritten
 
 
 def rewritten(stored: StoredManifest, rewrite: Rewrite | None) -> StoredManifest:
@@ -126,6 +135,19 @@ def _check_mapping(target: Manifest, mapping: Mapping[str, str], uids: Collectio
         after[new] = old
 
 
+def _discarded(target: Manifest, mapping: Mapping[str, str], uids: Collection[str], asked: Collection[str]) -> set[str]:
+    """Returns the uids that they had, of those that are back: a start that is repeated discards nothing again."""
+    former = {new: old for old, new in mapping.items()}
+    for uid in asked:
+        if uid not in uids:
+            near = difflib.get_close_matches(uid, list(uids), cutoff=0.0) or ["none"]
+            raise UnknownOperatorError(
+                f"The state of operator {uid!r} is to be discarded, and the job has no such operator.",
+                action=f"Name one of its operators: {', '.join(near)}.",
+            )
+    return {old for old in (former.get(uid, uid) for uid in asked) if is_back(target, old)}
+
+
 def _check_raw(target: Manifest, rewrite: Rewrite) -> None:
     if rewrite.max_parallelism is None:
         return
@@ -143,4 +165,4 @@ def _check_raw(target: Manifest, rewrite: Rewrite) -> None:
         )
 
 
-__all__ = ["plan_rewrite", "rewritten", "rewritten_schema"]
+__all__ = ["is_back", "plan_rewrite", "rewritten", "rewritten_schema"]

@@ -272,7 +272,8 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     its functions were told so, until there is input again. `rescaled_from` is the parallelism that the job's definition
     had when the running job was rescaled to another. `partition_columns` are those that the partitions of its event
     times are values of, by edge, empty without one; there are none where no edge has one, and in what earlier releases
-    wrote.
+    wrote. `left_at` is the epoch of the claim from which on the job does not have the operator, null as long as it has.
+    `unwritten` says that no subtask has written any state yet; earlier releases never say so.
     """
 
     parallelism: int
@@ -282,6 +283,8 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     finished: bool = False
     rescaled_from: int | None = None
     partition_columns: tuple[str, ...] = ()
+    left_at: int | None = None
+    unwritten: bool = False
 
 
 class BaseReference(Record, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ def with_rewrite(
     max_parallelism: int | None,
     uids: Collection[str],
     allow_non_restored_state: bool = False,
+    discard_state: Collection[str] = (),
 ) -> RestoreTarget:
     """Returns a restore's target with what is to be changed about its state; arguments and errors of `plan_rewrite`.
 
@@ -65,6 +66,7 @@ def with_rewrite(
         max_parallelism=max_parallelism,
         uids=uids,
         allow_non_restored_state=allow_non_restored_state,
+        discard_state=discard_state,
     )
     elsewhere = rewrite is not None and manifest.job != job
     return replace(target, rewrite=rewrite, imported=target.imported or elsewhere)

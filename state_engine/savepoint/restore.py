@@ -50,6 +50,8 @@ class JobRestore:
         max_parallelism: Sort all keys anew into so many key groups.
         uid_mapping: From uids that operators had in the source to those that they have now.
         allow_non_restored_state: State of operators that the code no longer has may stay behind.
+        resume_state: Operators that are back and go on with the state that they had.
+        discard_state: Operators that begin without the state that the source has for them.
         keep_output: Sinks keep what they have.
         adopt_sinks: So do sinks whose tables have output that the job's log does not know.
         reset_processing_time: Begin with the time of the clock, though processing time was later before.
@@ -80,6 +82,8 @@ class JobRestore:
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         allow_non_restored_state: bool = False,
+        resume_state: Sequence[str] = (),
+        discard_state: Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
@@ -111,6 +115,7 @@ class JobRestore:
             max_parallelism=max_parallelism,
             uids=uids,
             allow_non_restored_state=allow_non_restored_state,
+            discard_state=discard_state,
         )
         check_claim(job, target, claim_mode)
         newest = self._head.manifest if self._head is not None else known  # of which the whole log may be lost
@@ -126,6 +131,7 @@ class JobRestore:
             parallelism=parallelism,
             restore=target,
             allow_non_restored_state=allow_non_restored_state,
+            resume_state=tuple(resume_state),
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,

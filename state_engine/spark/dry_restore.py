@@ -43,6 +43,8 @@ def plan_restore(job: "StreamJob", options: StartOptions) -> WholeRestore:
             max_parallelism=options.max_parallelism,
             uid_mapping=options.uid_mapping,
             allow_non_restored_state=options.allow_non_restored_state,
+            resume_state=options.resume_state,
+            discard_state=options.discard_state,
             keep_output=options.keep_output,
             adopt_sinks=options.adopt_sinks,
             claim_mode=options.claim_mode,

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from pyspark import cloudpickle
@@ -300,6 +300,8 @@ class StreamJob:
         restore: str | None = None,
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
+        resume_state: Sequence[str] = (),
+        discard_state: Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
@@ -321,6 +323,10 @@ class StreamJob:
                 sinks go back with it.
             parallelism: Another number of subtasks than the job says.
             allow_non_restored_state: Leave state of operators that the job no longer has in the log.
+            resume_state: uids of operators that are back after releases without them: they go on with the state that
+                they had before. Changes nothing for others.
+            discard_state: uids of such operators that begin without that state. If any is back, the newest epoch is
+                restored, and the state of the other operators is copied for it.
             keep_output: Restore although a sink cannot take its output back, or start although a sink is gone, renamed
                 or moved: output that it may still be owed is left out.
             adopt_sinks: Start although a sink's table has output that the job's log does not know: the log is new, or
@@ -364,6 +370,8 @@ class StreamJob:
             restore=restore,
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
+            resume_state=resume_state,
+            discard_state=discard_state,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
@@ -384,6 +392,8 @@ class StreamJob:
         *,
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
+        resume_state: Sequence[str] = (),
+        discard_state: Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
         max_parallelism: int | None = None,
@@ -405,6 +415,8 @@ class StreamJob:
             restore=restore,
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
+            resume_state=resume_state,
+            discard_state=discard_state,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             max_parallelism=max_parallelism,

@@ -15,6 +15,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest, read_target
 from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.sink_names import described, moved
 from state_engine.epoch.start import StartUp
 from state_engine.errors import NotFoundError
@@ -49,6 +50,8 @@ class StartOptions(NamedTuple):
     restore: str | None = None
     parallelism: int | None = None
     allow_non_restored_state: bool = False
+    resume_state: Sequence[str] = ()
+    discard_state: Sequence[str] = ()
     keep_output: bool = False
     adopt_sinks: bool = False
     reset_processing_time: bool = False
@@ -162,9 +165,13 @@ def _resume(coordinator: CheckpointCoordinator, next_id: int, log: ManifestLog, 
 
 def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: SinkCommits) -> StartRequest:
     target: RestoreTarget | None = None
-    if options.restore is not None:
-        target = _rewriting(resolve_restore(job.root, job.name, options.restore), job, options)
-    before = target.seen if target is not None else _going_on(log)
+    before = _going_on(log) if options.restore is None else None
+    restore = options.restore
+    if before is not None and any(is_back(before.manifest, uid) for uid in options.discard_state):
+        restore = "latest"
+    if restore is not None:
+        target = _rewriting(resolve_restore(job.root, job.name, restore), job, options)
+        before = target.seen
     for operator in before.manifest.operators.values() if before is not None else ():
         job.adopt_max_parallelism(operator.max_parallelism)
     return StartRequest(
@@ -176,6 +183,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         parallelism=options.parallelism,
         restore=target,
         allow_non_restored_state=options.allow_non_restored_state,
+        resume_state=tuple(options.resume_state),
         keep_output=options.keep_output,
         adopt_sinks=options.adopt_sinks,
         reset_processing_time=options.reset_processing_time,
@@ -198,6 +206,7 @@ def _rewriting(target: RestoreTarget, job: "StreamJob", options: StartOptions) -
         max_parallelism=options.max_parallelism,
         uids=[node.uid for node in job.operators],
         allow_non_restored_state=options.allow_non_restored_state,
+        discard_state=options.discard_state,
     )
     check_claim(job.name, found, options.claim_mode)
     return found

@@ -66,6 +66,10 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
         "--max-parallelism",
         "128",
         "--allow-non-restored-state",
+        "--resume-state",
+        "count",
+        "--discard-state",
+        "total",
         "--parallelism",
         "3",
         "--available-now",
@@ -79,6 +83,7 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
     assert run("finish", *extra, "--log", str(log)).exit_code == 0
     wanted = "flights --root s3://bucket/state --option plan=finish --option a=b=c --restore sp-1"
     wanted += " --uid-mapping planes=aircraft --uid-mapping a=b --max-parallelism 128 --allow-non-restored-state"
+    wanted += " --resume-state count --discard-state total"
     assert log.read_text() == f"arguments: {wanted} --parallelism 3 --cores 4 --rest-port 8081 --available-now\n"
 
 

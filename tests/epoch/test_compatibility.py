@@ -11,6 +11,7 @@ from state_engine.errors import (
     MaxParallelismChangedError,
     RestoreError,
     SourcesChangedError,
+    StateReturnsError,
     StateTypeChangedError,
     TtlTimeChangedError,
     UnknownOperatorError,
@@ -92,8 +93,46 @@ def test_state_of_a_lost_operator_may_stay_behind_and_come_back() -> None:
     head = simulation.head.manifest
     assert set(head.operators) == {"other", "total", "count"}
     assert "count" in {known.uid for known in head.schemas}
-    simulation.start()
+    simulation.start(replace(request(), resume_state=("count",)))
     assert simulation.world.state_at(simulation.head) == before
+    assert simulation.head.manifest.operators["count"].left_at is None, "and is not asked for again"
+    simulation.start()
+
+
+def test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_it() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    for _ in range(3):
+        driver.step()
+    without = replace(operator(uid="other")(request()), allow_non_restored_state=True)
+    simulation.start(without)
+    left_at = simulation.head.manifest.epoch
+    simulation.start(without)
+    assert simulation.head.manifest.operators["count"].left_at == left_at, "also after later starts"
+    objects = dict(simulation.world.storage.objects)
+    with pytest.raises(StateReturnsError, match=rf"'count' is back.*from epoch {left_at} to .*\(n\).*--resume-state"):
+        simulation.start(replace(request(), allow_non_restored_state=True))
+    with pytest.raises(StateReturnsError):
+        simulation.start(replace(simulation.restore(simulation.head), allow_non_restored_state=True))
+    assert simulation.world.storage.objects == objects
+
+
+def test_a_restore_from_before_the_gap_needs_no_word() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    before = driver.step()
+    simulation.start(replace(operator(uid="other")(request()), allow_non_restored_state=True))
+    simulation.start(simulation.restore(before))
+
+
+def test_an_operator_that_never_wrote_any_state_may_go_and_come_back() -> None:
+    simulation = Simulation()
+    new = OperatorShape(uid="new", parallelism=1, max_parallelism=7, keys=(), schemas=(schema("new"),))
+    simulation.start(replace(request(), operators=(*request().operators, new)))
+    simulation.start().step()
+    assert simulation.head.manifest.operators["new"].left_at is not None
+    assert not simulation.head.manifest.operators["count"].unwritten
+    simulation.start(replace(request(), operators=(*request().operators, new)))
 
 
 def test_sources_may_change_before_the_first_position() -> None:

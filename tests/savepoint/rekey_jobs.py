@@ -62,6 +62,8 @@ def start_rewritten(
     schemas: Sequence[StateSchema] | None = None,
     parallelism: int = 2,
     allow_non_restored_state: bool = False,
+    resume_state: Sequence[str] = (),
+    discard_state: Sequence[str] = (),
     cancelled: Callable[[], bool] | None = None,
     progress: Callable[[str, float], None] | None = None,
     crash: Crash | None = None,
@@ -81,6 +83,7 @@ def start_rewritten(
             max_parallelism=max_parallelism,
             uids=names,
             allow_non_restored_state=allow_non_restored_state,
+            discard_state=discard_state,
         )
     request = StartRequest(
         job=job,
@@ -97,6 +100,7 @@ def start_rewritten(
         ),
         restore=target,
         allow_non_restored_state=allow_non_restored_state,
+        resume_state=tuple(resume_state),
     )
     start = StartUp(log, NoSinks(), publisher, ManualClock(1_700_000_100_000), RandomIds(), crash)
     return start.run(adopt_for(request, log, cancelled=cancelled, progress=progress))

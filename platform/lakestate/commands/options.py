@@ -52,6 +52,18 @@ MaxParallelism = Annotated[
 AllowNonRestoredState = Annotated[
     bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
 ]
+ResumeState = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resume-state", metavar="UID", help="An operator that is back goes on with its old state; may come again."
+    ),
+]
+DiscardState = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--discard-state", metavar="UID", help="An operator that is back begins without state; may come again."
+    ),
+]
 AdoptSinks = Annotated[
     bool,
     typer.Option(
@@ -145,6 +157,7 @@ __all__ = [
     "AvailableNow",
     "Cores",
     "Detached",
+    "DiscardState",
     "JobOptions",
     "MaxParallelism",
     "Parallelism",
@@ -152,6 +165,7 @@ __all__ = [
     "RestAddress",
     "RestPort",
     "Restore",
+    "ResumeState",
     "SavepointDirectory",
     "SavepointLabel",
     "SavepointNote",

@@ -25,7 +25,9 @@ from lakestate.commands.options import (
     AdoptSinks,
     AllowNonRestoredState,
     AskedRoot,
+    DiscardState,
     MaxParallelism,
+    ResumeState,
     UidMapping,
     Url,
     uids_of,
@@ -58,6 +60,8 @@ def restore(
     root: AskedRoot = None,
     uid_mapping: UidMapping = None,
     allow_non_restored_state: AllowNonRestoredState = False,
+    resume_state: ResumeState = None,
+    discard_state: DiscardState = None,
     max_parallelism: MaxParallelism = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
     keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
@@ -103,6 +107,8 @@ def restore(
         "--claim": claim,
         "--no-validate": no_validate,
         "--allow-non-restored-state": allow_non_restored_state,
+        "--resume-state": resume_state,
+        "--discard-state": discard_state,
     }
     if part and (wrong := [name for name, value in whole_only.items() if value]):
         raise typer.BadParameter("is for a whole job, not for key groups or keys", param_hint=wrong[0])
@@ -129,6 +135,8 @@ def restore(
                 max_parallelism=max_parallelism,
                 parallelism=parallelism,
                 allow_non_restored_state=allow_non_restored_state,
+                resume_state=resume_state or (),
+                discard_state=discard_state or (),
                 keep_output=keep_output,
                 adopt_sinks=adopt_sinks,
                 reset_processing_time=reset_processing_time,

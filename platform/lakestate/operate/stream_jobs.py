@@ -21,6 +21,8 @@ class StartConfig(dg.Config):
     uid_mapping: dict[str, str] = Field({}, description="Of the restore: uids that operators had, to those they have.")
     max_parallelism: int | None = Field(None, description="Of the restore: sort all keys into so many key groups.")
     allow_non_restored_state: bool = Field(False, description="Of the restore: leave state that nobody asks for.")
+    resume_state: list[str] = Field([], description="Operators that are back and go on with their old state.")
+    discard_state: list[str] = Field([], description="Operators that are back and begin without state.")
     adopt_sinks: bool = Field(False, description="Keep rows of sinks that the state root does not know of.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
@@ -69,7 +71,8 @@ def _job_of(job: str, verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
 def _request(job_control: JobControlResource, job: str, config: StartConfig) -> StartRequest:
     before = wanted_of(job_control.root, job)
     known = before.request.restored() if before is not None else StartRequest()
-    given = {name: value for name, value in config.model_dump().items() if value}
+    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in config.model_dump().items()}
+    given = {name: value for name, value in asked.items() if value}
     return msgspec.structs.replace(known, **given)
 
 

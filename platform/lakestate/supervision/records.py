@@ -34,6 +34,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         uid_mapping: Of the restore: uids that operators had there to those that they have.
         max_parallelism: Of the restore: how many key groups all keys are sorted into anew.
         allow_non_restored_state: Of the restore: leave the state of operators that the job no longer has.
+        resume_state: Operators that are back and go on with their old state.
+        discard_state: Operators that are back and begin without state.
         adopt_sinks: Keep rows of sinks that the state root does not know of; a restart does not do it again.
         available_now: End when the input that is there is read.
         rest_address: Where the job's REST server listens.
@@ -48,6 +50,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     uid_mapping: dict[str, str] = {}
     max_parallelism: int | None = None
     allow_non_restored_state: bool = False
+    resume_state: tuple[str, ...] = ()
+    discard_state: tuple[str, ...] = ()
     adopt_sinks: bool = False
     available_now: bool = False
     rest_address: str | None = None
@@ -66,6 +70,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
             uid_mapping={},
             max_parallelism=None,
             allow_non_restored_state=False,
+            resume_state=(),
+            discard_state=(),
             adopt_sinks=False,
         )
 

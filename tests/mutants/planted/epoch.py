@@ -10,6 +10,35 @@ ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
     Mutant(
+        "state-that-returns-without-a-word",
+        "state_engine.epoch.carry",
+        "_left",
+        "replace(operator, left_at=manifest.epoch)",
+        "operator",
+        "An operator that comes back releases later goes on with state from before the gap, and nobody is told.",
+        (
+            "tests/epoch/test_compatibility.py::test_old_state_across_a_gap_is_refused_until_somebody_says_what_becomes_of_it",
+        ),
+    ),
+    Mutant(
+        "discarded-at-every-start",
+        "state_engine.epoch.rewrite",
+        "_discarded",
+        " if is_back(target, old)}",
+        " if old in target.operators}",
+        "A program that says what to discard of an operator that was gone discards its new state at every start.",
+        ("tests/savepoint/test_state_that_returns.py::test_what_is_asked_for_again_discards_nothing_again",),
+    ),
+    Mutant(
+        "written-state-counts-as-none",
+        "state_engine.epoch.driver",
+        "_operated",
+        "known.unwritten and all(ack.changes is None for ack in acks)",
+        "known.unwritten",
+        "The state of an operator that is removed is left behind though nobody has allowed it.",
+        ("tests/epoch/test_compatibility.py::test_an_operator_that_never_wrote_any_state_may_go_and_come_back",),
+    ),
+    Mutant(
         "clock-that-is-followed",
         "state_engine.epoch.held_clock",
         "HeldClock.now_ms",
