@@ -27,7 +27,8 @@ from state_engine.epoch.ports import Crash, Mark
 from state_engine.log.documents import encode_base
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import base_path, state_table_path
-from state_engine.log.records import Base, BaseReference, Manifest, SourceFile, StateSchema, StorageName, TableVersion
+from state_engine.log.records import Base, BaseReference, Manifest, StateSchema, StorageName, TableVersion
+from state_engine.log.source_records import SourceFile
 from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
 from state_engine.storage.create import create_under_new_name
 from state_engine.storage.manifest_log import ManifestLog

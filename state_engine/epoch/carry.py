@@ -20,10 +20,10 @@ from state_engine.log.records import (
     ManifestKind,
     OperatorEpoch,
     Origin,
-    SourcePosition,
     Span,
     Successor,
 )
+from state_engine.log.source_records import SourcePosition
 
 
 def still(manifest: Manifest) -> Manifest:

@@ -24,7 +24,8 @@ from state_engine.errors import (
 )
 from state_engine.log.evolution import evolve, is_migrated
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Ack, Manifest, SourceFingerprint, StateSchema
+from state_engine.log.records import Ack, Manifest, StateSchema
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
 

@@ -12,7 +12,8 @@ import msgspec
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import LakestateError
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest, SourceFingerprint, SourcePosition
+from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
 
 
 class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):

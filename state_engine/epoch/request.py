@@ -5,7 +5,8 @@ import msgspec
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
 from state_engine.epoch.rewrite import rewritten
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Adopted, BaseReference, Rewrite, SinkTable, SourceFingerprint, StateSchema
+from state_engine.log.records import Adopted, BaseReference, Rewrite, SinkTable, StateSchema
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.serialization.column import Column
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
 from state_engine.serialization.column import Column, Record
 
 StateKind = Literal["keyed", "operator", "broadcast", "timer"]
@@ -241,28 +242,6 @@ class Barrier(Record, frozen=True, kw_only=True):
     seen: tuple[Seen, ...] = ()
     incarnation: str = ""
     epoch: int = 0
-
-
-class SourceFile(Record, frozen=True, kw_only=True):
-    """One entry of a file source's log."""
-
-    path: str
-    timestamp: int
-
-
-class SourcePosition(Record, frozen=True, kw_only=True):
-    """Where one source of the job stands: Spark's own offset line, verbatim, and the epoch's new files."""
-
-    offset: str
-    new_files: tuple[SourceFile, ...] = ()
-
-
-class SourceFingerprint(Record, frozen=True, kw_only=True):
-    """What must not change under a source position. `options` are those that decide what is read."""
-
-    kind: str
-    path: str
-    options: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class OperatorEpoch(Record, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from state_engine.log.records import Base, Pin, SourceFile, StateFile, StateSchema
+from state_engine.log.records import Base, Pin, StateFile, StateSchema
+from state_engine.log.source_records import SourceFile
 from state_engine.serialization.column import Record
 
 

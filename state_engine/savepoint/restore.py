@@ -19,7 +19,8 @@ from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
-from state_engine.log.records import Manifest, Rewrite, SinkTable, SourceFingerprint
+from state_engine.log.records import Manifest, Rewrite, SinkTable
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.savepoint.adoption import adopt_for
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source

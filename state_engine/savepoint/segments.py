@@ -13,7 +13,8 @@ from state_engine.epoch.request import RestoreTarget
 from state_engine.errors import MissingFileError, NotFoundError, RestoreCancelledError
 from state_engine.log.fold import fold
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Manifest, Pin, SourceFile, StateFile, StateHandle, StateSchema
+from state_engine.log.records import Manifest, Pin, StateFile, StateHandle, StateSchema
+from state_engine.log.source_records import SourceFile
 from state_engine.log.state_ttl import drop_expired, forget_unknown, without_expired
 from state_engine.savepoint.catalogue import load_canonical, load_savepoint
 from state_engine.savepoint.copying import Progress

@@ -11,7 +11,7 @@ from typing import Any
 
 from state_engine.epoch.ports import SourceState
 from state_engine.errors import MissingFileError, SourcesChangedError
-from state_engine.log.records import SourceFile, SourceFingerprint, SourcePosition
+from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
 
 
 class OffsetLog:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
 from state_engine.errors import NotWritableError, SourceFileMissingError
-from state_engine.log.records import SourceFile, SourcePosition
+from state_engine.log.source_records import SourceFile, SourcePosition
 from state_engine.spark.offsets import is_file_source
 
 _VERSION = "v1"

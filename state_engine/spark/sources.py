@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
-from state_engine.log.records import SourceFingerprint
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.runtime.shared_columns import OWN, SharedColumns
 from state_engine.spark.graph import SourceNode
 from state_engine.spark.names import quote_always

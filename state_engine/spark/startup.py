@@ -21,7 +21,8 @@ from state_engine.epoch.start import StartUp
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, inlined_bytes
-from state_engine.log.records import Base, Manifest, SourceFile, SourceFingerprint
+from state_engine.log.records import Base, Manifest
+from state_engine.log.source_records import SourceFile, SourceFingerprint
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from state_engine.errors import SourcesChangedError, UnsupportedUpstreamError
-from state_engine.log.records import SourceFingerprint
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.spark.plans import items, kind_of, nodes, random_expression
 
 _STATEFUL = {

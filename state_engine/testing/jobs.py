@@ -32,14 +32,13 @@ from state_engine.log.records import (
     ManifestKind,
     OperatorEpoch,
     Origin,
-    SourceFile,
-    SourcePosition,
     Span,
     StateHandle,
     StateSchema,
     StateStatistics,
     Successor,
 )
+from state_engine.log.source_records import SourceFile, SourcePosition
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage

@@ -26,7 +26,8 @@ from state_engine.errors import MissingFileError, NotFoundError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import CHECKPOINTS, manifest_path
-from state_engine.log.records import Barrier, Manifest, SourcePosition
+from state_engine.log.records import Barrier, Manifest
+from state_engine.log.source_records import SourcePosition
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage

@@ -24,7 +24,7 @@ from state_engine.epoch.start import StartUp
 from state_engine.errors import LakestateError
 from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import SourceFingerprint, SourcePosition
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.storage.memory import MemoryStorage
 from state_engine.testing.simulated import (
     Faults,

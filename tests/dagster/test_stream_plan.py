@@ -10,7 +10,8 @@ from lakestate.assets import build_lineage
 from lakestate.assets.stream_plan import Feeders, Sink, Source, State, StreamPlan, Way, merged, plan_of, read_plan
 from lakestate.registry import find_plan
 from state_engine.errors import JobDefinitionError
-from state_engine.log.records import Manifest, OperatorEpoch, SinkTable, SourceFingerprint, Span
+from state_engine.log.records import Manifest, OperatorEpoch, SinkTable, Span
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.testing.changes import state
 
 ROOT = Path(__file__).resolve().parents[2]

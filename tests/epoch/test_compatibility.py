@@ -16,7 +16,8 @@ from state_engine.errors import (
     TtlTimeChangedError,
     UnknownOperatorError,
 )
-from state_engine.log.records import SourceFingerprint, StateSchema, StateTtl
+from state_engine.log.records import StateSchema, StateTtl
+from state_engine.log.source_records import SourceFingerprint
 from state_engine.serialization.column import Column
 from state_engine.testing.simulated import Faults
 from state_engine.testing.simulated_tasks import schema

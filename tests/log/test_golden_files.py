@@ -41,9 +41,6 @@ from state_engine.log.records import (
     OutputFile,
     Pin,
     SinkTable,
-    SourceFile,
-    SourceFingerprint,
-    SourcePosition,
     Span,
     StateFile,
     StateHandle,
@@ -53,6 +50,7 @@ from state_engine.log.records import (
     TableVersion,
 )
 from state_engine.log.savepoints import CanonicalSavepoint, SavepointReference, SavepointTable
+from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
 from state_engine.log.state_stream import StreamEncoder, StreamHeader, decode_blocks, verify_state_stream
 from state_engine.serialization.column import Column
 from state_engine.serialization.types import ddl_to_arrow

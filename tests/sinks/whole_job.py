@@ -21,7 +21,8 @@ from state_engine.epoch.ports import EpochPlan, SourceState
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.records import Ack, Barrier, SourceFingerprint, SourcePosition
+from state_engine.log.records import Ack, Barrier
+from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.serialization.column import Column
 from state_engine.spark.graph import OperatorNode, SinkNode
 from state_engine.spark.sink_commits import SinkCommits
