@@ -17,6 +17,7 @@ import typer
 
 from lakestate.commands.options import (
     AdoptSinks,
+    AllowChangedSources,
     AllowNonRestoredState,
     DiscardState,
     MaxParallelism,
@@ -210,6 +211,7 @@ def run(
     resume_state: ResumeState = None,
     discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
+    allow_changed_sources: AllowChangedSources = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
@@ -243,6 +245,7 @@ def run(
             resume_state=resume_state or (),
             discard_state=discard_state or (),
             adopt_sinks=adopt_sinks,
+            allow_changed_sources=allow_changed_sources or (),
             parallelism=parallelism,
             cancelled=stop.is_set,
         )

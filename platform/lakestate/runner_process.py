@@ -33,6 +33,7 @@ def runner_command(
     resume_state: Sequence[str] = (),
     discard_state: Sequence[str] = (),
     adopt_sinks: bool = False,
+    allow_changed_sources: Sequence[int] = (),
     parallelism: int | None = None,
     available_now: bool = False,
     cores: str | None = None,
@@ -58,6 +59,8 @@ def runner_command(
         command += ["--discard-state", uid]
     if adopt_sinks:
         command.append("--adopt-sinks")
+    for number in allow_changed_sources:
+        command += ["--allow-changed-sources", str(number)]
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
     if cores is not None:

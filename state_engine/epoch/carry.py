@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from state_engine.epoch import source_changes
 from state_engine.epoch.compatibility import merge_schemas
 from state_engine.epoch.ports import OperatorPlan
 from state_engine.epoch.request import RestoreTarget, StartRequest
@@ -121,7 +122,7 @@ def declared(manifest: Manifest, request: StartRequest, operators: tuple[Operato
     times = {plan.uid: _still_told(plan, manifest) for plan in operators}
     return replace(
         manifest,
-        fingerprints=request.fingerprints,
+        fingerprints=source_changes.carried(manifest.fingerprints if manifest.sources else (), request.fingerprints),
         operators=plans | {uid: _left(op, manifest) for uid, op in manifest.operators.items() if uid not in plans},
         schemas=merge_schemas(
             manifest.schemas, (schema for op in request.operators for schema in op.schemas), manifest.epoch, claim=True

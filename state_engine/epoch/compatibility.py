@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from state_engine.epoch.request import StartRequest
 from state_engine.epoch.rewrite import is_back
+from state_engine.epoch.source_changes import check_changes
 from state_engine.errors import (
     GeneratedUidError,
     KeyTypeChangedError,
     MaxParallelismChangedError,
     SinkRewindError,
-    SourcesChangedError,
     StateReturnsError,
     StateTypeChangedError,
     UnknownOperatorError,
@@ -25,7 +25,6 @@ from state_engine.errors import (
 from state_engine.log.evolution import evolve, is_migrated
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Manifest, StateSchema
-from state_engine.log.source_records import SourceFingerprint
 from state_engine.log.state_ttl import carry_ttl
 from state_engine.serialization.column import Column
 
@@ -160,15 +159,10 @@ def check_sources(request: StartRequest, target: Manifest) -> None:
     Before the first position a job may change its sources: nothing was read.
 
     Raises:
-        SourcesChangedError: It says which source differs and in what.
+        SourcesChangedError: It says which source differs and in what, and whether the start may allow it.
     """
-    if not target.sources or request.fingerprints == target.fingerprints:
-        return
-    raise SourcesChangedError(
-        f"The sources differ from those of epoch {target.epoch}: "
-        + "; ".join(_source_differences(target.fingerprints, request.fingerprints)),
-        action="Restore the sources as they were, or start under another job name.",
-    )
+    if target.sources:
+        check_changes(target.fingerprints, request.fingerprints, target.epoch, request.allow_changed_sources)
 
 
 def check_imported(request: StartRequest, head: StoredManifest | None) -> None:
@@ -252,18 +246,6 @@ def _states(uid: str, target: Manifest) -> str:
 
 def _columns(columns: Sequence[Column]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns)
-
-
-def _source_differences(before: Sequence[SourceFingerprint], now: Sequence[SourceFingerprint]) -> list[str]:
-    if len(before) != len(now):
-        return [f"there were {len(before)} and are {len(now)}"]
-    found = []
-    for number, (old, new) in enumerate(zip(before, now, strict=True)):
-        pairs = {"kind": (old.kind, new.kind), "path": (old.path, new.path)}
-        for option in sorted(old.options.keys() | new.options.keys()):
-            pairs[f"option {option}"] = (old.options.get(option, "not set"), new.options.get(option, "not set"))
-        found += [f"source {number}: {what} was {a}, is {b}" for what, (a, b) in pairs.items() if a != b]
-    return found
 
 
 __all__ = [

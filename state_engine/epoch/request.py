@@ -72,6 +72,8 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
             job goes on behind them in a new generation. Nothing else changes where there are none.
         reset_processing_time: A restore begins with the time of the clock, though processing time was later before.
             Timers and last accesses keep their times.
+        allow_changed_sources: Numbers of sources that may be others than those of the position, as far as the position
+            can be carried over. Nothing else changes where they are the same.
         lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
             been rescaled.
     """
@@ -88,6 +90,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     keep_output: bool = False
     adopt_sinks: bool = False
     reset_processing_time: bool = False
+    allow_changed_sources: tuple[int, ...] = ()
     lasting: bool = False
 
 

@@ -233,6 +233,7 @@ class StartUp:
             adopted=wanted.adopted,
             adopt_sinks=bool(strange),
             reset_processing_time=request.reset_processing_time and wanted is request.restore,
+            allow_changed_sources=request.allow_changed_sources,
         )
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
@@ -254,13 +255,15 @@ class StartUp:
         Without `operators` this start has another restore to do right after: the job need not fit the target then, and
         the manifest only carries on what was there.
 
+        Sources may differ from the target's if the restore or this start allows it.
         Output is kept if the restore was asked for so, whoever finishes it. This start may ask for it too: a sink may
         have become unable to go back since the fork was decided. If tables have left the generation behind already,
         another one follows, and sinks wait for that.
         """
         target = look.read_target(self._log, successor.origin, successor.adopted)
         if operators is not None:
-            check(request, target.manifest)
+            allowed = {*request.allow_changed_sources, *successor.allow_changed_sources}
+            check(replace(request, allow_changed_sources=tuple(sorted(allowed))), target.manifest)
         keep_output = successor.keep_output or request.keep_output or bool(strange)
         if not keep_output:
             self._check_sinks(request, closing, target, successor.generation)

@@ -1,7 +1,6 @@
 """What one epoch leaves behind, as records: handles, acks, barriers and the manifest.
 
 Pure data (msgspec structs); how they are laid out in bytes is in `docs/formats/`.
-Longer than 500 lines because a manifest is made of all of them, and one file shows what it holds.
 """
 
 from typing import Literal
@@ -317,6 +316,7 @@ class Successor(Record, frozen=True, kw_only=True):
     """In a closing manifest: the generation that goes on, and all that is needed to begin it.
 
     With `keep_output` sinks keep what abandoned epochs gave them; `adopt_sinks` takes over tables of another log.
+    `allow_changed_sources` are the numbers of sources that were allowed to be others than those of the origin.
     `adopted` is set where the generation goes on from the files of a canonical savepoint.
     `reset_processing_time` lets it begin with the clock's time, though processing time was later before.
     """
@@ -328,6 +328,7 @@ class Successor(Record, frozen=True, kw_only=True):
     adopted: Adopted | None = None
     adopt_sinks: bool = False
     reset_processing_time: bool = False
+    allow_changed_sources: tuple[int, ...] = ()
 
 
 class GroupRestore(Record, frozen=True, kw_only=True):

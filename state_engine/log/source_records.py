@@ -20,11 +20,16 @@ class SourcePosition(Record, frozen=True, kw_only=True):
 
 
 class SourceFingerprint(Record, frozen=True, kw_only=True):
-    """What must not change under a source position. `options` are those that decide what is read."""
+    """What must not change unasked under a source position. `options` are those that decide what is read.
+
+    `former` are the paths at which a file source read before, or as which its path was spelled: files that it read
+    then are recorded below them.
+    """
 
     kind: str
     path: str
     options: dict[str, str] = msgspec.field(default_factory=dict)
+    former: tuple[str, ...] = ()
 
 
 __all__ = ["SourceFile", "SourceFingerprint", "SourcePosition"]

@@ -56,6 +56,7 @@ class JobRestore:
         keep_output: Sinks keep what they have.
         adopt_sinks: So do sinks whose tables have output that the job's log does not know.
         reset_processing_time: Begin with the time of the clock, though processing time was later before.
+        allow_changed_sources: Numbers of sources that may be others than in the source; with `fingerprints`.
         claim_mode: Whether the savepoint belongs to the job from now on.
         validate: Read every file and compare its checksum before anything is written.
         cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
@@ -88,6 +89,7 @@ class JobRestore:
         keep_output: bool = False,
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
+        allow_changed_sources: Sequence[int] = (),
         claim_mode: ClaimMode = "NO_CLAIM",
         validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
@@ -131,11 +133,12 @@ class JobRestore:
             sinks=recorded,
             parallelism=parallelism,
             restore=target,
-            allow_non_restored_state=allow_non_restored_state,
+            allow_non_restored_state=allow_non_restored_state or operators is None,
             resume_state=tuple(resume_state),
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
+            allow_changed_sources=tuple(allow_changed_sources),
             lasting=True,
         )
 
@@ -289,7 +292,7 @@ class JobRestore:
 
 
 def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
-    """The operators as the source has them: all that is known without the job's code."""
+    """The operators as the job had them at the source: all that is known without its code."""
     if not seen.operators:
         raise NothingToRestoreError(
             f"Epoch {seen.epoch} of job {seen.job!r} has no operators.", action="Name an epoch that has."
@@ -302,6 +305,7 @@ def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
             keys=seen.keys.get(uid, ()),
         )
         for uid, operator in seen.operators.items()
+        if operator.left_at is None
     )
 
 

@@ -305,6 +305,7 @@ class StreamJob:
         keep_output: bool = False,
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
+        allow_changed_sources: Sequence[int] = (),
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -333,6 +334,9 @@ class StreamJob:
                 older than the table. The table keeps its rows, and the job goes on behind them in a new generation.
             reset_processing_time: With `restore`: begin with the time of this machine's clock, though processing time
                 was later before, because a clock was wrong. Timers, TTLs and windows keep their times.
+            allow_changed_sources: Numbers of sources, counted from 0 as refusals name them, whose options or path may
+                differ from those at the position that the job goes on from. Records that come from then on may be
+                others, or be read otherwise. A folder that has moved keeps its position.
             max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
                 source is copied for it.
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
@@ -375,6 +379,7 @@ class StreamJob:
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
+            allow_changed_sources=allow_changed_sources,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,
@@ -396,6 +401,7 @@ class StreamJob:
         discard_state: Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
+        allow_changed_sources: Sequence[int] = (),
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -419,6 +425,7 @@ class StreamJob:
             discard_state=discard_state,
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
+            allow_changed_sources=allow_changed_sources,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,

@@ -17,6 +17,7 @@ from state_engine.epoch.ports import Crash, StreamEdge
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.sink_names import described, moved
+from state_engine.epoch.source_changes import accepted
 from state_engine.epoch.start import StartUp
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
@@ -27,9 +28,11 @@ from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.rekey import with_rewrite
+from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.clock_notices import tell_of_difference
 from state_engine.spark.graph import Edge, OperatorNode
 from state_engine.spark.kill_at import KillAt, crash_from_environment
+from state_engine.spark.moved_sources import check_moved, follow_files
 from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
 from state_engine.spark.sink_commits import SinkCommits
 from state_engine.storage.background import OneThread
@@ -56,6 +59,7 @@ class StartOptions(NamedTuple):
     keep_output: bool = False
     adopt_sinks: bool = False
     reset_processing_time: bool = False
+    allow_changed_sources: Sequence[int] = ()
     max_parallelism: int | None = None
     uid_mapping: Mapping[str, str] = {}
     claim_mode: ClaimMode = "NO_CLAIM"
@@ -104,7 +108,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     before = newest(log)
     if before is not None:
         tell_of_difference(job.name, before.manifest.processing_time, SystemClock().now_ms())
-    _check_sources(request, open_job)
+    _check_sources(job, request, before, open_job)
     sinks.check()
     sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
     with kept_for_start(request) as hold:
@@ -117,6 +121,9 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
             "Sink %r of job %r writes %s from now on; %s keeps what it has, and no restore takes it back.",
             sink.uid, job.name, described(sink), described(was),
         )  # fmt: skip
+    origin = request.restore.seen if request.restore is not None else before
+    for change in accepted(origin.manifest, request.fingerprints) if origin is not None else ():
+        _log.warning("Job %r goes on with a changed source, as it was told to: %s.", job.name, change)
     if request.restore is not None and options.claim_mode == "CLAIM":
         claim_source(job.root, request.restore)
     _resume(coordinator, publisher.next_checkpoint_id(), log, head)
@@ -130,7 +137,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
         coordinator=coordinator,
         crash=crash,
         crash_property=crash.as_property() if isinstance(crash, KillAt) else None,
-        fingerprints=request.fingerprints,
+        fingerprints=head.stored.manifest.fingerprints,
         directory=directory,
     )
 
@@ -188,6 +195,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         keep_output=options.keep_output,
         adopt_sinks=options.adopt_sinks,
         reset_processing_time=options.reset_processing_time,
+        allow_changed_sources=tuple(sorted(set(options.allow_changed_sources))),
     )
 
 
@@ -251,30 +259,47 @@ def _stream_edge(edge: Edge, *, chained: bool) -> StreamEdge:
     )
 
 
-def _check_sources(request: StartRequest, open_job: Callable[[str], CheckpointStorage]) -> None:
-    """Files that were read behind the restored epoch will be read again: they must still be there.
+def _check_sources(
+    job: "StreamJob",
+    request: StartRequest,
+    head: StoredManifest | None,
+    open_job: Callable[[str], CheckpointStorage],
+) -> None:
+    """Asks whether what will be read is there: files behind a restored epoch, and what was allowed to move.
 
-    The job may have read them itself, or, for a fork, the job that the epoch is of.
+    The job may have read these files itself, or, for a fork, the job that the epoch is of.
     """
-    if request.restore is None:
+    restore = request.restore
+    if request.allow_changed_sources and (target := restore.seen if restore is not None else head) is not None:
+        segments = segments_of_target(job.root, restore) if restore else segments_at(job.root, job.name, target)
+        read = source_files_of(segments)
+        check_moved(job.session, target.manifest, request.fingerprints, read, request.allow_changed_sources)
+    if restore is None:
         return
-    target = request.restore.stored.manifest
     again: list[SourceFile] = []
-    for job in dict.fromkeys((request.job, target.job)):
-        again.extend(_read_behind(target, job, ManifestLog(open_job(job), job)))
+    origin = restore.stored.manifest
+    now = request.fingerprints if origin.sources else ()  # without positions they may be any
+    for name in dict.fromkeys((request.job, origin.job)):
+        behind = _read_behind(origin, name, ManifestLog(open_job(name), name))
+        again.extend(file for manifest in behind for file in _new_files(manifest, now))
     check_files_exist(again, local_file_exists)
 
 
-def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[SourceFile]:
-    """Yields the files that a job has read since it left the line that leads to `target`, or since its first epoch."""
+def _new_files(manifest: Manifest, now: Sequence[SourceFingerprint]) -> Iterator[SourceFile]:
+    """Yields the files that an epoch read, as they are called where the sources read now."""
+    for number, (position, recorded) in enumerate(zip(manifest.sources, manifest.fingerprints, strict=True)):
+        yield from follow_files(position.new_files, recorded, now[number] if number < len(now) else recorded)
+
+
+def _read_behind(target: Manifest, job: str, log: ManifestLog) -> Iterator[Manifest]:
+    """Yields what a job has sealed since it left the line that leads to `target`, or since its first epoch."""
     current = newest(log)
     while current is not None:
         manifest = current.manifest
         leads_there = manifest.job == target.job and manifest.epoch <= target.epoch
         if leads_there and contains(target.lineage, manifest.generation, manifest.epoch):
             return
-        for position in manifest.sources:
-            yield from position.new_files
+        yield manifest
         place = predecessor_of(manifest)
         try:
             current = log.read(place.generation, place.epoch) if place and place.job == job else None
@@ -289,7 +314,11 @@ def _seed(job: "StreamJob", open_job: Callable[[str], CheckpointStorage], log: M
     manifest = head.stored.manifest
     directory = os.path.join(job.spark_directory, manifest.incarnation)
     positions = manifest.sources if job.sources.replays else ()
-    seed(directory, manifest.source_metadata, positions, source_files(open_job, log, head.stored))
+    read = source_files(open_job, log, head.stored)
+    files = [
+        list(follow_files(seen, source, source)) for seen, source in zip(read, manifest.fingerprints, strict=False)
+    ]
+    seed(directory, manifest.source_metadata, positions, files)
     remove_others(directory)
     return directory
 

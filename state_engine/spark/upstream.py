@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from state_engine.epoch.source_options import DELTA, FILES, format_of, recorded
+from state_engine.epoch.source_places import is_relative, place
 from state_engine.errors import SourcesChangedError, UnsupportedUpstreamError
 from state_engine.log.source_records import SourceFingerprint
 from state_engine.spark.plans import items, kind_of, nodes, random_expression
@@ -28,11 +30,7 @@ _STATEFUL = {
     "LocalLimit": "limit()",
     "Window": "a window function",
 }
-_PACING = re.compile(
-    r"(?i)^(max(files|bytes|offsets)pertrigger|minoffsetspertrigger|maxtriggerdelay|starting.*|kafka\..*)$"
-)
 _FORGETS = re.compile(r"(?i)^(.*socket.*|rate|.*\.RateStreamProvider|memory)$")
-_SECRET = re.compile(r"(?i)(secret|password|token|credential|jaas|sasl|access.?key|private)")
 
 
 def check_upstream(df: DataFrame) -> None:
@@ -84,9 +82,8 @@ def fingerprints(df: DataFrame) -> tuple[SourceFingerprint, ...]:
                 f"The {kind} source has cleanSource={options['cleansource']!r}: a restore could not read them again.",
                 action="Remove the option, and let retention of the source follow the oldest savepoint.",
             )
-        path = options.pop("path", "")
-        kept = {k: v for k, v in sorted(options.items()) if not _PACING.match(k) and not _SECRET.search(k)}
-        found.append(SourceFingerprint(kind=kind, path=path, options=kept))
+        path = _absolute(df, kind, options.pop("path", ""))
+        found.append(SourceFingerprint(kind=kind, path=path, options=recorded(kind, options)))
     return tuple(found)
 
 
@@ -107,9 +104,21 @@ def check_replays(df: DataFrame) -> None:
 def _describe(leaf: Any) -> tuple[str, dict[str, str]]:
     if leaf.getClass().getSimpleName() == "StreamingRelation":
         source = leaf.dataSource()
-        return source.className(), _options(source.options())
+        given = source.userSpecifiedSchema()
+        schema = {"schema": str(given.get().catalogString())} if given.isDefined() else {}
+        return source.className(), _options(source.options()) | schema
     extra = leaf.extraOptions().asCaseSensitiveMap()
     return leaf.sourceName(), {str(k).lower(): str(extra[k]) for k in extra}
+
+
+def _absolute(df: DataFrame, kind: str, path: str) -> str:
+    """Spark reads a relative path below the folder that its JVM was started in, which may be another one next time."""
+    if format_of(kind) not in (FILES, DELTA) or not is_relative(path):
+        return path
+    spark: Any = df.sparkSession
+    hadoop = spark._jvm.org.apache.hadoop.fs.Path(path)
+    system = hadoop.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    return place(str(system.makeQualified(hadoop).toString()))
 
 
 def _options(options: Any) -> dict[str, str]:

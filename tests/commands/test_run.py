@@ -70,6 +70,10 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
         "count",
         "--discard-state",
         "total",
+        "--allow-changed-sources",
+        "0",
+        "--allow-changed-sources",
+        "2",
         "--parallelism",
         "3",
         "--available-now",
@@ -84,6 +88,7 @@ def test_the_runner_gets_what_was_asked_for(tmp_path: Path) -> None:
     wanted = "flights --root s3://bucket/state --option plan=finish --option a=b=c --restore sp-1"
     wanted += " --uid-mapping planes=aircraft --uid-mapping a=b --max-parallelism 128 --allow-non-restored-state"
     wanted += " --resume-state count --discard-state total"
+    wanted += " --allow-changed-sources 0 --allow-changed-sources 2"
     assert log.read_text() == f"arguments: {wanted} --parallelism 3 --cores 4 --rest-port 8081 --available-now\n"
 
 

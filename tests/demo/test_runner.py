@@ -182,7 +182,13 @@ app()
 
 
 def test_a_start_is_asked_for_what_the_command_line_says() -> None:
-    wanted = {"restore": "sp-1", "uid_mapping": {"a": "b", "c": "d"}, "max_parallelism": 128, "parallelism": 3}
+    wanted: dict[str, Any] = {
+        "restore": "sp-1",
+        "uid_mapping": {"a": "b", "c": "d"},
+        "max_parallelism": 128,
+        "parallelism": 3,
+    }
+    wanted["allow_changed_sources"] = [0, 2]
     arguments: Any = {**wanted, "allow_non_restored_state": True, "options": {}}
     command = [sys.executable, "-c", ASKED, *runner_command("flights", "root", **arguments)[3:]]
     event = decode_event(subprocess.run(command, capture_output=True, check=False).stdout)

@@ -221,6 +221,15 @@ def _resetting() -> Manifest:
     return replace(manifest, successor=replace(manifest.successor, reset_processing_time=True))
 
 
+def _changed_sources() -> Manifest:
+    """As `_closing`, of the release that goes on with sources that have changed, and with folders that have moved."""
+    manifest = _closing()
+    assert manifest.successor is not None
+    moved = SourceFingerprint(kind="json", path="/data/new", options={"schema": "struct<n:int>"}, former=("/data/in",))
+    successor = replace(manifest.successor, allow_changed_sources=(0, 2))
+    return replace(manifest, fingerprints=(moved,), successor=successor)
+
+
 def _with_sinks() -> Manifest:
     """As `_manifest`, of the release that records the sinks; the older files have no such field."""
     return replace(
@@ -389,6 +398,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {
     "manifest.json": lambda: encode_manifest(_manifest())[0],
     "closing.json": lambda: encode_manifest(_closing())[0],
     "adopting-sinks.json": lambda: encode_manifest(_adopting_sinks())[0],
+    "changed-sources.json": lambda: encode_manifest(_changed_sources())[0],
     "birth.json": lambda: encode_birth(BIRTH),
     "inlined.json": lambda: encode_manifest(_inlined())[0],
     "sinks.json": lambda: encode_manifest(_with_sinks())[0],
@@ -409,6 +419,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "manifest.json": lambda data: decode_manifest(data).manifest,
     "closing.json": lambda data: decode_manifest(data).manifest,
     "adopting-sinks.json": lambda data: decode_manifest(data).manifest,
+    "changed-sources.json": lambda data: decode_manifest(data).manifest,
     "birth.json": decode_birth,
     "inlined.json": lambda data: decode_manifest(data).manifest,
     "sinks.json": lambda data: decode_manifest(data).manifest,
@@ -439,6 +450,7 @@ def test_golden_documents_decode_to_their_records() -> None:
     assert decode_manifest((GOLDEN / "manifest.json").read_bytes()).manifest == _manifest()
     assert decode_manifest((GOLDEN / "closing.json").read_bytes()).manifest == _closing()
     assert decode_manifest((GOLDEN / "adopting-sinks.json").read_bytes()).manifest == _adopting_sinks()
+    assert decode_manifest((GOLDEN / "changed-sources.json").read_bytes()).manifest == _changed_sources()
     assert decode_birth((GOLDEN / "birth.json").read_bytes()) == BIRTH
     assert decode_manifest((GOLDEN / "inlined.json").read_bytes()).manifest == _inlined()
     assert decode_manifest((GOLDEN / "sinks.json").read_bytes()).manifest == _with_sinks()

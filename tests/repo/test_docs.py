@@ -160,3 +160,12 @@ def test_every_public_name_of_the_api_is_in_the_page_about_pyflink() -> None:
 
     words = {word for span in spans(DOCS / "pyflink.md") for word in re.findall(r"\w+", span)}
     assert not set(api.__all__) - words
+
+
+def test_options_of_sources_are_documented_as_they_are_decided() -> None:
+    from state_engine.epoch.source_options import FORMATS
+
+    section = prose(DOCS / "seeding.md").split("\n## Sources that change\n")[1].split("\n#")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "|" in line][2:]
+    documented = {row[0].split(" (")[0]: tuple(tuple(re.findall(r"`([^`]+)`", cell)) for cell in row) for row in rows}
+    assert documented == {row.name: (row.kinds, row.free, row.inert, row.ask) for row in FORMATS}

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from canonical_jobs import NoSinks
 from rekey_jobs import SCHEMAS, assert_state, job_of, start_rewritten
 
 from state_engine.errors import StateReturnsError, UnknownOperatorError
 from state_engine.inspect import open_job, read_state
 from state_engine.log.records import Manifest
+from state_engine.savepoint.restore import JobRestore
 from state_engine.testing.jobs import JobBuilder
 
 WITHOUT = tuple(schema for schema in SCHEMAS if schema.uid != "carrier")
@@ -53,6 +55,12 @@ def test_what_is_asked_for_again_discards_nothing_again(job: JobBuilder) -> None
     start_rewritten(job.root, job.job, None, resume_state=("carrier",))
     start_rewritten(job.root, job.job, "latest", discard_state=("carrier",))
     assert_state(job.root, job.job, job.models[1, 4], 13)
+
+
+def test_a_restore_without_the_code_leaves_it_as_it_is(job: JobBuilder) -> None:
+    JobRestore(job.root, job.job, "latest", lambda *_: NoSinks()).run()
+    assert head_of(job).operators["carrier"].left_at == 5
+    start_rewritten(job.root, job.job, None, schemas=WITHOUT, allow_non_restored_state=True)
 
 
 def test_an_operator_that_the_job_does_not_have_is_named(job: JobBuilder) -> None:

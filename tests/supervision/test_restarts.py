@@ -65,6 +65,15 @@ def test_giving_up_is_kept_until_the_next_start(drivers) -> None:
     assert not drivers.until(Condition.ENDED).wanted.gave_up
 
 
+def test_what_was_allowed_once_is_not_allowed_to_a_restart(drivers) -> None:
+    wanted = failed(drivers, allow_changed_sources=(0, 1), adopt_sinks=True)
+    assert "--adopt-sinks --allow-changed-sources 0 --allow-changed-sources 1" in arguments(drivers)
+    restart_driver(drivers.root, drivers.job, wanted)
+    drivers.until(Condition.FAILED)
+    assert "--allow-changed-sources" not in arguments(drivers)
+    assert "--adopt-sinks" not in arguments(drivers)
+
+
 @pytest.mark.parametrize("done", [False, True])
 def test_a_restore_is_repeated_until_it_is_done(drivers, done: bool) -> None:
     log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])

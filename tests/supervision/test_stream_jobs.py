@@ -44,11 +44,19 @@ def test_a_start_ends_when_the_driver_runs_and_a_stop_when_it_is_gone(drivers, e
 def test_what_is_left_out_is_as_at_the_last_start_but_not_its_restore(drivers, execute) -> None:
     log = JobBuilder(drivers.root, drivers.job, [state("aircraft", "legs", "tailnum string", "bigint")])
     log.epoch({("aircraft", "legs"): [put("N1", 1)]})
-    execute("start", options={"plan": "finish", "a": "b"}, restore="sp-1", max_parallelism=32, parallelism=3)
-    assert "--restore sp-1 --max-parallelism 32 --parallelism 3" in drivers.log()
+    execute(
+        "start",
+        options={"plan": "finish", "a": "b"},
+        restore="sp-1",
+        max_parallelism=32,
+        parallelism=3,
+        allow_changed_sources=[1],
+    )
+    assert "--restore sp-1 --max-parallelism 32 --allow-changed-sources 1 --parallelism 3" in drivers.log()
     assert execute("start", cores="4")["condition"] == "ended"
     assert "--option plan=finish --option a=b --parallelism 3 --cores 4" in drivers.log()
     assert "restore" not in drivers.log()
+    assert "--allow-changed-sources" not in drivers.log()
 
 
 def test_a_start_that_fails_is_told_and_not_repeated(drivers, execute) -> None:

@@ -70,6 +70,15 @@ AdoptSinks = Annotated[
         "--adopt-sinks", help="Go on behind rows of sinks that the state root does not know of, and keep them."
     ),
 ]
+AllowChangedSources = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--allow-changed-sources",
+        metavar="NUMBER",
+        min=0,
+        help="A source, by the number in the refusal, that may differ from what it was; may come again.",
+    ),
+]
 
 AskedRoot = Annotated[
     str | None,
@@ -152,6 +161,7 @@ def uids_of(mapping: Sequence[str] | None) -> dict[str, str]:
 
 __all__ = [
     "URL_VARIABLE",
+    "AllowChangedSources",
     "AllowNonRestoredState",
     "AskedRoot",
     "AvailableNow",

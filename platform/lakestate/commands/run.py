@@ -21,6 +21,7 @@ from lakestate.commands.common import ExitCode, Root, exit_code_of, make_console
 from lakestate.commands.formats import format_count, format_duration
 from lakestate.commands.options import (
     AdoptSinks,
+    AllowChangedSources,
     AllowNonRestoredState,
     AvailableNow,
     Cores,
@@ -64,6 +65,7 @@ def run(
     resume_state: ResumeState = None,
     discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
+    allow_changed_sources: AllowChangedSources = None,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -84,6 +86,7 @@ def run(
         resume_state=tuple(resume_state or ()),
         discard_state=tuple(discard_state or ()),
         adopt_sinks=adopt_sinks,
+        allow_changed_sources=tuple(allow_changed_sources or ()),
         parallelism=parallelism,
         available_now=available_now,
         cores=cores,

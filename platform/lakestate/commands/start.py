@@ -8,6 +8,7 @@ from rich.text import Text
 from lakestate.commands.common import AsJson, ExitCode, Root, make_console, named_errors, print_json, waiting
 from lakestate.commands.options import (
     AdoptSinks,
+    AllowChangedSources,
     AllowNonRestoredState,
     AvailableNow,
     Cores,
@@ -39,6 +40,7 @@ def start(
     resume_state: ResumeState = None,
     discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
+    allow_changed_sources: AllowChangedSources = None,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -63,6 +65,7 @@ def start(
         resume_state=tuple(resume_state or ()),
         discard_state=tuple(discard_state or ()),
         adopt_sinks=adopt_sinks,
+        allow_changed_sources=tuple(allow_changed_sources or ()),
         parallelism=parallelism,
         available_now=available_now,
         cores=cores,

@@ -24,6 +24,7 @@ class StartConfig(dg.Config):
     resume_state: list[str] = Field([], description="Operators that are back and go on with their old state.")
     discard_state: list[str] = Field([], description="Operators that are back and begin without state.")
     adopt_sinks: bool = Field(False, description="Keep rows of sinks that the state root does not know of.")
+    allow_changed_sources: list[int] = Field([], description="Numbers of sources that may differ from what they were.")
     parallelism: int | None = Field(None, description="Subtasks of every operator.")
     cores: str | None = Field(None, description="Task slots of the local Spark session.")
 
@@ -71,9 +72,8 @@ def _job_of(job: str, verb: str, op: dg.OpDefinition) -> dg.JobDefinition:
 def _request(job_control: JobControlResource, job: str, config: StartConfig) -> StartRequest:
     before = wanted_of(job_control.root, job)
     known = before.request.restored() if before is not None else StartRequest()
-    asked = {name: tuple(value) if isinstance(value, list) else value for name, value in config.model_dump().items()}
-    given = {name: value for name, value in asked.items() if value}
-    return msgspec.structs.replace(known, **given)
+    given = {name: value for name, value in config.model_dump().items() if value}
+    return msgspec.convert(msgspec.to_builtins(known) | given, StartRequest)
 
 
 __all__ = ["StartConfig", "StopConfig", "build_stream_jobs"]

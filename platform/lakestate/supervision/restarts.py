@@ -41,7 +41,8 @@ def restart_driver(
                 return None
             wanted = wanted.with_start((clock or SystemClock()).now_ms())
             file.write(wanted)
-        request = msgspec.structs.replace(wanted.request, adopt_sinks=False)  # what somebody says once, at one moment
+        # What a person says once, at one moment, is not said again.
+        request = msgspec.structs.replace(wanted.request, adopt_sinks=False, allow_changed_sources=())
         if request.restore and newest_generation(root, job) > wanted.generation:
             request = request.restored()
         return StartedDriver(launch(folder, command(job, root, request), request.directory, lock), wanted.restarts)

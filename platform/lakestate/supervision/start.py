@@ -46,6 +46,7 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
         resume_state=request.resume_state,
         discard_state=request.discard_state,
         adopt_sinks=request.adopt_sinks,
+        allow_changed_sources=request.allow_changed_sources,
         parallelism=request.parallelism,
         available_now=request.available_now,
         cores=request.cores,

@@ -6,6 +6,7 @@ LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
 AHEAD = "tests/epoch/test_sinks_ahead.py"
+CHANGED = "tests/epoch/test_changed_sources.py"
 ADOPTED = "tests/sinks/test_adopted_sinks.py"
 
 MUTANTS = (
@@ -396,5 +397,62 @@ MUTANTS = (
         "attempt_of(steps[0], own, subtask) is not None",
         "A worker whose attempt was not sealed keeps its own changes in place of those of the sealed attempt.",
         (f"{FOLLOW}",),
+    ),
+    Mutant(
+        "an-option-that-nobody-knows-changes-freely",
+        "state_engine.epoch.source_options",
+        "class_of",
+        "next(beginnings, OptionClass.ASK)",
+        "next(beginnings, OptionClass.FREE)",
+        "A changed option of a source that decides which records come goes unnoticed, and rows are lost or doubled.",
+        (f"{CHANGED}::test_each_option_has_a_class_and_one_that_nobody_knows_has_to_be_allowed",),
+    ),
+    Mutant(
+        "whoever-allows-a-change-allows-every-one",
+        "state_engine.epoch.source_changes",
+        "check_changes",
+        "if one.never or one.source not in allowed]",
+        "if one.source not in allowed]",
+        "A permission also lets a position of one format, or of an exchanged source, be used for another.",
+        (
+            f"{CHANGED}::test_another_format_may_not_be_allowed",
+            f"{CHANGED}::test_sources_in_another_order_may_not_be_allowed",
+        ),
+    ),
+    Mutant(
+        "one-permission-is-for-all-sources",
+        "state_engine.epoch.source_changes",
+        "check_changes",
+        "one.source not in allowed",
+        "not allowed",
+        "Who allows one source to change also allows what nobody has looked at.",
+        (f"{CHANGED}::test_only_the_sources_that_were_named_may_change",),
+    ),
+    Mutant(
+        "a-source-forgets-where-its-files-were",
+        "state_engine.epoch.source_changes",
+        "carried",
+        "replace(new, former=_former(old, new))",
+        "replace(new, former=old.former)",
+        "A folder that moved is read again from its beginning, and every record counts twice.",
+        (f"{CHANGED}::test_a_file_source_remembers_where_it_was",),
+    ),
+    Mutant(
+        "a-restore-forgets-which-sources-may-differ",
+        "state_engine.epoch.start",
+        "StartUp._close",
+        "allow_changed_sources=request.allow_changed_sources,",
+        "allow_changed_sources=(),",
+        "A restore with changed sources that dies behind its closing manifest can be finished by no restart.",
+        (f"{CHANGED}::test_a_restore_is_finished_with_what_it_was_allowed_by_whoever_starts_next",),
+    ),
+    Mutant(
+        "a-password-is-shown",
+        "state_engine.epoch.source_options",
+        "shown",
+        "if _SECRET.search(option) or _CONNECTION.search(option):",
+        "if _SECRET.search(option):",
+        "The error of a changed source shows a connection string, and with it a key.",
+        (f"{CHANGED}::test_secrets_are_neither_recorded_nor_shown",),
     ),
 )

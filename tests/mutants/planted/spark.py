@@ -79,4 +79,22 @@ MUTANTS = (
         "A table refused an epoch since another log writes it; the sink moves, and the epoch is in neither table.",
         ("tests/sinks/test_adopted_sinks.py::test_what_a_table_refused_is_not_forgotten_when_the_sink_moves",),
     ),
+    Mutant(
+        "files-are-looked-for-where-they-were-read",
+        "state_engine.spark.moved_sources",
+        "follow_files",
+        "(*recorded.former, recorded.path, *now.former)",
+        "recorded.former",
+        "Spark takes all files of a folder that moved for new ones, and every record counts twice.",
+        ("tests/spark/test_moved_sources.py::test_files_are_followed_from_all_places_where_the_source_was",),
+    ),
+    Mutant(
+        "files-with-other-times-are-the-same-files",
+        "state_engine.spark.moved_sources",
+        "_check_times",
+        "not in (None, file.timestamp)]",
+        "is None]",
+        "A folder that was copied with new times is read again once its files are old.",
+        ("tests/spark/test_moved_sources.py::test_a_file_with_another_time_where_the_folder_moved_is_refused",),
+    ),
 )
