@@ -139,6 +139,7 @@ def leased(
     ids: Ids | None = None,
     for_ms: int = LEASE_MS,
     way: bool = True,
+    log: ManifestLog | None = None,
 ) -> Iterator[HeldLease]:
     """Keeps retention away from all that an epoch needs, until the block ends or the lease expires.
 
@@ -150,6 +151,7 @@ def leased(
         ids: New names; random ones by default.
         for_ms: When it expires, should the process die.
         way: As in `ensure_kept`. Who only reads, or restores and keeps all output, needs no way.
+        log: As in `ensure_kept`.
 
     Raises:
         CondemnedError: Retention is removing some of it.
@@ -158,7 +160,8 @@ def leased(
     place = stored.manifest
 
     def check() -> None:
-        ensure_kept(root, stored, f"Epoch {place.epoch} of generation {place.generation} of job {place.job!r}", way=way)
+        what = f"Epoch {place.epoch} of generation {place.generation} of job {place.job!r}"
+        ensure_kept(root, stored, what, log=log, way=way)
 
     storage = open_storage(root, place.job)
     with _held(storage, _lease(stored, purpose), check, clock, ids, for_ms) as held:

@@ -151,6 +151,14 @@ class Log(Protocol):
 
     def read(self, generation: int, epoch: int) -> StoredManifest: ...
 
+    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
+        """Returns a manifest reduced to its place, its predecessor, and what sinks got: for long walks.
+
+        Raises:
+            NotFoundError, CorruptionError, StorageError: As `read`.
+        """
+        ...
+
     def read_copy(self, path: str) -> StoredManifest: ...
 
     def put(self, manifest: Manifest) -> StoredManifest:

@@ -7,8 +7,6 @@ is left, and comes back on the side that is entered (a restore into a generation
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from state_engine.epoch.ports import Log
 from state_engine.errors import DamagedManifestError
 from state_engine.log.lineage import contains, predecessor_of
@@ -56,6 +54,8 @@ def outputs_of(manifest: Manifest, sink: str) -> list[OutputFile]:
 def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Manifest]:
     """Returns the manifests of `head`'s line after the last epoch that it shares with `other`'s line, oldest first.
 
+    There may be a week of them, so they are outlines (`Log.read_outline`), and a log reads each one once.
+
     Each is the one that its successor names. The shared epoch itself is not read: retention may have removed its
     manifest.
 
@@ -71,7 +71,7 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
     current = head
     while not is_shared(current.manifest.generation, current.manifest.epoch):
         manifest = current.manifest
-        found.append(replace(manifest, inlined={}))  # only its outputs are needed, and there may be many manifests
+        found.append(manifest)
         place = predecessor_of(manifest)
         if place is None or place.job != manifest.job:
             break
@@ -79,7 +79,7 @@ def since(log: Log, head: StoredManifest, other: StoredManifest) -> Sequence[Man
             if (place.generation, place.epoch) == (other.manifest.generation, other.manifest.epoch):
                 _check(other, current)
             break
-        before = log.read(place.generation, place.epoch)
+        before = log.read_outline(place.generation, place.epoch)
         _check(before, current)
         current = before
     return found[::-1]

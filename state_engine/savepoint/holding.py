@@ -10,6 +10,7 @@ from state_engine.epoch.request import StartRequest
 from state_engine.log.paths import RESTORED, manifest_path
 from state_engine.log.records import Adopted
 from state_engine.log.retention_records import FreeNumber
+from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 from state_engine.storage.state_reader import read_base
 
@@ -43,7 +44,7 @@ class RestoreHold:
 
 @contextmanager
 def kept_for_start(
-    request: StartRequest, *, clock: Clock | None = None, ids: Ids | None = None
+    request: StartRequest, log: ManifestLog | None = None, *, clock: Clock | None = None, ids: Ids | None = None
 ) -> Iterator[RestoreHold]:
     """Keeps retention away from what a start restores and copies, until the log itself says that the job needs it.
 
@@ -51,6 +52,7 @@ def kept_for_start(
 
     Args:
         request: What the start is asked for.
+        log: The job's log, which then reads each manifest of the way back once.
         clock: Time; that of this machine by default.
         ids: New names; random ones by default.
 
@@ -64,7 +66,8 @@ def kept_for_start(
             leases.append(stack.enter_context(copies))
         if restore is not None and not restore.imported and restore.location is None:
             way = restore.stored.manifest.job == request.job and not request.keep_output
-            source = leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way)
+            own = log if restore.stored.manifest.job == request.job else None
+            source = leased(request.root, restore.stored, "restore", clock=clock, ids=ids, way=way, log=own)
             leases.append(stack.enter_context(source))
         elif restore is not None and not restore.imported:  # it brings its state along: the log has to lead there
             place = restore.stored.manifest

@@ -177,7 +177,7 @@ class JobRestore:
             StorageError: Nobody knows how far it came; the same again, or any start, goes on.
         """
         sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
-        with kept_for_start(self._request, clock=self._clock, ids=self._ids) as hold:
+        with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
             restored, head = self._start(hold)
         if self._claim_mode == "CLAIM":
             claim_source(self._root, restored)  # behind the lease: who disposes of a savepoint asks those

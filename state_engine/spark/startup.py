@@ -111,7 +111,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     _check_sources(job, request, before, open_job)
     sinks.check()
     sink_standing.check(sinks, log, job.name, adopt_sinks=options.adopt_sinks)
-    with kept_for_start(request) as hold:
+    with kept_for_start(request, log) as hold:
         request = adopt_for(
             request, log, cancelled=options.cancelled, progress=options.progress, hold=hold, validate=options.validate
         )

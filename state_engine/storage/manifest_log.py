@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from state_engine.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -62,6 +64,7 @@ class ManifestLog:
         self._inlined = 0
         self._birth: str | None = None
         self._others: dict[str, ManifestLog] = {}
+        self._outlines: dict[str, StoredManifest] = {}
 
     def generations(self) -> list[int]:
         """Returns the generations that have a folder, in ascending order."""
@@ -145,18 +148,36 @@ class ManifestLog:
         path = manifest_path(generation, epoch)
         if expected and path in self._cache and self._cache[path].hash != expected:
             self._forget(path)
-        data = None if path in self._cache else self._storage.get(path)
-        if data is None:
+        if path in self._cache:
             self._cache.move_to_end(path)
             return self._cache[path]
-        stored = decode_manifest(data, path=path)
+        stored = self._load(path, generation, epoch)
+        self._remember(path, stored)
+        return stored
+
+    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
+        """Returns a manifest reduced to what a long walk needs: its place, its predecessor, and what sinks got.
+
+        Outlines are small, and all of them are kept until the job seals an epoch: a start that goes back a week reads
+        each manifest once.
+
+        Raises:
+            NotFoundError, DamagedManifestError, UnsupportedVersionError: As `read`.
+        """
+        path = manifest_path(generation, epoch)
+        if path not in self._outlines:
+            stored = self._cache.get(path) or self._load(path, generation, epoch)
+            self._outlines[path] = _outline(stored)
+        return self._outlines[path]
+
+    def _load(self, path: str, generation: int, epoch: int) -> StoredManifest:
+        stored = decode_manifest(self._storage.get(path), path=path)
         found = stored.manifest
         if (found.job, found.generation, found.epoch) != (self._job, generation, epoch):
             raise DamagedManifestError(
                 f"{path} holds epoch {found.epoch} of generation {found.generation} of job {found.job!r}, not its own.",
                 action="Somebody copied or renamed manifests; restore the folder from a backup.",
             )
-        self._remember(path, stored)
         return stored
 
     def read_copy(self, path: str) -> StoredManifest:
@@ -181,6 +202,8 @@ class ManifestLog:
         self._storage.put_if_absent(path, data)
         stored = StoredManifest(manifest, digest)
         self._remember(path, stored)
+        if manifest.kind in ("epoch", "idle"):
+            self._outlines.clear()  # the start is over
         return stored
 
     def chain(self, head: StoredManifest, *, down_to_base: bool = True) -> list[StoredManifest]:
@@ -271,6 +294,20 @@ class ManifestLog:
     @staticmethod
     def _path_of(stored: StoredManifest) -> str:
         return manifest_path(stored.manifest.generation, stored.manifest.epoch)
+
+
+def _outline(stored: StoredManifest) -> StoredManifest:
+    manifest = stored.manifest
+    acks = {
+        uid: tuple(replace(ack, changes=None, schemas=()) for ack in operator.acks if ack.outputs)
+        for uid, operator in manifest.operators.items()
+    }
+    operators = {uid: replace(manifest.operators[uid], acks=given) for uid, given in acks.items() if given}
+    reduced = replace(
+        manifest, inlined={}, schemas=(), sources=(), source_metadata="", fingerprints=(), keys={}, timers={},
+        event_times={}, watermarks={}, operators=operators,
+    )  # fmt: skip
+    return StoredManifest(reduced, stored.hash)
 
 
 __all__ = ["CACHED_MANIFESTS", "ManifestLog"]

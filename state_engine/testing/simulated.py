@@ -188,6 +188,9 @@ class FaultyLog:
             raise StorageError("simulated: the read failed")
         return self.world.log.read(generation, epoch)
 
+    def read_outline(self, generation: int, epoch: int) -> StoredManifest:
+        return self.read(generation, epoch)
+
     def read_copy(self, path: str) -> StoredManifest:
         return self.world.log.read_copy(path)
 

@@ -333,7 +333,7 @@ class ClusterDriver:
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
         )
-        with kept_for_start(request, clock=clock, ids=cluster) as hold:
+        with kept_for_start(request, log, clock=clock, ids=cluster) as hold:
             request = adopt_for(request, log, clock=clock, ids=cluster, hold=hold, validate=False)
             head = StartUp(log, sinks, publisher, clock, cluster, crash, hold=hold).run(request)
         self.barriers.next_number = publisher.next_checkpoint_id()
