@@ -5,7 +5,7 @@ because each step is decided from what is sealed alone: behind a closing manifes
 began it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -213,8 +213,35 @@ class StartUp:
             if (debt := debts.owed(self._log, head)) is not None:
                 self._sinks.check_owed(debt)  # says more than a changed name: what is owed could be lost
             check_names(request.sinks, head.manifest.sinks)
-        claim = carry.carried(head, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
-        return self._put_claim(carry.declared(claim, request, operators))
+
+        def claim(on: StoredManifest) -> Manifest:
+            check(request, on.manifest)
+            return carry.declared(self._bare_claim(on, me), request, operators)
+
+        return self._put_behind(head, me, claim)
+
+    def _bare_claim(self, on: StoredManifest, me: look.Incarnation) -> Manifest:
+        return carry.carried(on, "claim", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
+
+    def _put_behind(
+        self, head: StoredManifest, me: look.Incarnation, claim: Callable[[StoredManifest], Manifest]
+    ) -> StoredManifest | None:
+        """Seals a claim, also behind a driver that seals epochs faster than a start looks at log and sinks.
+
+        What such a driver seals meanwhile goes on from what was looked at, and owes the same sinks: so the claim is put
+        at once behind that. None if another start took the number: only another look tells what is next.
+        """
+        for _ in range(self._claim_attempts):
+            wanted = claim(head)
+            self._crash.at(CrashPoint.S2_BEFORE_CLAIM, wanted.epoch)
+            verdict = seal(self._log, wanted, self._put_attempts)
+            if verdict.mine:
+                self._crash.at(CrashPoint.S2_CLAIMED, wanted.epoch)
+                return verdict.stored
+            if not _is_of_older_driver(verdict.stored, me):
+                return None
+            head = verdict.stored
+        return None
 
     def _close(
         self,
@@ -224,7 +251,10 @@ class StartUp:
         me: look.Incarnation,
         strange: Sequence[SinkStanding],
     ) -> None:
-        """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more."""
+        """Seals the closing manifest: the fork is decided, and no driver can add to the old generation any more.
+
+        One that loses to a driver first claims the job, so that it does not lose again.
+        """
         successor = Successor(
             generation=_behind(self._log.generations(), strange),
             origin=carry.origin_of(wanted),
@@ -238,8 +268,11 @@ class StartUp:
         closing = carry.carried(head, "closing", incarnation=me.nonce, number=me.number, now_ms=self._clock.now_ms())
         self._crash.at(CrashPoint.S2_BEFORE_CLOSING, closing.epoch)
         self._hold_source(request, wanted, closing)
-        if seal(self._log, replace(closing, successor=successor), self._put_attempts).mine:
+        verdict = seal(self._log, replace(closing, successor=successor), self._put_attempts)
+        if verdict.mine:
             self._crash.at(CrashPoint.S2_CLOSED, closing.epoch)
+        elif _is_of_older_driver(verdict.stored, me):
+            self._put_behind(verdict.stored, me, lambda on: self._bare_claim(on, me))
 
     def _finish_fork(
         self,
@@ -347,6 +380,10 @@ class StartUp:
 def _behind(generations: Iterable[int], strange: Sequence[SinkStanding] = ()) -> int:
     """Returns the next generation: none has its number, in the log or in a table that the job takes over."""
     return max([0, *generations, *(transaction_place(one.fence)[0] for one in strange)]) + 1
+
+
+def _is_of_older_driver(stored: StoredManifest, me: look.Incarnation) -> bool:
+    return stored.manifest.kind in ("epoch", "idle") and stored.manifest.incarnation_number < me.number
 
 
 def _overtaken(successor: Successor, strange: Sequence[SinkStanding]) -> bool:

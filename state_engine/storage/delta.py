@@ -6,7 +6,9 @@ So a commit of anybody else in between is a conflict, and `commit_once` loads th
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -42,6 +44,11 @@ STATE_TABLE_PROPERTIES: Mapping[str, str] = {
 # back are files that an earlier one removed, and these are safe for as long as VACUUM is told to wait.
 SINK_TABLE_PROPERTIES: Mapping[str, str] = {}
 
+PATIENCE = 4
+"""So many conflicts in a row are answered at once."""
+
+_LONGEST_PAUSE_S = 1.0
+
 # checkpoints make loading cheap; cleaning the log is never done behind a commit
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
@@ -53,10 +60,18 @@ class DeltaVersion:
         path: Root of the table.
         table: Its handle, which is never refreshed.
         wanted: Columns of the files that its writer adds.
+        on_conflict: Is called when a commit finds that somebody else has made the next version.
     """
 
-    def __init__(self, path: str, table: DeltaTable, wanted: pa.Schema | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        table: DeltaTable,
+        wanted: pa.Schema | None = None,
+        on_conflict: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
+        self._on_conflict = on_conflict
         self._table = table
         self._wanted = pa.schema([]) if wanted is None else wanted
         self._version = table.version()  # delta-rs moves the handle on after a commit
@@ -108,6 +123,7 @@ class DeltaVersion:
                 post_commithook_properties=_HOOKS,
             )
         except CommitFailedError as error:
+            self._on_conflict()
             raise CommitConflictError(str(error)) from error
         except (DeltaError, OSError) as error:
             what = f"committed for version {commit.version} of {commit.app_id!r}"
@@ -117,6 +133,49 @@ class DeltaVersion:
 
     def make_durable(self) -> None:
         _make_durable(self._path, self.version, self.version)
+
+
+class DeltaOpener:
+    """Opens the newest version of a table, again and again until a commit succeeds.
+
+    After a conflict it reads what is new in the log instead of the whole table, and after several conflicts in a row
+    it waits first, longer each time and at random: writers that commit all the time do not keep another one out.
+
+    Args:
+        path: Root of the table.
+        wanted: Columns of the files that its writer adds.
+    """
+
+    def __init__(self, path: str, wanted: pa.Schema | None = None) -> None:
+        self._path, self._wanted = path, wanted
+        self._lost: DeltaTable | None = None
+        self._conflicts = 0
+
+    def open(self) -> DeltaVersion:
+        """Opens it; raises as `open_version`."""
+        table = self._caught_up() or _load(self._path)
+        if self._lost is None:
+            self._conflicts = 0
+        self._lost = None
+
+        def lost() -> None:
+            self._lost, self._conflicts = table, self._conflicts + 1
+
+        return DeltaVersion(self._path, table, self._wanted, lost)
+
+    def _caught_up(self) -> DeltaTable | None:
+        """Returns the handle of the commit that lost, at the newest version; None if it cannot be had so."""
+        table = self._lost
+        if table is None:
+            return None
+        if self._conflicts > PATIENCE:
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, 0.01 * 2 ** (self._conflicts - PATIENCE))))
+        before = table.version()
+        try:
+            table.update_incremental()
+        except (DeltaError, OSError):
+            return None
+        return table if table.version() > before else None
 
 
 def ensure_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
@@ -274,7 +333,7 @@ def append_files(
             _refuse_others(path, table.others(schema))
         table.write(wanted, schema, overwrite=overwrite)
 
-    return commit_once(path, lambda: open_version(path), app_id, version, commit, fence)
+    return commit_once(path, DeltaOpener(path).open, app_id, version, commit, fence)
 
 
 def _add_action(add: DeltaFile) -> AddAction:
@@ -381,6 +440,7 @@ __all__ = [
     "SINK_TABLE_PROPERTIES",
     "STATE_TABLE_PROPERTIES",
     "DeltaFile",
+    "DeltaOpener",
     "DeltaVersion",
     "OtherColumn",
     "append_files",

@@ -22,13 +22,14 @@ class DeltaOutputTable:
     def __init__(self, path: str, schema: pa.Schema | None = None) -> None:
         self._path = path
         self._schema = schema
+        self._opener = delta.DeltaOpener(path, schema)
 
     @property
     def path(self) -> str:
         return self._path
 
     def open(self) -> delta.DeltaVersion:
-        return delta.open_version(self._path, self._schema)
+        return self._opener.open()
 
     def create(self) -> None:
         assert self._schema is not None

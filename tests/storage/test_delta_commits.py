@@ -12,7 +12,16 @@ from deltalake.exceptions import CommitFailedError
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
 from state_engine.storage import delta
-from state_engine.storage.delta import DeltaFile, DeltaVersion, append_files, ensure_table, live_files, open_version
+from state_engine.storage.delta import (
+    PATIENCE,
+    DeltaFile,
+    DeltaOpener,
+    DeltaVersion,
+    append_files,
+    ensure_table,
+    live_files,
+    open_version,
+)
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.parquet import write_parquet
 from state_engine.storage.table_log import Commit, commit_once
@@ -75,6 +84,28 @@ def test_ensuring_a_table_twice_and_at_once_is_fine(tmp_path: Path, attempt: int
         thread.join()
     assert errors == []
     assert delta.table_version(path) == 0
+
+
+def test_writers_that_commit_all_the_time_do_not_keep_a_commit_out(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads what is new in the log, and after some conflicts waits before it tries again."""
+    loads, pauses = list[str](), list[float]()
+    load = delta._load
+    monkeypatch.setattr(delta, "_load", lambda path: [load(path), loads.append(path)][0])
+    monkeypatch.setattr(delta.time, "sleep", pauses.append)
+    foreign = [_file(table, f"foreign-{number}.parquet", "theirs") for number in range(9)]
+    mine = Commit("app", 1, added=[_file(table, "mine.parquet", "mine")])
+
+    def commit(handle: DeltaVersion) -> None:
+        if foreign:
+            _append(table, len(foreign), foreign.pop(), app_id=f"other {len(foreign)}")
+            loads.pop()
+        handle.commit(mine)
+
+    version = commit_once(table, DeltaOpener(table).open, "app", 1, commit)
+    assert version == 10
+    assert loads == [table], "once"
+    assert len(pauses) == 9 - PATIENCE
+    assert _values(table) == ["mine", *["theirs"] * 9]
 
 
 def test_a_table_of_other_columns_is_refused(table: str) -> None:
