@@ -52,8 +52,11 @@ LakestateError
 └── SavepointError
 ```
 
-Each message says what happened and to what; `action` says what the reader can do about it.
+Each message says what happened and to what; `action` says what the reader can do about it. Both can always be encoded,
+whatever names, paths and values they quote.
 """
+
+from state_engine.text import plain
 
 
 class LakestateError(Exception):
@@ -65,9 +68,9 @@ class LakestateError(Exception):
     """
 
     def __init__(self, message: str, *, action: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.action = action
+        self.message = plain(message)
+        self.action = plain(action)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} What to do: {self.action}" if self.action else self.message

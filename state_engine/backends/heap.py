@@ -35,6 +35,7 @@ from state_engine.backends.timers import TimerTable
 from state_engine.backends.ttl import ttl_state
 from state_engine.backends.ttl_cleanup import ColumnCleanup, IncrementalCleanup
 from state_engine.backends.ttl_rules import TtlRules, ttl_rules
+from state_engine.causes import shown
 from state_engine.errors import RoutingError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
@@ -311,7 +312,7 @@ class HeapKeyedStateBackend:
         if len(strange):
             at = int(strange[0])
             raise RoutingError(
-                f"Operator {self.uid!r} wrote state of key {key_at(at)!r}, whose key group {groups[at]} "
+                f"Operator {self.uid!r} wrote state of key {shown(key_at(at))}, whose key group {groups[at]} "
                 f"does not belong to its subtask (key groups {first} to {last}).",
                 action="Let the engine alone set the current key. If it did, Spark and Python hash this key "
                 "differently; report it with the key's type.",

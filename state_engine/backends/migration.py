@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.descriptors import StateDescriptor
+from state_engine.causes import WorkerEndsError, cause_line, sentence, shown
 from state_engine.errors import StateMigrationError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
@@ -46,13 +47,15 @@ def migrate(
     try:
         for value in old:
             new.append(None if value is None else migration.function(value))
-    except Exception as error:
-        raise _failed(schema, live, len(new), value, f"raised {type(error).__name__}: {error}") from error
+    except WorkerEndsError:
+        raise
+    except BaseException as error:
+        raise _failed(schema, live, len(new), value, f"raised {sentence(cause_line(error, value))}") from error
     try:
         column = writer(descriptor.type_info)(new)
     except ValueTypeError as error:
         where = f"field {error.path!r}: " if error.path else ""
-        raise _failed(schema, live, error.index, old[error.index], f"returned another type: {where}{error}") from None
+        raise _failed(schema, live, error.index, old[error.index], f"returned another type: {where}{error}.") from None
     index = live.schema.get_field_index(log.VALUE)
     return live.set_column(index, pa.field(log.VALUE, column.type), column)
 
@@ -84,11 +87,10 @@ def sorted_by_group(tables: list[pa.Table]) -> pa.Table:
 
 
 def _failed(schema: StateSchema, live: pa.Table, index: int, value: object, what: str) -> StateMigrationError:
-    key = ", ".join(repr(live.column(column.name)[index].as_py()) for column in schema.key)
-    shown = repr(value)[:200]
+    key = ", ".join(shown(live.column(column.name)[index].as_py()) for column in schema.key)
     return StateMigrationError(
-        f"The function that migrates state {schema.name!r} of operator {schema.uid!r} to {schema.value} {what}. "
-        f"Key: {key}. Value: {shown}.",
+        f"The function that migrates state {schema.name!r} of operator {schema.uid!r} to {schema.value} {what} "
+        f"Key: {key}. Value: {shown(value)}.",
         action=_ACTION,
     )
 

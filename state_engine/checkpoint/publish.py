@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from state_engine.api.checkpoint_storage import CheckpointStorage as CheckpointStorageSetting
 from state_engine.api.checkpoint_storage import checkpoint_storage_of
+from state_engine.causes import report_of
 from state_engine.checkpoint.attempt import AbandonedError, World, app_id, publish
 from state_engine.checkpoint.failure_reasons import FailureReason
 from state_engine.checkpoint.floors import read_floors
@@ -217,8 +218,7 @@ class CheckpointPublisher:
         except Exception as error:
             found = self._visible_after_all(checkpoint_id)
             if found is None:
-                message = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
-                return self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, message)
+                return self._fail([*joined, work], FailureReason.FINALIZE_CHECKPOINT_FAILURE, report_of(error))
             base = found
         self._visible = base
         for one in joined:

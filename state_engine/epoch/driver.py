@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from state_engine.causes import cause_line, report_of, sentence
 from state_engine.clock import Clock
 from state_engine.epoch import carry, debts
 from state_engine.epoch.acks import Answer, acknowledge
@@ -333,7 +334,7 @@ class EpochDriver:
             raise
         except Exception as error:
             if mark is not None:
-                self._barriers.declined(mark.checkpoint_id, self._clock.steady_ms(), str(error))
+                self._barriers.declined(mark.checkpoint_id, self._clock.steady_ms(), report_of(error))
                 self._notices.append(CheckpointEnd(mark.checkpoint_id, completed=False))
             raise
 
@@ -423,7 +424,8 @@ class EpochDriver:
         """Refuses all later epochs: one is sealed and did not return, so the engine may offer its batch again."""
         head = self._head.manifest
         self._ended = LakestateError(
-            f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed behind it: {cause}",
+            f"Epoch {head.epoch} of job {head.job!r} is sealed, but this driver failed behind it: "
+            f"{sentence(cause_line(cause))}",
             action="Start the job again; the start commits what is owed and goes on behind that epoch.",
         )
 

@@ -90,7 +90,11 @@ NON_RESTORED = (
     "execution.savepoint.ignore-unclaimed-state",
 )
 CLAIM_MODE = ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode")
-KNOWN = frozenset({*ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED, *CLAIM_MODE})
+SHOW_RECORDS = "lakestate.show-records"
+"""The job's `show_records`; Flink has no such key."""
+KNOWN = frozenset(
+    {SHOW_RECORDS, *ROOT, PARALLELISM, MAX_PARALLELISM, NAME, BACKEND, *RESTORE, *NON_RESTORED, *CLAIM_MODE}
+)
 """Keys that mean something here, besides those of `checkpointing`."""
 
 _UNITS = {"ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -300,6 +300,7 @@ class StreamExecutionEnvironment(Unlike):
             state_backend=self._backend or keys.backend(settings),
             operator_chaining=self._chaining,
             data_inline_threshold=checkpointing.data_inline_threshold(settings),
+            show_records=settings.get_boolean(keys.SHOW_RECORDS, True),
         )
         if self._session is None:
             self._session = active_session()

@@ -137,7 +137,7 @@ class OutputFile(Record, frozen=True, kw_only=True):
 class Failure(Record, frozen=True, kw_only=True):
     """A subtask failed; it travels as data, so that every subtask still ends its epoch.
 
-    `error` names the class in `errors.py` where the failure is the engine's (kind `engine`).
+    `error` names the class in `errors.py` of an `engine` failure, if it has one. Text is made by `causes`.
     """
 
     kind: Literal["user_function", "output_type", "state_type", "poison", "engine"]

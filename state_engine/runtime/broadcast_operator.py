@@ -138,7 +138,7 @@ class BroadcastOperator(Operator):
                 result = process(row, context)
                 if result is not None:
                     emitted.add(result, at)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, "process_broadcast_element() raised", None, row) from error
 
     def _data(self, part: pa.RecordBatch, times: list[int | None], emitted: Any) -> None:
@@ -156,7 +156,7 @@ class BroadcastOperator(Operator):
                 result = process(row, record)
                 if result is not None:
                     emitted.add(result, at)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, "process_element() raised", key, row) from error
 
 

@@ -9,6 +9,7 @@ from state_engine.backends.keys import KeyContext
 from state_engine.backends.operator_state import OperatorStateBackend
 from state_engine.backends.schemas import check_names, check_same, state_schema
 from state_engine.backends.time import OperatorTime
+from state_engine.causes import cause_line, sentence
 from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.log.records import StateSchema
 from state_engine.runtime.contexts import OperatorRuntimeContext, OperatorTimerService
@@ -48,9 +49,9 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
 
     try:
         function: Any = copy(spec.function)
-    except Exception as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         raise JobDefinitionError(
-            f"The function of operator {spec.uid!r} cannot be sent to a worker: {error}.",
+            f"The function of operator {spec.uid!r} cannot be sent to a worker: {sentence(cause_line(error))}",
             action="Make connections, locks and files in open(), not in __init__.",
         ) from error
     keys, time = KeyContext(), OperatorTime()
@@ -73,10 +74,10 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
         life.begin(InitializationContext(None, operator_state, context, keyed=bool(spec.key)), context)
     except LakestateError:
         raise
-    except Exception:
+    except (Exception, SystemExit, GeneratorExit):
         pass  # what it has asked for until then is known
     finally:
-        with suppress(Exception):
+        with suppress(Exception, SystemExit, GeneratorExit):
             life.close()
     states = (*found.values(), *operator_state.schemas)
     check_names(states)

@@ -1,17 +1,20 @@
-"""What went wrong in an instance, as data: a failure travels in the ack, and the driver raises it by its name."""
+"""What went wrong in an instance, as data: a failure travels in the ack, and the driver raises it by its name.
 
-import traceback
+Text of exceptions, keys and records comes from `state_engine.causes`, so that no failure loses its cause to them.
+"""
+
 from pathlib import Path
 from types import TracebackType
 
+from state_engine.backends.keys import NO_KEY
 from state_engine.backends.tables import StateValueError
+from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, trace_of
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.outputs import MAIN, OutputValueError
 from state_engine.runtime.spec import OperatorSpec
 
-_SHOWN = 500
 _ROOM = str(Path(__file__).parent)
 _MEND = (
     "Mend the function, or let it send such records to a side output; the epoch was not sealed, and the job goes on "
@@ -29,39 +32,45 @@ class OperatorFailure(Exception):
 
 
 def user_failure(
-    uid: str, subtask: int, error: Exception, what: str, key: str = "", record: object = None
+    uid: str,
+    subtask: int,
+    error: BaseException,
+    what: str,
+    key: object = NO_KEY,
+    record: object = None,
+    data: object = None,
 ) -> OperatorFailure:
     """Returns what the author's code raised.
 
     Args:
         uid: The operator.
         subtask: Its subtask.
-        error: What was raised.
+        error: What was raised, which need not be an `Exception`: `sys.exit()` in a function fails it, too.
         what: By which call, as a sentence's beginning.
-        key: The key at hand, as text.
-        record: The record at hand.
+        key: The key at hand; `NO_KEY` without one.
+        record: The record at hand; None without one.
+        data: All records and keys of the call, where it has more than these.
     """
+    if isinstance(error, WorkerEndsError):
+        raise error
     own = _from_the_authors_code(error.__traceback__)
-    ours = own is None and isinstance(error, TypeError) and "not iterable" in str(error)
+    ours = own is None and isinstance(error, TypeError) and "not iterable" in cause_line(error)
+    values = (None if key is NO_KEY else key, record, data)
     return OperatorFailure(
         Failure(
             kind="user_function",
             uid=uid,
             subtask=subtask,
-            message=f"{what} {type(error).__name__}: {_said(error)}",
+            message=sentence(f"{what} {cause_line(error, *values)}"),
             action=_ITERABLE if ours else _action(error),
-            key=key[:_SHOWN],
-            record=repr(record)[:_SHOWN] if record is not None else "",
-            traceback="".join(traceback.format_exception(type(error), error, own or error.__traceback__))[-4000:],
+            key=shown(key) if key is not NO_KEY else "",
+            record=shown(record) if record is not None else "",
+            traceback=trace_of(error, own, *values),
         )
     )
 
 
-def _said(error: Exception) -> str:
-    return error.message if isinstance(error, LakestateError) else f"{error}."
-
-
-def _action(error: Exception) -> str:
+def _action(error: BaseException) -> str:
     return (error.action if isinstance(error, LakestateError) else "") or _MEND
 
 
@@ -84,29 +93,34 @@ def output_failure(spec: OperatorSpec, subtask: int, error: OutputValueError) ->
             f"{declared.ddl() if declared else 'a pair of tag and row'}: {error}.",
             action="Return rows of the declared type, or change output_type."
             + ("" if isinstance(spec.function, Adapter) else " Rows are yielded, or returned as a list: one as [row]."),
-            record=error.row[:_SHOWN],
+            record=error.row,
         )
     )
 
 
-def engine_failure(uid: str, subtask: int, error: LakestateError) -> Failure:
-    """Returns a named error of ours as data; the driver raises it again by its name."""
-    return Failure(
-        kind="engine", uid=uid, subtask=subtask, message=error.message, action=error.action, error=type(error).__name__
-    )
+def engine_failure(uid: str, subtask: int, error: BaseException) -> Failure:
+    """Returns an error of ours as data; the driver raises it again by its name, what has none as an `EpochError`."""
+    if isinstance(error, WorkerEndsError):
+        raise error
+    if isinstance(error, LakestateError):
+        name, message, action, trace = type(error).__name__, error.message, error.action, ""
+    else:
+        name, action, trace = "", "Look at the traceback; the epoch was not sealed and is run again.", trace_of(error)
+        message = sentence(f"The task raised {cause_line(error)}")
+    return Failure(kind="engine", uid=uid, subtask=subtask, message=message, action=action, error=name, traceback=trace)
 
 
 def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
     state = ", ".join(getattr(error, "__notes__", ()))
-    under = "" if state.startswith(("operator", "broadcast")) else f" under key {error.entry!r}"
+    under = "" if state.startswith(("operator", "broadcast")) else f" under key {shown(error.entry)}"
     return Failure(
         kind="state_type",
         uid=uid,
         subtask=subtask,
         message=f"Operator {uid!r} put a value into its {state}{under} that the state's type does not admit: {error}.",
         action="Put values of the declared type, or declare another type under a new state name.",
-        key=repr(error.entry)[:_SHOWN] if under else "",
+        key=shown(error.entry) if under else "",
     )
 
 

@@ -7,6 +7,7 @@ initialize_state ─> open ─┬─> notify_… ─> timers, records ─> [fini
 """
 
 import io
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -27,12 +28,15 @@ from state_engine.api.raw_state import (
 )
 from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.operator_state import OperatorStateBackend
+from state_engine.causes import WorkerEndsError, cause_line
 from state_engine.errors import LakestateError
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.raw_streams import RawOutputs, no_key
 
-Failed = Callable[[Exception, str], Exception]
+_log = logging.getLogger(__name__)
+
+Failed = Callable[[BaseException, str], BaseException]
 
 
 class RestoredFrom(NamedTuple):
@@ -185,6 +189,15 @@ class LifeCycle:
             self._keys.entry = NO_KEY
             self._function.close()
 
+    def dispose(self, whose: str) -> None:
+        """As `close`; what that raises ends nothing, and is logged."""
+        try:
+            self.close()
+        except WorkerEndsError:
+            raise
+        except BaseException as error:
+            _log.warning("close() of %s raised %s", whose, cause_line(error))
+
     @contextmanager
     def _called(self, what: str) -> Iterator[None]:
         self._keys.entry = NO_KEY
@@ -192,7 +205,7 @@ class LifeCycle:
             yield
         except LakestateError:
             raise
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, f"{what} raised") from error
 
 

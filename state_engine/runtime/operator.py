@@ -1,7 +1,6 @@
 """An operator instance: one function over one key-group range, record by record, Arrow at both ends."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
@@ -124,8 +123,7 @@ class Operator:
 
     def renew(self, function: Function) -> None:
         """Puts another copy of the function, not begun yet, over the keyed state that is there."""
-        with suppress(Exception):
-            self.close()
+        self.dispose()
         self.operator_state = OperatorStateBackend(self.spec.uid, self.subtask, self.parallelism)
         self.function = function
         self.life = LifeCycle(function, self.context, self._failed)
@@ -133,6 +131,10 @@ class Operator:
     def close(self) -> None:
         """Closes the function if it was begun."""
         self.life.close()
+
+    def dispose(self) -> None:
+        """Closes the function; what that raises ends nothing, and is logged."""
+        self.life.dispose(f"operator {self.spec.uid!r}, subtask {self.subtask}")
 
     def begin(
         self,
@@ -190,7 +192,7 @@ class Operator:
         if self._batch_call is not None:
             return {} if self._batch_call.waits_with(batch) else self.flush()
         arrays = batch.columns
-        columns = [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
+        columns = self._read(arrays)
         emitted = self._emitted()
         keys = None
         if self.backend is not None:
@@ -240,7 +242,7 @@ class Operator:
         keys, records = call.records(batch)
         self.time.timestamp = None
         given = partial(self.function.process_batch, keys, records, self._batch)
-        outputs = self._given(call, given, keys, "process_batch() raised")
+        outputs = self._given(call, given, keys, "process_batch() raised", records)
         self.context.tell_of(len(keys))
         return outputs
 
@@ -274,15 +276,17 @@ class Operator:
         given = partial(function.fire, keys, self._batch)
         return self._given(call, given, keys, f"{len(keys)} timers up to {latest} raised")
 
-    def _given(self, call: BatchCall, given: Callable[[], Any], keys: Keys, what: str) -> dict[str, pa.RecordBatch]:
+    def _given(
+        self, call: BatchCall, given: Callable[[], Any], keys: Keys, what: str, records: pa.RecordBatch | None = None
+    ) -> dict[str, pa.RecordBatch]:
         """Returns what a function over batches gives, which may be a generator, by output."""
         self.context.entry = NO_KEY
         try:
             return call.outputs(given(), keys)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
-        except Exception as error:
-            raise self._failed(error, what) from error
+        except BaseException as error:
+            raise self._failed(error, what, data=(keys, records)) from error
 
     def process_rows(self, records: Rows) -> dict[str, pa.RecordBatch]:
         """As `process`, for an operator without key and records that another function gave as objects."""
@@ -375,6 +379,12 @@ class Operator:
         timers = self._timers(domain)
         return timers.earliest() if timers is not None else None
 
+    def _read(self, arrays: Sequence[Any]) -> list[list[Any]]:
+        try:
+            return [read(column) for read, column in zip(self._read_columns, arrays, strict=False)]
+        except BaseException as error:  # of the author's codecs
+            raise self._failed(error, "Reading its records raised") from error
+
     def _keys(self, columns: Sequence[list[Any]] | Mapping[int, list[Any]]) -> list[Any]:
         if len(self._key_positions) == 1:
             return columns[self._key_positions[0]]
@@ -396,7 +406,7 @@ class Operator:
                 result = process(row, record)
                 if result is not None:
                     extend(result)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 
     def _loop(self, rows: Iterable[Any], emitted: Emitted) -> None:
@@ -408,7 +418,7 @@ class Operator:
                 result = process(row, record)
                 if result is not None:
                     extend(result)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", None, row) from error
 
     def _timed_loop(
@@ -437,7 +447,7 @@ class Operator:
                         extend(result)
                     else:
                         emitted.add(result, at)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 
     def _timers(self, domain: TimeDomain) -> TimerTable | None:
@@ -466,7 +476,7 @@ class Operator:
                         extend(result)
                     else:
                         emitted.add(result, at if domain is _EVENT else None)
-            except Exception as error:
+            except BaseException as error:
                 raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
         time.firing = None
 
@@ -475,12 +485,16 @@ class Operator:
             return self._writer.write(emitted)
         except OutputValueError as error:
             raise output_failure(self.spec, self.subtask, error) from None
+        except BaseException as error:  # of a row's own methods
+            raise self._failed(error, "Writing its rows raised", data=emitted.rows) from error
 
-    def _failed(self, error: Exception, what: str, key: Any = None, record: Any = None) -> Exception:
+    def _failed(
+        self, error: BaseException, what: str, key: Any = None, record: Any = None, data: Any = None
+    ) -> BaseException:
         if isinstance(error, (OperatorFailure, LocalStateError)):  # the second is no fault of the author's
             return error
-        shown = repr(key) if record is not None and self.spec.key else ""
-        return user_failure(self.spec.uid, self.subtask, error, what, shown, record)
+        known = key if record is not None and self.spec.key else NO_KEY
+        return user_failure(self.spec.uid, self.subtask, error, what, known, record, data)
 
 
 __all__ = ["Operator"]

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, TypeInformation
+from state_engine.causes import shown
 from state_engine.errors import JobDefinitionError
 from state_engine.serialization.convert import ValueTypeError, write_columns, writer
 from state_engine.serialization.types import columns_of, columns_to_arrow
@@ -25,7 +26,7 @@ class OutputValueError(Exception):
     def __init__(self, output: str, row: object, why: str) -> None:
         super().__init__(why)
         self.output = output
-        self.row = repr(row)
+        self.row = shown(row)
 
 
 class OutputWriter:

@@ -87,7 +87,7 @@ class TwoInputOperator(Operator):
                     result = process2(row, record)
                 if result is not None:
                     emitted.add(result, at)
-        except Exception as error:
+        except BaseException as error:
             raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
 
 

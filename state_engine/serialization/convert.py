@@ -31,8 +31,10 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
+from state_engine.causes import LONGEST_CAUSE, WorkerEndsError, cause_line, shown, without
 from state_engine.errors import UnsupportedVersionError
 from state_engine.serialization.types import to_arrow
+from state_engine.text import shorten
 
 Reader = Callable[[Any], list[Any]]
 Writer = Callable[[Sequence[Any]], Any]
@@ -47,9 +49,8 @@ class ValueTypeError(Exception):
     """
 
     def __init__(self, index: int, value: object, declared: str, path: str = "", why: str = "") -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        super().__init__(f"{shown} ({type(value).__name__}) is not {declared}{why}")
+        why = shorten(without(why, value), LONGEST_CAUSE)
+        super().__init__(f"{shorten(shown(value), 80)} ({type(value).__name__}) is not {declared}{why}")
         self.index = index
         self.path = path
 
@@ -415,7 +416,9 @@ def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
     if isinstance(row, dict):
         unknown = set(row) - set(struct.names)
         if unknown:
-            raise ValueTypeError(index, row, struct.ddl(), why=f": unknown fields {sorted(map(str, unknown))}")
+            raise ValueTypeError(
+                index, row, struct.ddl(), why=f": unknown fields [{', '.join(sorted(map(shown, unknown)))}]"
+            )
         return tuple(row.get(name) for name in struct.names)
     raise ValueTypeError(index, row, struct.ddl())
 
@@ -459,8 +462,10 @@ def _codec_writer(type_info: CodecType) -> Writer:
         for index, value in enumerate(values):
             try:
                 pairs.append(None if value is None else (codec.version, codec.encode(value)))
-            except Exception as error:
-                why = f": {type(codec).__name__}.encode() raised {type(error).__name__}: {error}"
+            except WorkerEndsError:
+                raise
+            except BaseException as error:
+                why = f": {type(codec).__name__}.encode() raised {cause_line(error, value)}"
                 raise ValueTypeError(index, value, declared, why=why) from error
         return write_pairs(pairs)
 

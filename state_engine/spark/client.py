@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from state_engine.causes import chained, records_shown, sentence
 from state_engine.checkpoint.externalized import JobEnd
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
@@ -24,6 +25,7 @@ from state_engine.savepoint import SavepointKind, trigger_savepoint
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.spark.clock_notices import tell_of_step
 from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
+from state_engine.spark.failures import told_by
 from state_engine.spark.heartbeat import Heartbeat, Pace
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
@@ -185,7 +187,7 @@ class JobClient(JobRequests):
             raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
         begun = time.perf_counter()
         sources = self._offsets.read(batch_id)
-        tasks = SparkTasks(self._planner, batch, self._started.crash_property)
+        tasks = SparkTasks(self._planner, batch, self._started.crash_property, show_records=self._job.show_records)
         self._record(lambda: self._driver.run_epoch(tasks, sources))
         self._offsets.advance(sources)
         self._pace.ended(round(1000 * (time.perf_counter() - begun)))
@@ -218,7 +220,7 @@ class JobClient(JobRequests):
         if self._empty is None:  # one session for all idle epochs, since the planner keeps expressions per session
             session = self._job.session.newSession()
             self._empty = session.createDataFrame([], self._job.sources.df.schema)
-        return SparkTasks(self._planner, self._empty, self._started.crash_property)
+        return SparkTasks(self._planner, self._empty, self._started.crash_property, show_records=self._job.show_records)
 
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         """Stops after the epoch at hand; the job goes on from there when it is started again.
@@ -300,7 +302,7 @@ class JobClient(JobRequests):
                 return False
         except PySparkException as error:
             if self._error is None:
-                self._error = error
+                self._error = self._named(error)
         if self._heartbeat is not None and not self._heartbeat.wait(left()):
             return False
         if not self._started.publisher.wait(left()):
@@ -330,10 +332,22 @@ class JobClient(JobRequests):
         if self._stopping or isinstance(self._error, StopRequestedError):
             return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
         if self._error is None and self._query is not None and not self._query.isActive:
-            told = self._query.exception()
+            told = self._named(self._query.exception())
             if self._error is None:  # what it failed with may have been noted while Spark was asked
                 self._error = told
         return self._error
+
+    def _named(self, error: BaseException | None) -> BaseException | None:
+        """Returns what Spark says of its query as an error of ours, which names the cause."""
+        if not isinstance(error, PySparkException):
+            return error
+        with records_shown(self._job.show_records):
+            named = EpochError(
+                sentence(f"The query of job {self._job.name!r} ended: {told_by(error).cause}"),
+                action="Look at its sources and at Spark's log; the job goes on from its newest sealed epoch.",
+            )
+            named.__cause__ = chained(error)
+            return named
 
     @property
     def head(self) -> StoredManifest:

@@ -1,6 +1,6 @@
 """Columns that a Python function computes of each record, in front of an operator."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +9,15 @@ from pyspark.sql import DataFrame
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import OutputWriter
 from state_engine.runtime.shared_columns import OWN
-from state_engine.serialization.convert import as_tuple, reader, row_maker
+from state_engine.serialization.convert import Reader, as_tuple, reader, row_maker
 from state_engine.spark.dry import DryFrame
+from state_engine.spark.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
+from state_engine.spark.task_spec import travelling
 
 Compute = Callable[[Any], tuple[Any, ...]]
+_WHAT = "The function that computes columns of a source's records, such as a key,"
 
 
 def extended(columns: StructType, computed: StructType) -> StructType:
@@ -56,16 +59,36 @@ class ComputedRunner:
         self._columns = columns
         self._computed = computed
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return travelling(ComputedRunner, (self._compute, self._columns, self._computed), _WHAT)
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with records_as_the_task_says():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = [reader(t) for t in self._columns.types]
         make, writer = row_maker(self._columns), OutputWriter("key_by", self._computed)
         width = len(readers)
         for batch in batches:
-            columns = [read(array) for read, array in zip(readers, batch.columns, strict=False)]
-            made = writer.write(list(map(self._compute, map(make, *columns))))
+            made = self._made(readers, make, writer, batch)
             arrays = [*batch.columns[:width], *made.columns, *batch.columns[width:]]
             names = [*self._columns.names, *self._computed.names, *batch.schema.names[width:]]
             yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _made(
+        self, readers: Sequence[Reader], make: Callable[..., Any], writer: OutputWriter, batch: pa.RecordBatch
+    ) -> pa.RecordBatch:
+        values: list[Any] = []
+        record: Any = None
+        try:
+            columns = [read(array) for read, array in zip(readers, batch.columns, strict=False)]
+            for record in map(make, *columns):
+                values.append(self._compute(record))
+            record = None
+            return writer.write(values)
+        except BaseException as error:
+            raise raised_before_operators(_WHAT, error, record, values) from error
 
 
 def computing(compute: Compute, columns: StructType) -> Callable[[Any], Any]:

@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING
 
+from state_engine.causes import report_of
 from state_engine.checkpoint.externalized import JobEnd, discard_checkpoints, discards
 from state_engine.log.manifest import StoredManifest
 
@@ -32,7 +33,7 @@ def try_to_let_checkpoints_go(job: "StreamJob", head: StoredManifest, end: JobEn
     try:
         let_checkpoints_go(job, head, end)
     except Exception as error:
-        _log.warning("The checkpoints of job %r were not removed: %s", job.name, error)
+        _log.warning("The checkpoints of job %r were not removed: %s", job.name, report_of(error))
 
 
 __all__ = ["let_checkpoints_go", "try_to_let_checkpoints_go"]

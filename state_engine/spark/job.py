@@ -72,6 +72,8 @@ class StreamJob:
             State does not depend on it.
         preferred_locations: Whether on a cluster each subtask prefers one executor, whose workers hold its state. State
             does not depend on it; with a `local[…]` master nothing does.
+        show_records: Whether messages of failures may hold keys and records, cut at 200 characters. Messages go into
+            logs, the status file, REST answers and Dagster's events. False leaves them out.
         spark_directory: Where Spark keeps its own files, on a local disk: in the folder `<name>` there. By default
             `<root>/<name>/_spark`. Each start makes a new folder in it and removes those of earlier starts but the
             newest.
@@ -99,6 +101,7 @@ class StreamJob:
         operator_chaining: bool = True,
         agg_phase_strategy: AggPhaseStrategy = "AUTO",
         preferred_locations: bool = True,
+        show_records: bool = True,
         spark_directory: str | None = None,
     ) -> None:
         self.name = check_name(name, "a job")
@@ -131,6 +134,7 @@ class StreamJob:
             )
         self.agg_phase_strategy: AggPhaseStrategy = agg_phase_strategy
         self.preferred_locations = preferred_locations
+        self.show_records = show_records
         own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
         self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
         self.operators: list[OperatorNode] = []

@@ -13,7 +13,6 @@ from state_engine.clock import RandomIds
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.epoch.watermarks import NO_TIMERS
-from state_engine.errors import LakestateError
 from state_engine.log.change_file import ChangeFileHeader, encode_change_file
 from state_engine.log.paths import change_path
 from state_engine.log.records import Ack, EarliestTimers, Failure, HighestTime, OutputFile, StateHandle
@@ -112,10 +111,8 @@ class Link:
             operator = self._held.operator
             operator.begin(plan.processing_time, watermark, plan.retry, plan.completed, plan.aborted)
             self._cached = self._held
-        except OperatorFailure as error:
-            self.failure = error.failure
-        except LakestateError as error:
-            self.failure = engine_failure(self.uid, self._attempt.subtask, error)
+        except BaseException as error:
+            self.failure = self._failure_of(error)
 
     def release(self) -> None:
         """Says that the task is over."""
@@ -134,7 +131,7 @@ class Link:
             return None
         try:
             outputs = step(cached.operator)
-        except (OperatorFailure, LakestateError) as error:
+        except BaseException as error:
             self.fail(error)
             return None
         rows = cached.operator.take_rows()
@@ -164,17 +161,19 @@ class Link:
         batch = pa.RecordBatch.from_arrays([records.column(name) for name in names], names=names)
         return self.run(lambda operator: operator.process(batch))
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Fails with what the function or the engine raised, and forgets the instance."""
+        self.failure = self._failure_of(error)
         if self._cached is not None:
             WORKER.discard(self._cached)
             self._cached = None
+
+    def _failure_of(self, error: BaseException) -> Failure:
         if isinstance(error, OperatorFailure):
-            self.failure = error.failure
-        elif isinstance(error, StateValueError):
-            self.failure = state_failure(self.uid, self._attempt.subtask, error)
-        elif isinstance(error, LakestateError):
-            self.failure = engine_failure(self.uid, self._attempt.subtask, error)
+            return error.failure
+        if isinstance(error, StateValueError):
+            return state_failure(self.uid, self._attempt.subtask, error)
+        return engine_failure(self.uid, self._attempt.subtask, error)
 
     def end(self) -> None:
         """E5: freezes, and writes the changes and the outputs."""
@@ -192,7 +191,7 @@ class Link:
             self._changes, self._inlined, self._outputs = changes, inlined, outputs
             cached.pending = attempt.id
             settle_memory(cached)
-        except (StateValueError, OperatorFailure, LakestateError) as error:
+        except BaseException as error:
             self.fail(error)
 
     def _write_changes(self, cached: Cached, storage: CheckpointStorage) -> tuple[StateHandle | None, bytes | None]:

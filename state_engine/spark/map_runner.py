@@ -1,6 +1,5 @@
 """`map` between operators: one function, record by record, that lets barriers pass."""
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,13 +8,14 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from state_engine.api.types import StructType
+from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, trace_of
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
-from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.convert import Reader, reader, row_maker
 from state_engine.serialization.types import schema_of
+from state_engine.spark.failures import records_as_the_task_says
+from state_engine.spark.task_spec import travelling
 from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, group_of_mark, is_record
-
-_SHOWN = 500
 
 
 class MapRunner:
@@ -30,6 +30,7 @@ class MapRunner:
         input_: Columns of the records.
         output: Columns of the rows that it makes of them.
         ours: Columns of ours that stay, `CONTROL` last.
+        uid: The operator whose output it maps, for messages.
     """
 
     def __init__(
@@ -38,13 +39,23 @@ class MapRunner:
         input_: StructType,
         output: StructType,
         ours: Sequence[str] = (CONTROL,),
+        uid: str = "",
     ) -> None:
+        self._uid = uid
         self._function = function
         self._input = input_
         self._output = output
         self._ours = tuple(ours)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        parts = self._function, self._input, self._output, self._ours, self._uid
+        return travelling(MapRunner, parts, f"{self._name()} on the output of operator {self._uid!r}")
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with records_as_the_task_says():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = [reader(t) for t in self._input.types]
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
         failure: _MapFailure | None = None
@@ -56,14 +67,22 @@ class MapRunner:
                 batch = batch.filter(records)
             if failure is not None or not batch.num_rows:
                 continue
-            columns = [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
             try:
-                yield self._of_ours(batch, self._map(map(make, *columns), writer).columns)
+                columns = self._read(readers, batch)
+                made = self._of_ours(batch, self._map(map(make, *columns), writer).columns)
             except _MapFailure as error:
                 failure = error
+            else:
+                yield made
         for marks in waiting:
             told = marks if failure is None else _failed_marks(marks, failure)
             yield self._of_ours(told, [pa.nulls(told.num_rows, field.type) for field in schema_of(self._output)])
+
+    def _read(self, readers: Sequence[Reader], batch: pa.RecordBatch) -> list[list[Any]]:
+        try:
+            return [read(batch.column(n)) for read, n in zip(readers, self._input.names, strict=True)]
+        except BaseException as error:  # of the author's codecs
+            raise self._raised(error, None) from error
 
     def _map(self, rows: Iterable[Any], writer: OutputWriter) -> pa.RecordBatch:
         function = self._function
@@ -72,21 +91,25 @@ class MapRunner:
         try:
             for row in rows:
                 mapped.append(function(row))
-        except Exception as error:
+        except BaseException as error:
             raise self._raised(error, row) from error
         try:
             return writer.write(mapped)
         except OutputValueError as error:
             raise self._mistyped(error) from error
+        except BaseException as error:  # of a row's own methods
+            raise self._raised(error, None, mapped) from error
 
-    def _raised(self, error: Exception, row: Any) -> "_MapFailure":
+    def _raised(self, error: BaseException, row: Any, data: object = None) -> "_MapFailure":
+        if isinstance(error, WorkerEndsError):
+            raise error
         return _MapFailure(
             kind="user_function",
-            message=f"{self._place()} raised {type(error).__name__}: {error}.",
+            message=sentence(f"{self._place()} raised {cause_line(error, row, data)}"),
             action="Mend the function, or drop such records by where() in front of it; the epoch was not sealed, and "
             "the job goes on from the record in front when it is started again.",
-            record=repr(row)[:_SHOWN],
-            traceback="".join(traceback.format_exception(error))[-4000:],
+            record=shown(row) if row is not None else "",
+            traceback=trace_of(error, None, row, data),
         )
 
     def _mistyped(self, error: OutputValueError) -> "_MapFailure":
@@ -94,11 +117,14 @@ class MapRunner:
             kind="output_type",
             message=f"{self._place()} returned a row that is not {self._output.ddl()}: {error}.",
             action="Return rows of the declared type, or change output_type.",
-            record=error.row[:_SHOWN],
+            record=error.row,
         )
 
     def _place(self) -> str:
-        return f"map({getattr(self._function, '__qualname__', type(self._function).__name__)}) on its output"
+        return f"{self._name()} on its output"
+
+    def _name(self) -> str:
+        return f"map({getattr(self._function, '__qualname__', type(self._function).__name__)})"
 
     def _of_ours(self, batch: pa.RecordBatch, columns: Sequence[Any]) -> pa.RecordBatch:
         """Returns columns of the output with the columns of ours that stand beside them in a batch."""

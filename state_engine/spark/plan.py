@@ -117,7 +117,7 @@ class EpochPlanner:
             node = planned.head
             prepared = self._prepare(batch, planned, plans[node.uid])
             arriving = [
-                _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, timed=one.emits_event_time)
+                _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, one)
                 for one, n in node.upstream
             ]
             stream = prepared.route(batch, arriving, partials.get(node.uid))
@@ -147,15 +147,15 @@ class EpochPlanner:
         return number
 
 
-def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> DataFrame:
+def _apply_steps(stream: DataFrame, steps: Sequence[Step], upstream: OperatorNode) -> DataFrame:
     """Applies what the author put between two operators; barriers pass untouched, and event times stay.
 
     Args:
         stream: The output of an operator.
         steps: The steps, in order.
-        timed: Whether the output has event times.
+        upstream: That operator.
     """
-    ours = [EVENT_TIME, CONTROL] if timed else [CONTROL]
+    ours, uid = [EVENT_TIME, CONTROL] if upstream.emits_event_time else [CONTROL], upstream.uid
     for step in steps:
         match step:
             case SelectStep(expressions):
@@ -163,13 +163,13 @@ def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> Da
             case WhereStep(condition):
                 stream = stream.where(f"{IS_MARK} or ({condition})")
             case MapStep():
-                stream = _mapped(stream, step.function, step.input, step.output, ours)
+                stream = _mapped(stream, step.function, step.input, step.output, ours, uid)
             case ComputeStep(compute, records, computed):
-                stream = _mapped(stream, computing(compute, records), records, extended(records, computed), ours)
+                stream = _mapped(stream, computing(compute, records), records, extended(records, computed), ours, uid)
             case TimeStep(records, strategy, columns):
                 if strategy.assigner is not None:
                     with_time = StructType((*records.names, EVENT_TIME), (*records.types, Types.LONG()))
-                    stream = _mapped(stream, assigning(strategy.assigner, records), records, with_time, [CONTROL])
+                    stream = _mapped(stream, assigning(strategy.assigner, records), records, with_time, [CONTROL], uid)
                     columns = (*columns, EVENT_TIME)
                 stream = stream.selectExpr(*map(quote_always, records.names), *columns, CONTROL)
                 ours = [EVENT_TIME, *([PARTITION] if strategy.partition is not None else []), CONTROL]
@@ -177,10 +177,15 @@ def _apply_steps(stream: DataFrame, steps: Sequence[Step], *, timed: bool) -> Da
 
 
 def _mapped(
-    stream: DataFrame, function: Callable[[Any], Any], input_: StructType, output: StructType, ours: Sequence[str]
+    stream: DataFrame,
+    function: Callable[[Any], Any],
+    input_: StructType,
+    output: StructType,
+    ours: Sequence[str],
+    uid: str,
 ) -> DataFrame:
     kept = ", ".join(OUR_DDL[name] for name in ours)
-    return stream.mapInArrow(MapRunner(function, input_, output, ours), f"{ddl_of(output)}, {kept}")
+    return stream.mapInArrow(MapRunner(function, input_, output, ours, uid), f"{ddl_of(output)}, {kept}")
 
 
 __all__ = ["EpochPlanner", "PlannedChain"]

@@ -15,12 +15,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from state_engine import errors
+from state_engine.causes import sentence
 from state_engine.checkpoint.fold_state import WrittenRange
 from state_engine.checkpoint.plan import StatePlan
 from state_engine.errors import CorruptionError, LakestateError, StorageError
 from state_engine.log.records import StateFile
 from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder, open_fold
 from state_engine.serialization.column import Record
+from state_engine.spark.failures import told_by
 
 LEAST_RANGES = 20
 """A state with fewer ranges, of half a million rows each, is folded by the driver's process in less time."""
@@ -64,7 +66,7 @@ class SparkWriter:
         except (PySparkException, Py4JJavaError, Py4JError) as error:
             raise StorageError(
                 f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}: "
-                + "\n".join(str(error).splitlines()[:12]),
+                + sentence(told_by(error).cause),
                 action="Look at the executors' logs, and check that they can reach the root and the directory.",
             ) from error
         results = [msgspec.json.decode(one, type=_RangeResult) for one in found]

@@ -1,11 +1,13 @@
 """The `Sinks` port: all sinks of a job's graph. What happens to a table decides `epoch/table_sink.py`."""
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from state_engine.causes import cause_line, records_shown, sentence
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.look import newest
@@ -41,6 +43,7 @@ class SinkCommits:
         log: The job's log.
         crash: Is told when one sink has committed.
         early: Whether functions get output before its epoch is sealed (`AT_LEAST_ONCE`).
+        show_records: Whether messages of failures may hold records.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class SinkCommits:
         crash: Callable[[CrashPoint, int], None],
         *,
         early: bool = False,
+        show_records: bool = True,
     ) -> None:
+        self._show_records = show_records
         self._job = job
         self._storage = storage
         self._log = log
@@ -165,13 +170,23 @@ class SinkCommits:
                 continue
             except LakestateError:
                 raise
-            except Exception as error:
-                raise SinkError(
-                    f"Sink {node.uid!r} of job {self._job!r} did not take epoch {manifest.epoch}: "
-                    f"{type(error).__name__}: {error}.",
-                    action=action,
-                ) from error
+            except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise  # somebody presses Ctrl-C during a start; a batch is on another thread
+                raise self._refusal(node, manifest, files, error, action) from (error if self._show_records else None)
             yield node.uid
+
+    def _refusal(
+        self, node: SinkNode, manifest: Manifest, files: Sequence[OutputFile], error: BaseException, action: str
+    ) -> SinkError:
+        """Returns that a sink has not taken its output, and the last line of the traceback."""
+        rows = self._staged(files) if not self._show_records and isinstance(node.sink, ForeachEpochSink) else None
+        with records_shown(self._show_records):
+            cause = cause_line(error, rows)
+        return SinkError(
+            sentence(f"Sink {node.uid!r} of job {self._job!r} did not take epoch {manifest.epoch}: {cause}"),
+            action=action,
+        )
 
     def _log_left_out(self, node: SinkNode, manifest: Manifest, error: LakestateError) -> None:
         _log.warning(

@@ -93,7 +93,7 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     log = ManifestLog(storage, job.name, open_job=open_job)
     crash = crash_from_environment()
     early = job.checkpoint_config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
-    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, early=early)
+    sinks = SinkCommits(job.name, job.operators, storage, log, crash.at, early=early, show_records=job.show_records)
     coordinator = CheckpointCoordinator(job.checkpoint_config)
     publisher = CheckpointPublisher(
         storage,

@@ -23,6 +23,7 @@ from state_engine.runtime.by_key import RecordsByKey
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.chain import Chain
 from state_engine.spark.event_times import EventTimesSeen
+from state_engine.spark.failures import records_as_the_task_says
 from state_engine.spark.kill_at import KillAt
 from state_engine.spark.link import Attempt, Link, Outputs, Packed
 from state_engine.spark.running_jobs import RUNNING_PROPERTY, decode_running
@@ -57,7 +58,8 @@ class TaskFunction:
         plan = _plans.decode(context.getLocalProperty(PLAN_PROPERTY))
         crash = crash_hook(context.getLocalProperty(CRASH_PROPERTY), plan.epoch)
         WORKER.learn(decode_running(context.getLocalProperty(RUNNING_PROPERTY)))
-        return Subtask(self._chain, plan, crash).run(batches)
+        with records_as_the_task_says():
+            yield from Subtask(self._chain, plan, crash).run(batches)
 
 
 class Subtask:

@@ -8,9 +8,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from state_engine.causes import chained, message_of, records_shown, sentence
 from state_engine.epoch.ports import EpochPlan
-from state_engine.errors import EpochError, StopRequestedError
+from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.records import Barrier
+from state_engine.spark.failures import RECORDS_PROPERTY, Told, told_by
 from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.running_jobs import RUNNING, RUNNING_PROPERTY
 from state_engine.spark.task import CRASH_PROPERTY
@@ -30,9 +32,13 @@ class SparkTasks:
         planner: The job's operators.
         batch: The micro-batch.
         crash: Where tasks shall end the driver, for tests and the demo.
+        show_records: Whether messages of failures may hold keys and records.
     """
 
-    def __init__(self, planner: EpochPlanner, batch: DataFrame, crash: str | None = None) -> None:
+    def __init__(
+        self, planner: EpochPlanner, batch: DataFrame, crash: str | None = None, *, show_records: bool = True
+    ) -> None:
+        self._show_records = show_records
         self._planner = planner
         self._batch = batch
         self._crash = crash
@@ -43,6 +49,7 @@ class SparkTasks:
         Raises:
             StopRequestedError: The query was stopped while the epoch ran.
             EpochError: Spark gave up; running the epoch again may help.
+            LakestateError: A task raised it by name.
         """
         session = self._batch.sparkSession
         context = session.sparkContext
@@ -50,25 +57,31 @@ class SparkTasks:
         context.setLocalProperty(PLAN_PROPERTY, msgspec.json.encode(plan).decode())
         context.setLocalProperty(CRASH_PROPERTY, self._crash or "")
         context.setLocalProperty(RUNNING_PROPERTY, RUNNING.encode(plan))
+        context.setLocalProperty(RECORDS_PROPERTY, "true" if self._show_records else "false")
         try:
             rows = self._planner.acks(self._batch, plan).collect()
         except (PySparkException, Py4JJavaError, Py4JError) as error:
-            if _CUT_OFF.search(str(error)):  # to run it again would seal an epoch behind the stop
+            if _CUT_OFF.search(message_of(error)):  # to run it again would seal an epoch behind the stop
                 raise StopRequestedError(
                     f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
                     action="Nothing; the next start goes on in front of that epoch.",
                 ) from error
-            raise EpochError(
-                f"Spark gave up on epoch {plan.epoch} of job {plan.job!r}: {_first_lines(error)}",
-                action="Look at the executors' logs; the epoch was not sealed and is run again.",
-            ) from error
+            with records_shown(self._show_records):
+                raise _given_up(plan, told_by(error)) from chained(error)
         barriers = [decode_barrier(bytes(row[0])) for row in rows]
         self._planner.learn(plan, barriers)
         return barriers
 
 
-def _first_lines(error: Exception) -> str:
-    return "\n".join(str(error).splitlines()[:12])
+def _given_up(plan: EpochPlan, told: Told) -> LakestateError:
+    where = f"epoch {plan.epoch} of job {plan.job!r}"
+    if told.kind is not None:
+        message, _, action = told.cause.partition(" What to do: ")
+        return told.kind(f"A task of {where} failed: {message}", action=action)
+    return EpochError(
+        sentence(f"Spark gave up on {where}: {told.cause}"),
+        action="Look at the executors' logs; the epoch was not sealed and is run again.",
+    )
 
 
 __all__ = ["SparkTasks"]

@@ -10,14 +10,18 @@ from pyspark.sql import types as spark_types
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
 from state_engine.backends.time import NO_WATERMARK
+from state_engine.causes import shown
 from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.serialization.convert import as_tuple, reader, row_maker
 from state_engine.spark.between import selected
+from state_engine.spark.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.names import quote_always
 from state_engine.spark.schemas import ddl_of
+from state_engine.spark.task_spec import travelling
 from state_engine.spark.wire import PARTITION
 
+_WHAT = "extract_timestamp(), on a source's records,"
 _OF_DATE = "cast(unix_date({0}) as bigint) * 86400000"
 _MILLISECONDS: list[tuple[type[spark_types.DataType], str]] = [
     (spark_types.TimestampType, "unix_millis({0})"),
@@ -107,14 +111,28 @@ class AssignerRunner:
         self._assigner = assigner
         self._columns = columns
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return travelling(AssignerRunner, (self._assigner, self._columns), _WHAT)
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with records_as_the_task_says():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = [reader(t) for t in self._columns.types]
         make = row_maker(self._columns)
         time_of = self._assigner.extract_timestamp
         for batch in batches:
-            columns = [read(batch.column(n)) for read, n in zip(readers, self._columns.names, strict=True)]
-            times = [time_of(row, NO_WATERMARK) for row in map(make, *columns)]
-            yield batch.append_column(EVENT_TIME, _as_column(times))
+            times: list[Any] = []
+            row: Any = None
+            try:
+                columns = [read(batch.column(n)) for read, n in zip(readers, self._columns.names, strict=True)]
+                for row in map(make, *columns):
+                    times.append(time_of(row, NO_WATERMARK))
+                timed = batch.append_column(EVENT_TIME, _as_column(times))
+            except BaseException as error:
+                raise raised_before_operators(_WHAT, error, row) from error
+            yield timed
 
 
 def _as_column(times: Sequence[Any]) -> pa.Int64Array:
@@ -123,7 +141,7 @@ def _as_column(times: Sequence[Any]) -> pa.Int64Array:
     except (pa.ArrowException, OverflowError):
         wrong = next(time for time in times if not _is_time(time))
         raise EventTimeError(
-            f"extract_timestamp() gave {wrong!r}, a {type(wrong).__name__}.",
+            f"extract_timestamp() gave {shown(wrong)}, a {type(wrong).__name__}.",
             action="Give whole ms since 1970, as an int: of a datetime, int(at.timestamp() * 1000).",
         ) from None
 

@@ -164,10 +164,9 @@ class WorkerCache:
 
     @staticmethod
     def drop(cached: Cached) -> None:
-        """Closes an instance; what its `close` raises is of no consequence."""
+        """Closes an instance; what its `close` raises ends nothing."""
         GARBAGE.let_go()
-        with contextlib.suppress(Exception):
-            cached.operator.close()
+        cached.operator.dispose()
         with contextlib.suppress(Exception):
             if cached.operator.backend is not None:
                 cached.operator.backend.close()

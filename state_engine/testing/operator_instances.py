@@ -256,8 +256,7 @@ class OperatorInstances:
         except BaseException:
             running, self._running = self._running, []
             for operator in running:
-                with contextlib.suppress(Exception):
-                    operator.close()
+                operator.dispose()
             _close_backends(running)
             raise
 

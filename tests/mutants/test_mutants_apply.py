@@ -47,8 +47,12 @@ def test_names_are_used_once() -> None:
     assert [name for name, number in Counter(mutant.id for mutant in MUTANTS).items() if number > 1] == []
 
 
+OF_ALL_ROOMS = {"causes", "text"}
+"""What makes the messages of failures, for all rooms: a row is not lost there, but the cause of a failure is."""
+
+
 def test_every_room_that_can_lose_a_row_has_some_and_no_other_room_has_any() -> None:
-    numbers = Counter(mutant.room for mutant in MUTANTS if not mutant.equivalent)
+    numbers = Counter(mutant.room for mutant in MUTANTS if not mutant.equivalent and mutant.room not in OF_ALL_ROOMS)
     assert set(numbers) == set(ROOMS)
     assert min(numbers.values()) >= 3
     assert sum(numbers.values()) >= 60

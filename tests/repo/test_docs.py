@@ -37,6 +37,7 @@ NO_PYTHON_NAMES = {
     "lakestate.condemned",
     "lakestate.lease",
     "lakestate.birth",
+    "lakestate.show",  # a setting
     "lakestate.jobs",  # an entry point group
     "lakestate.assets.x",  # an example of any module
 }

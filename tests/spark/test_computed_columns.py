@@ -8,7 +8,7 @@ import pytest
 from state_engine.api import TimestampAssigner, Types
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.types import StructType, columns_of_type
-from state_engine.runtime.outputs import OutputValueError
+from state_engine.errors import UserFunctionError
 from state_engine.spark.computed import ComputedRunner, computing
 from state_engine.spark.timing import assigning
 
@@ -34,7 +34,7 @@ def test_an_empty_batch_has_the_columns_too() -> None:
 
 
 def test_a_computed_value_of_another_type_is_named() -> None:
-    with pytest.raises(OutputValueError, match=r"'key'.*'a'"):
+    with pytest.raises(UserFunctionError, match=r"'key'.*'a'"):
         list(ComputedRunner(lambda row: (row.word,), ROWS, KEY)([batch(word=["a"], n=[3])]))
 
 

@@ -101,4 +101,14 @@ def test_long_records_are_shortened() -> None:
     [control] = made.column(CONTROL).to_pylist()
     failure = barrier_of_mark(control).acks[1].failure
     assert failure is not None
-    assert len(failure.record) == 500
+    assert len(failure.record) == 200
+
+
+def test_a_function_that_leaves_by_sys_exit_is_told_by_the_ack() -> None:
+    def leaves(row: Any) -> Any:
+        raise SystemExit("gone")
+
+    records, [full] = run(leaves, batch([1], [FULL]))
+    assert records == []
+    assert full.acks[1].failure is not None
+    assert full.acks[1].failure.message == "map(" + leaves.__qualname__ + ") on its output raised SystemExit: gone."

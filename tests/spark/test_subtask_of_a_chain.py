@@ -20,6 +20,7 @@ from state_engine.api import (
 )
 from state_engine.api.output_tag import columns_type
 from state_engine.backends.schemas import state_schema
+from state_engine.causes import WorkerEndsError
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan, StreamEdge
 from state_engine.key_groups import key_group_of, range_of, subtask_of
@@ -293,10 +294,10 @@ def test_a_task_that_ends_between_its_links_is_tried_again_from_the_start(
         nonlocal passed
         passed += at is point
         if at is point and passed == link_that_dies:
-            raise InterruptedError
+            raise WorkerEndsError
 
     worker = Worker(job)
-    with pytest.raises(InterruptedError):
+    with pytest.raises(WorkerEndsError):
         worker.run(records(1, 2, 4), crash=crash)
     CALLS.clear()
     acks = by_uid(worker.run(records(2, 4)))

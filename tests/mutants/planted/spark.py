@@ -6,6 +6,33 @@ CHAIN = "tests/spark/test_subtask_of_a_chain.py"
 
 MUTANTS = (
     Mutant(
+        "first-traceback-counts",
+        "state_engine.spark.failures",
+        "_last_line",
+        "at = max((",
+        "at = min((",
+        "Of an exception that was raised while another was handled, the message names the other one.",
+        ("tests/spark/test_failures_as_spark_tells_them.py::test_of_several_tracebacks_the_last_one_counts",),
+    ),
+    Mutant(
+        "missing-module-without-operator",
+        "state_engine.spark.task_spec",
+        "loaded",
+        "except BaseException as error:",
+        "except KeyError as error:",
+        "A module that the workers lack fails the job without the name of the operator that wants it.",
+        ("tests/spark/test_failures_as_spark_tells_them.py::test_an_operator_that_a_worker_cannot_load_is_named",),
+    ),
+    Mutant(
+        "sink-that-leaves-ends-the-thread",
+        "state_engine.spark.sink_commits",
+        "SinkCommits._give",
+        "(Exception, SystemExit, KeyboardInterrupt, GeneratorExit)",
+        "Exception",
+        "A sink function that calls sys.exit() ends the thread of the batch, and the job without a word of why.",
+        ("tests/sinks/test_sinks_that_raise.py::test_what_a_sink_raises_is_named",),
+    ),
+    Mutant(
         "source-files-of-the-epoch-before",
         "state_engine.spark.offsets",
         "OffsetLog._position",

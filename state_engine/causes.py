@@ -1,0 +1,202 @@
+"""What a failure says of its cause: the one place that makes text of exceptions, keys, records and other values.
+
+Nothing here raises, whatever an exception or a value does when it is asked for its text. All text is bounded and can
+be encoded (`text`).
+"""
+
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, TypeVar
+
+from state_engine.errors import LakestateError
+from state_engine.text import plain, shorten
+
+LONGEST_VALUE = 200
+LONGEST_CAUSE = 1_000
+LONGEST_TRACE = 4_000
+LONGEST_REPORT = 8_000
+HIDDEN = "<hidden by show_records=False>"
+
+ResultT = TypeVar("ResultT")
+
+_shows: ContextVar[bool] = ContextVar("lakestate_shows_records", default=True)
+
+
+class WorkerEndsError(SystemExit):
+    """A worker process was told to end. Whatever runs in it ends, and nothing takes this for its own failure."""
+
+
+@contextmanager
+def records_shown(shows: bool) -> Iterator[None]:
+    """Decides, for the block, whether text made here may hold keys, records and other values of the stream."""
+    before = _shows.get()
+    _shows.set(shows)
+    try:
+        yield
+    finally:
+        _shows.set(before)
+
+
+def shows_records() -> bool:
+    """Says whether text made here may hold keys, records and other values of the stream."""
+    return _shows.get()
+
+
+def shown(value: object) -> str:
+    """Returns a key, a record or another value of the stream as text of at most 200 characters."""
+    if not _shows.get():
+        return HIDDEN
+    if isinstance(value, (str, bytes)) and len(value) > LONGEST_VALUE:
+        return shorten(_repr(value[:LONGEST_VALUE]), LONGEST_VALUE - 1) + "…"
+    return _repr(value)
+
+
+def cause_line(error: BaseException, *data: object) -> str:
+    """Returns the last line of an exception's traceback: its class and its message.
+
+    Args:
+        error: The exception.
+        data: What the code was working on: a key, a record, a batch. Where records are not to be shown, the message
+            has none of these values.
+    """
+    said = without(message_of(error), *data)
+    return shorten(f"{_class_name(error)}: {said}" if said else _class_name(error), LONGEST_CAUSE)
+
+
+def trace_of(error: BaseException, frames: TracebackType | None = None, *data: object) -> str:
+    """Returns a traceback with the causes of the exception, cut in its middle: the last line stays.
+
+    Args:
+        error: The exception.
+        frames: Where its traceback begins; all of it by default.
+        data: As of `cause_line`.
+    """
+
+    def lines() -> list[str]:
+        return traceback.format_exception(type(error), error, frames or error.__traceback__)
+
+    def frames_alone() -> list[str]:
+        return [*traceback.format_tb(frames or error.__traceback__), f"{_class_name(error)}: {message_of(error)}\n"]
+
+    parts = _tried(lines, lambda _: _tried(frames_alone, lambda _: [_class_name(error)]))
+    told = (part if part.startswith("  File ") else shorten(without(part, *data), LONGEST_CAUSE) for part in parts)
+    return shorten("".join(map(plain, told)), LONGEST_TRACE)
+
+
+def report_of(error: BaseException) -> str:
+    """Returns all that a failure says to a person: class and message; of an error of ours message and remedy."""
+    if not isinstance(error, LakestateError):
+        return cause_line(error)
+    remedy = f" What to do: {error.action}" if error.action else ""
+    return shorten(f"{message_of(error)}{remedy}", LONGEST_REPORT)
+
+
+def sentence(text: str) -> str:
+    """Returns text that ends with a full stop."""
+    return text if text.endswith(".") else f"{text}."
+
+
+def chained(error: BaseException) -> BaseException | None:
+    """Returns what a named error may have as its `__cause__`: tracebacks print the message of that."""
+    return error if _shows.get() else None
+
+
+def _repr(value: object) -> str:
+    failed = f"<{_name(type(value))} whose repr() raised %s>"
+    return shorten(_tried(lambda: plain(str.__str__(repr(value))), lambda error: failed % error), LONGEST_VALUE)
+
+
+def message_of(error: BaseException) -> str:
+    """Returns what an exception says, in full; of an error of ours without what to do about it."""
+
+    def said() -> str:
+        return plain(str.__str__(error.message if isinstance(error, LakestateError) else str(error)))
+
+    return _tried(said, lambda raised: f"<its str() raised {raised}>")
+
+
+def _class_name(error: BaseException) -> str:
+    return _name(type(error))
+
+
+def _name(kind: type) -> str:
+    return _tried(lambda: plain(str.__str__(kind.__name__)), lambda _: "object")
+
+
+def _tried(make: Callable[[], ResultT], otherwise: Callable[[str], ResultT]) -> ResultT:
+    """Returns what a call gives; if it raises, what `otherwise` makes of the name of the exception."""
+    try:
+        return make()
+    except WorkerEndsError:
+        raise
+    except BaseException as error:
+        return otherwise(getattr(type(error), "__name__", "an exception"))
+
+
+# Values inside messages -----------------------------------------------------------------------------------------------
+
+
+def without(text: str, *data: object) -> str:
+    """Returns a message without the values in `data`, where records are not to be shown."""
+    if _shows.get():
+        return text
+    found: set[str] = set()
+    _tried(lambda: _add_texts(found, list(data), 0), lambda _: None)
+    for value in sorted(found, key=len, reverse=True):
+        if value in text:
+            # A short one, such as 7 or 'a', is hidden where it is a word of its own.
+            whole = re.escape(value) if len(value) > 3 else rf"(?<!\w){re.escape(value)}(?!\w)"
+            text = re.sub(whole, HIDDEN, text)
+    return text
+
+
+def _add_texts(found: set[str], value: Any, depth: int) -> None:
+    """Adds the ways in which a message may spell a value, or the values inside it."""
+    if value is None or isinstance(value, bool) or depth > 20:
+        return
+    if isinstance(value, str):
+        found.update(text for text in (plain(value), plain(repr(value)[1:-1])) if text.strip())
+    elif isinstance(value, (bytes, bytearray)):
+        found.update(text for text in (repr(bytes(value))[2:-1], value.hex()) if text)
+    elif isinstance(value, Mapping):
+        _add_texts(found, [*value.keys(), *value.values()], depth + 1)
+    elif isinstance(value, (int, float, Decimal)):
+        found.update((repr(value), str(value)))
+    elif hasattr(value, "columns"):  # a batch, a table, keys by columns
+        for column in value.columns:
+            _add_texts(found, column.unique().to_pylist(), depth + 1)
+    elif hasattr(value, "as_tuple"):  # a row
+        _add_texts(found, value.as_tuple(), depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for one in value:
+            _add_texts(found, one, depth + 1)
+    elif hasattr(value, "__dict__"):
+        found.add(_repr(value))
+        _add_texts(found, vars(value), depth + 1)
+    else:
+        found.update(text for text in (plain(str(value)), plain(repr(value))) if text)
+
+
+__all__ = [
+    "HIDDEN",
+    "LONGEST_CAUSE",
+    "LONGEST_REPORT",
+    "LONGEST_TRACE",
+    "LONGEST_VALUE",
+    "WorkerEndsError",
+    "cause_line",
+    "chained",
+    "message_of",
+    "records_shown",
+    "report_of",
+    "sentence",
+    "shown",
+    "shows_records",
+    "trace_of",
+    "without",
+]

@@ -1,0 +1,151 @@
+"""What Spark says of a failure, as one line: Spark's text is long, and its cause is in the middle of it.
+
+Failures of operators travel as data (`docs/adr/0004-failures-as-data.md`) and never come here. What does: a function
+that a worker cannot load, a Python function in a Spark expression or a source, a process that died, and Spark itself.
+"""
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+from state_engine import errors
+from state_engine.causes import (
+    HIDDEN,
+    LONGEST_CAUSE,
+    WorkerEndsError,
+    cause_line,
+    message_of,
+    records_shown,
+    sentence,
+    shown,
+    shows_records,
+)
+from state_engine.errors import LakestateError, UserFunctionError
+from state_engine.text import plain, shorten
+
+RECORDS_PROPERTY = "lakestate.show-records"
+"""Local property of a Spark job: `false` if messages must not hold keys, records and other values."""
+
+_HEADER = "Traceback (most recent call last):"
+_BEHIND = re.compile(r"^(\s+at \S+\(.*\)|Driver stacktrace:|JVM stacktrace:|Caused by: .*)$")
+_NAMED = re.compile(r"^state_engine\.errors\.(\w+): ")
+_LOADING = ("ImportError", "ModuleNotFoundError", "UnpicklingError", "PicklingError")
+_DIED = "Python worker exited unexpectedly"
+_FATAL = re.compile(r"Fatal Python error: .*")
+_LOST = re.compile(r"ExecutorLostFailure \(executor (\S+) exited[^)]*\)(?: Reason: (.*))?")
+_CODE = re.compile(r"exit(?:ed with)?(?: status| code)? ?:? ?(?:code )?(\d+)", re.IGNORECASE)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+class Told(NamedTuple):
+    """What Spark has told of a failure.
+
+    Attributes:
+        cause: The cause, in one line if the exception has one.
+        kind: The named error that a task has raised; None for anything else.
+    """
+
+    cause: str
+    kind: type[LakestateError] | None = None
+
+
+@contextmanager
+def records_as_the_task_says() -> Iterator[None]:
+    """Shows records in messages, or hides them, as the driver has said for the task of this process."""
+    context = TaskContext.get()
+    with records_shown(context is None or context.getLocalProperty(RECORDS_PROPERTY) != "false"):
+        yield
+
+
+def raised_before_operators(
+    what: str, error: BaseException, record: object = None, data: object = None
+) -> BaseException:
+    """Returns what a task raises if the author's code fails where no ack can carry the failure: on a source's records.
+
+    Args:
+        what: What was called, as a sentence's beginning.
+        error: What it raised. A named error stays what it is.
+        record: The record at hand; None without one.
+        data: All records at hand.
+    """
+    if isinstance(error, (LakestateError, WorkerEndsError)):
+        return error
+    message = sentence(f"{what} raised {cause_line(error, record, data)}")
+    return UserFunctionError(
+        f"{message} Record: {shown(record)}." if record is not None else message,
+        action="Mend the function; the epoch was not sealed, and the job reads the record again when it is started.",
+    )
+
+
+def told_by(error: BaseException) -> Told:
+    """Returns the cause of an exception of Spark's."""
+    text = message_of(error)
+    raised = _last_line(text.splitlines())
+    if raised is not None:
+        named = _NAMED.match(raised)
+        kind = getattr(errors, named[1], None) if named else None
+        if named and isinstance(kind, type) and issubclass(kind, LakestateError):
+            return Told(shorten(raised[named.end() :], LONGEST_CAUSE), kind)
+        return Told(shorten(_without_values(raised), LONGEST_CAUSE))
+    return Told(shorten(_death(text) or _of_spark(text), LONGEST_CAUSE))
+
+
+def _last_line(lines: list[str]) -> str | None:
+    """Returns the last line of the last Python traceback in Spark's text, with the further lines of its message."""
+    at = max((n for n, line in enumerate(lines) if line.endswith(_HEADER)), default=None)
+    if at is None:
+        return None
+    before = lines[at][: -len(_HEADER)]
+    indent = len(before) if set(before) <= set(" |") else 0  # of an exception in a group
+    rest = [line[indent:] for line in lines[at + 1 :]]
+    begin = next((n for n, line in enumerate(rest) if line and not line[0].isspace()), None)
+    if begin is None or _BEHIND.match(rest[begin]):
+        return None
+    end = next((n for n in range(begin + 1, len(rest)) if _BEHIND.match(rest[n])), len(rest))
+    return plain("\n".join(rest[begin:end]).strip())
+
+
+def _without_values(raised: str) -> str:
+    """Returns an exception without its message, which may quote records, where these are not to be shown."""
+    name, colon, _ = raised.partition(":")
+    if shows_records() or name.rpartition(".")[2] in _LOADING:
+        return raised
+    return f"{name}: {HIDDEN}" if colon else name
+
+
+def _death(text: str) -> str | None:
+    """Returns what is known of the end of a process, if that is what failed."""
+    if _DIED in text:
+        fatal = _FATAL.search(text)
+        return f"A Python worker process died. {fatal[0] if fatal else 'Spark was not told of what.'}"
+    lost = _LOST.search(text)
+    if lost is None:
+        return None
+    reason = (lost[2] or "").strip()
+    return f"Executor {lost[1]} died. {reason}{_signal_of(reason)}".rstrip()
+
+
+def _signal_of(reason: str) -> str:
+    code = _CODE.search(reason)
+    if code is None:
+        return ""
+    try:
+        return f" ({signal.Signals(int(code[1]) - 128).name})"
+    except ValueError:
+        return ""
+
+
+def _of_spark(text: str) -> str:
+    """Returns the first line of Spark's text and the last cause behind it."""
+    lines = text.splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "Spark has said nothing.")
+    last = next((line for line in reversed(lines) if line.startswith("Caused by: ")), "")
+    told = first if not last or last.removeprefix("Caused by: ") in first else f"{first} {last}"
+    return told if shows_records() else _QUOTED.sub(HIDDEN, told)
+
+
+__all__ = ["RECORDS_PROPERTY", "Told", "raised_before_operators", "records_as_the_task_says", "told_by"]

@@ -1,0 +1,209 @@
+"""Spark's text of a failure is long, and its cause is in the middle: what is told is the cause. No JVM."""
+
+import pickle
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from state_engine.api.output_tag import columns_type
+from state_engine.causes import HIDDEN, records_shown
+from state_engine.errors import UserFunctionError
+from state_engine.spark.computed import ComputedRunner
+from state_engine.spark.failures import told_by
+from state_engine.spark.map_runner import MapRunner
+from state_engine.spark.task_spec import loaded, unpack
+from state_engine.spark.timing import AssignerRunner
+
+COLUMNS = columns_type("n bigint", "the test")
+FRAMES = "".join(f'  File "/spark/worker.py", line {n}, in main\n    process()\n' for n in range(12))
+JVM = "\n\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)"
+FAILED = (
+    "An error occurred while calling o99.collectToPython.\n: org.apache.spark.SparkException: Job aborted due to stage "
+    "failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 5) (host "
+    "executor driver): "
+)
+
+
+class SparkError(Exception):
+    """As one of Spark's: what it says is all that counts."""
+
+
+def of_python(raised: str) -> SparkError:
+    trace = f"org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n{FRAMES}{raised}\n"
+    return SparkError(f"{FAILED}{trace}{JVM}\n\nDriver stacktrace:{JVM}\nCaused by: {trace}{JVM}\n\t... 1 more")
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("ModuleNotFoundError: No module named 'billing'", "ModuleNotFoundError: No module named 'billing'"),
+        ("SystemExit: 2", "SystemExit: 2"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("ValueError: two\nlines", "ValueError: two\nlines"),
+        ("job.OwnError: <exception str() failed>", "job.OwnError: <exception str() failed>"),
+    ],
+)
+def test_the_last_line_of_the_python_traceback_is_told(raised: str, told: str) -> None:
+    assert told_by(of_python(raised)) == (told, None)
+
+
+def test_of_several_tracebacks_the_last_one_counts() -> None:
+    first = f"ValueError: the first\n\nDuring handling of it:\n\nTraceback (most recent call last):\n{FRAMES}"
+    assert told_by(of_python(f"{first}OSError: the last")).cause == "OSError: the last"
+
+
+def test_an_exception_in_a_group_is_told() -> None:
+    group = (
+        f'{FAILED}  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n'
+        "  | ExceptionGroup: two (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
+        '    | Traceback (most recent call last):\n    |   File "a.py", line 2, in g\n    | ValueError: the inner\n'
+        f"    +------------------------------------\n{JVM}"
+    )
+    assert told_by(SparkError(group)).cause.startswith("ValueError: the inner")
+
+
+def test_a_cause_of_any_length_keeps_its_class_and_its_end() -> None:
+    told = told_by(of_python("ValueError: " + "x" * 20_000 + " the end")).cause
+    assert told.startswith("ValueError: xxx")
+    assert told.endswith(" the end")
+    assert len(told) <= 1_000
+
+
+def test_a_named_error_of_a_task_stays_what_it_is() -> None:
+    raised = "state_engine.errors.UserFunctionError: Operator 'total' failed. What to do: Mend it."
+    assert told_by(of_python(raised)) == ("Operator 'total' failed. What to do: Mend it.", UserFunctionError)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "SparkException: Python worker exited unexpectedly (crashed): Fatal Python error: Segmentation fault\n\n"
+            "Current thread 0x1 (most recent call first):",
+            "A Python worker process died. Fatal Python error: Segmentation fault",
+        ),
+        (
+            "SparkException: Python worker exited unexpectedly (crashed). Consider setting …",
+            "A Python worker process died. Spark was not told of what.",
+        ),
+        (
+            "most recent failure: Lost task 0.3 in stage 3.0 (TID 5): ExecutorLostFailure (executor 7 "
+            "exited caused by one of the running tasks) Reason: Command exited with code 137",
+            "Executor 7 died. Command exited with code 137 (SIGKILL)",
+        ),
+        ("[DIVIDE_BY_ZERO] Division by zero." + JVM, "[DIVIDE_BY_ZERO] Division by zero."),
+        (
+            f"Query failed{JVM}\nCaused by: java.io.IOException: outer{JVM}\nCaused by: java.io.IOException: disk full",
+            "Query failed Caused by: java.io.IOException: disk full",
+        ),
+        ("", "Spark has said nothing."),
+    ],
+)
+def test_what_is_no_python_exception_is_told_too(text: str, told: str) -> None:
+    assert told_by(SparkError(text)).cause == told
+
+
+def test_an_exception_of_spark_without_a_jvm_to_ask_is_told_by_its_class() -> None:
+    class Gone(Exception):
+        def __str__(self) -> str:
+            raise AssertionError
+
+    assert "AssertionError" in told_by(Gone()).cause
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("ValueError: no 'secret'", f"ValueError: {HIDDEN}"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("ModuleNotFoundError: No module named 'billing'", "ModuleNotFoundError: No module named 'billing'"),
+    ],
+)
+def test_without_records_what_a_function_in_an_expression_says_is_left_out(raised: str, told: str) -> None:
+    with records_shown(False):
+        assert told_by(of_python(raised)).cause == told
+
+
+def test_without_records_the_values_that_spark_quotes_are_left_out() -> None:
+    with records_shown(False):
+        told = told_by(
+            SparkError("[CAST_INVALID_INPUT] The value 'secret' of the type \"STRING\" cannot be cast")
+        ).cause
+    assert "secret" not in told
+    assert "[CAST_INVALID_INPUT]" in told
+
+
+# What a worker cannot load -------------------------------------------------------------------------------------------
+
+
+class FromAModuleThatIsNotThere:
+    def __reduce__(self) -> Any:
+        return __import__, ("no_such_module_here",)
+
+    def __call__(self, row: Any) -> Any:
+        return row
+
+
+def test_an_operator_that_a_worker_cannot_load_is_named() -> None:
+    inner = cloudpickle.dumps(FromAModuleThatIsNotThere())
+    with pytest.raises(UserFunctionError) as refused:
+        unpack(cloudpickle.dumps(("total", inner)))
+    assert refused.value.message == (
+        "The function of operator 'total' cannot be loaded by a worker: "
+        "ModuleNotFoundError: No module named 'no_such_module_here'."
+    )
+    assert "install" in refused.value.action
+
+
+@pytest.mark.parametrize(
+    ("runner", "named"),
+    [
+        (MapRunner(FromAModuleThatIsNotThere(), COLUMNS, COLUMNS, uid="total"), "on the output of operator 'total'"),
+        (ComputedRunner(FromAModuleThatIsNotThere(), COLUMNS, COLUMNS), "computes columns"),
+        (AssignerRunner(FromAModuleThatIsNotThere(), COLUMNS), "extract_timestamp()"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_function_without_uid_that_a_worker_cannot_load_is_named_by_its_place(runner: Any, named: str) -> None:
+    sent = cloudpickle.dumps(runner)
+    with pytest.raises(UserFunctionError, match="No module named") as refused:
+        pickle.loads(sent)
+    assert named in refused.value.message
+
+
+def test_a_map_travels_with_all_that_it_has() -> None:
+    there = pickle.loads(cloudpickle.dumps(MapRunner(len, COLUMNS, COLUMNS, ["a", "b"], "total")))
+    assert vars(there) == vars(MapRunner(len, COLUMNS, COLUMNS, ["a", "b"], "total"))
+
+
+def test_code_that_leaves_while_it_is_loaded_is_named() -> None:
+    class Leaving:
+        def __reduce__(self) -> Any:
+            return exec, ("raise SystemExit(3)",)
+
+    with pytest.raises(UserFunctionError, match="SystemExit: 3"):
+        loaded(cloudpickle.dumps(Leaving()), "The function")
+
+
+# Functions on a source's records -------------------------------------------------------------------------------------
+
+
+def test_a_function_on_a_sources_records_is_named_with_the_record() -> None:
+    import pyarrow as pa
+
+    def compute(row: Any) -> Any:
+        raise SystemExit(f"on {row.n}")
+
+    with pytest.raises(UserFunctionError, match=r"raised SystemExit: on 7\. Record: Row\(n=7\)"):
+        list(ComputedRunner(compute, COLUMNS, COLUMNS)([pa.RecordBatch.from_pydict({"n": [7]})]))
+
+
+def test_an_assigner_that_raises_is_named_with_the_record() -> None:
+    import pyarrow as pa
+
+    class Broken:
+        def extract_timestamp(self, row: Any, before: int) -> int:
+            raise ValueError("no time")
+
+    with pytest.raises(UserFunctionError, match=r"raised ValueError: no time\. Record: Row\(n=7\)"):
+        list(AssignerRunner(Broken(), COLUMNS)([pa.RecordBatch.from_pydict({"n": [7]})]))  # type: ignore[arg-type]
