@@ -5,7 +5,9 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from state_engine.causes import LONGEST_REPORT
 from state_engine.errors import LakestateError
+from state_engine.text import plain, shorten
 
 _NO_ACTION = "Look at the log of the run."
 
@@ -32,7 +34,8 @@ def refused(why: str, *, action: str = "", allow_retries: bool = False) -> dg.Fa
         action: What to do now.
         allow_retries: Whether the same run may succeed later.
     """
-    return dg.Failure(why, metadata={"action": action or _NO_ACTION}, allow_retries=allow_retries)
+    told = shorten(plain(why), LONGEST_REPORT)
+    return dg.Failure(told, metadata={"action": action or _NO_ACTION}, allow_retries=allow_retries)
 
 
 __all__ = ["failure_of", "named_failures", "refused"]

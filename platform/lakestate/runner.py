@@ -35,11 +35,12 @@ from lakestate.runner_events import (
     AnyEvent,
     CheckpointCompleted,
     EpochSealed,
-    Failed,
     Finished,
     Started,
     encode_event,
+    failed,
 )
+from state_engine.causes import report_of
 from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest
@@ -197,7 +198,7 @@ def controlled(
             try:
                 keep_ends(job.root, job.name, incarnation, server.ends)
             except LakestateError as error:  # it is the storage that fails, and the job has ended either way
-                print(f"How operations ended is not kept: {error}", file=sys.stderr, flush=True)
+                print(f"How operations ended is not kept: {report_of(error)}", file=sys.stderr, flush=True)
 
 
 def run(
@@ -258,11 +259,9 @@ def run(
                 Finished(stopped=stopped, epoch=follower.epoch, spark_jobs=client.spark_jobs, by_signal=by_signal)
             )
         spark.stop()
-    except Exception as error:
+    except BaseException as error:  # sys.exit() in the job's factory, too
         traceback.print_exc()
-        action = error.action if isinstance(error, LakestateError) else "Look at the log of the runner."
-        message = error.message if isinstance(error, LakestateError) else str(error)
-        channel.send(Failed(error=type(error).__name__, message=message, action=action))
+        channel.send(failed(error))
         raise typer.Exit(1) from error
 
 

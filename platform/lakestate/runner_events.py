@@ -5,6 +5,11 @@ A reader must skip lines that it cannot read, so that events can be added.
 
 import msgspec
 
+from lakestate.plain_json import encode_plain
+from state_engine.causes import LONGEST_CAUSE, LONGEST_REPORT, message_of
+from state_engine.errors import LakestateError
+from state_engine.text import shorten
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """Base of all events."""
@@ -62,13 +67,22 @@ class Failed(Event, frozen=True, tag="failed"):
 
 AnyEvent = Started | EpochSealed | CheckpointCompleted | Finished | Failed
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def failed(error: BaseException) -> Failed:
+    """Returns that a job, or its start, failed with an exception, whatever it is and says."""
+    action = error.action if isinstance(error, LakestateError) else "Look at the log of the runner."
+    return Failed(
+        error=type(error).__name__,
+        message=shorten(message_of(error), LONGEST_REPORT),
+        action=shorten(action, LONGEST_CAUSE),
+    )
 
 
 def encode_event(event: AnyEvent) -> bytes:
     """Returns the event as a line."""
-    return _encoder.encode(event) + b"\n"
+    return encode_plain(event) + b"\n"
 
 
 def decode_event(line: bytes) -> AnyEvent | None:
@@ -89,4 +103,5 @@ __all__ = [
     "Started",
     "decode_event",
     "encode_event",
+    "failed",
 ]

@@ -355,3 +355,23 @@ def test_canonical_savepoints_are_folded_by_whom_the_runner_names(client: Client
     assert tables == []
     control.trigger_savepoint(SavepointWish("canonical", str(tmp_path / "backup")))
     assert sorted(tables) == ["aircraft/count", "aircraft/legs", "carrier/seen"]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (Mute(), "Mute: <its str() raised SystemExit>"),
+        (ValueError("half \ud800"), "ValueError: half \\ud800"),
+    ],
+)
+def test_whatever_ends_a_job_is_told_as_its_exception(client: Client, error: BaseException, told: str) -> None:
+    control = control_of(client)
+    control.ended(error)
+    [failure] = control.failures()
+    assert (failure.name, failure.text) == (type(error).__name__, told)

@@ -61,9 +61,4 @@ def format_time(milliseconds: int | None) -> str:
         return f"{milliseconds} ms"
 
 
-def shorten(text: str, length: int = 120) -> str:
-    """Returns text of at most `length` characters; an ellipsis says that there is more."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-__all__ = ["format_bytes", "format_count", "format_duration", "format_time", "number_of", "shorten"]
+__all__ = ["format_bytes", "format_count", "format_duration", "format_time", "number_of"]

@@ -23,17 +23,19 @@ from lakestate.commands.common import (
     text_of,
     waiting,
 )
-from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of, shorten
+from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of
 from lakestate.job_code import operators_of_code
 from state_engine.clock import SystemClock
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import CanonicalSavepoint
+from state_engine.text import shorten
 
 if TYPE_CHECKING:
     from state_engine.inspect import StateDiff
     from state_engine.log.savepoints import Savepoint
 
 EXAMPLES = 5
+_LONGEST = 120
 
 savepoints = typer.Typer(no_args_is_help=True, help="List, show, validate, compare and dispose of a job's savepoints.")
 SavepointId = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its id.", show_default=False)]
@@ -230,8 +232,8 @@ def _print_examples(console: Console, one: "StateDiff") -> None:
     names = [name for name in one.examples[0].entry if any(e.entry[name] is not None for e in one.examples)]
     table = make_table("", *names, "before", "after", fold=(*names, "before", "after"))
     for example in one.examples:
-        before = "" if example.kind == "added" else shorten(text_of(example.before))
-        after = "" if example.kind == "removed" else shorten(text_of(example.after))
+        before = "" if example.kind == "added" else shorten(text_of(example.before), _LONGEST)
+        after = "" if example.kind == "removed" else shorten(text_of(example.after), _LONGEST)
         add_row(table, example.kind, *(text_of(example.entry[name]) for name in names), before, after)
     console.print(table)
 

@@ -31,19 +31,24 @@ def status(job: Job, root: Root, as_json: AsJson = False) -> None:
     """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
     with named_errors():
         from lakestate.running_job import state_of
-        from lakestate.supervision import wanted_of
+        from lakestate.supervision import failure_of, wanted_of
         from state_engine.inspect import open_job, status_of
 
         found = status_of(open_job(root, job))
-        process, wanted = state_of(root, job), wanted_of(root, job)
+        process, wanted, failure = state_of(root, job), wanted_of(root, job), failure_of(root, job)
         if as_json:
-            print_json(plain(found) | {"process": plain(process), "wanted": plain(wanted)})
+            print_json(plain(found) | {"process": plain(process), "wanted": plain(wanted), "failure": failure})
         else:
-            _print(make_console(), found, process, wanted, SystemClock().now_ms())
+            _print(make_console(), found, process, wanted, failure, SystemClock().now_ms())
 
 
 def _print(
-    console: Console, found: "JobStatus", process: "ProcessState | None", wanted: "Wanted | None", now_ms: int
+    console: Console,
+    found: "JobStatus",
+    process: "ProcessState | None",
+    wanted: "Wanted | None",
+    failure: str | None,
+    now_ms: int,
 ) -> None:
     console.print(Text(found.job, style="bold"))
     kind = "" if found.kind == "epoch" else f" ({found.kind})"
@@ -56,7 +61,7 @@ def _print(
             ("process", _process(process)),
             ("problem", process.problem if process is not None else None),
             ("wanted", _wanted(wanted)),
-            ("last failure", _failure(wanted, now_ms)),
+            ("last failure", _failure(wanted, failure, now_ms)),
             ("checkpoint", _checkpoint(found, now_ms)),
             ("savepoints", _savepoints(found)),
         ],
@@ -108,7 +113,10 @@ def _wanted(wanted: "Wanted | None") -> str | None:
     return f"running, {restarts}" + (f"; given up: {wanted.gave_up}" if wanted.gave_up else "")
 
 
-def _failure(wanted: "Wanted | None", now_ms: int) -> str | None:
+def _failure(wanted: "Wanted | None", failure: str | None, now_ms: int) -> str | None:
+    """Returns what is known of the last failure; of one that nobody has noted it is not known when it was."""
+    if failure is not None and wanted is not None and wanted.attempts and wanted.attempts[-1].ended_at is None:
+        return failure
     failed = next((one for one in reversed(wanted.attempts) if one.ended_at is not None), None) if wanted else None
     return f"{_when(failed.ended_at, now_ms)}: {failed.cause}" if failed and failed.ended_at else None
 

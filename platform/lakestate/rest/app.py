@@ -12,12 +12,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as WebRoute
 
+from lakestate.plain_json import encode_plain
 from lakestate.rest.bodies import Empty, Errors
 from lakestate.rest.calls import Call, Cluster, RefusedError, Text
 from lakestate.rest.guard import Guard
 from lakestate.rest.openapi import document
 from lakestate.rest.routes import ROUTES, Route
 from lakestate.rest.triggers import TooManyOperationsError
+from state_engine.causes import report_of
 from state_engine.errors import LakestateError
 
 MAX_BODY = 64 * 1024
@@ -68,7 +70,7 @@ def _endpoint(route: Route, cluster: Cluster, guard: Guard) -> Callable[[Request
         except TooManyOperationsError as error:
             return _errors(503, str(error))
         except LakestateError as error:
-            return _errors(500, f"{type(error).__name__}: {error}")
+            return _errors(500, f"{type(error).__name__}: {report_of(error)}")
         except ClientDisconnect:
             return _errors(400, "The request ended early.")
         except Exception:
@@ -76,7 +78,7 @@ def _endpoint(route: Route, cluster: Cluster, guard: Guard) -> Callable[[Request
             return _errors(500, "Internal server error; the log of the process says more.")
         if isinstance(answer, Text):
             return Response(answer.content, route.status, media_type=answer.media_type)
-        return Response(msgspec.json.encode(answer), route.status, media_type=_JSON)
+        return Response(encode_plain(answer), route.status, media_type=_JSON)
 
     return endpoint
 
@@ -102,7 +104,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 def _errors(status: int, message: str) -> Response:
-    return Response(msgspec.json.encode(Errors(errors=[message])), status, media_type=_JSON)
+    return Response(encode_plain(Errors(errors=[message])), status, media_type=_JSON)
 
 
 __all__ = ["MAX_BODY", "make_app"]

@@ -19,10 +19,10 @@ from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
 from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
+from state_engine.causes import report_of
 from state_engine.checkpoint.retention import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
-from state_engine.errors import LakestateError
 from state_engine.savepoint import RangeWriter
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.retain import Retained, retain
@@ -223,8 +223,7 @@ class ClientControl:
         self._ends.refuse()
 
     def _note(self, error: BaseException) -> None:
-        text = str(error) if isinstance(error, LakestateError) else f"{type(error).__name__}: {error}"
-        self._failures.append(JobFailure(self._now_ms(), type(error).__name__, text))
+        self._failures.append(JobFailure(self._now_ms(), type(error).__name__, report_of(error)))
 
 
 def _checked(wish: SavepointWish) -> SavepointWish:

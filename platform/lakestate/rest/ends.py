@@ -9,9 +9,12 @@ from contextlib import suppress
 
 import msgspec
 
+from lakestate.plain_json import encode_plain
 from lakestate.rest.triggers import Ended, Kind
+from state_engine.causes import LONGEST_REPORT, message_of
 from state_engine.errors import AlreadyExistsError, LakestateError
 from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.text import shorten
 
 CONTROL = "_control"
 _PREFIX = f"{CONTROL}/ends-"
@@ -43,7 +46,7 @@ def ended_operation(ended: Ended) -> EndedOperation:
         ended_at=ended.at_ms,
         result=result if isinstance(result, str | int) else None,
         error=type(error).__name__ if error is not None else None,
-        message=error.message if isinstance(error, LakestateError) else str(error) if error is not None else None,
+        message=shorten(message_of(error), LONGEST_REPORT) if error is not None else None,
         action=error.action if isinstance(error, LakestateError) else None,
     )
 
@@ -61,7 +64,7 @@ def keep_ends(root: str, job: str, incarnation: str, ends: Sequence[Ended]) -> N
     path = f"{_PREFIX}{incarnation}.json"
     if ends:
         with suppress(AlreadyExistsError):
-            storage.put_if_absent(path, msgspec.json.encode([ended_operation(one) for one in ends]))
+            storage.put_if_absent(path, encode_plain([ended_operation(one) for one in ends]))
     for kept in _documents(storage):
         if kept != path:
             storage.delete(kept)

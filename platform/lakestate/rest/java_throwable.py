@@ -7,6 +7,8 @@ parents, `Exception` and `Throwable`, then three strings. There is no nested exc
 
 import base64
 
+from state_engine.text import shorten
+
 MAX_TEXT = 10_000
 """Longest text in characters: each takes up to 6 bytes, and Java's short strings end at 65,535."""
 
@@ -46,7 +48,7 @@ def serialized_throwable(class_name: str, message: str, stack: str) -> str:
 
 
 def _text(text: str) -> bytes:
-    encoded = modified_utf8(text[:MAX_TEXT])
+    encoded = modified_utf8(shorten(text, MAX_TEXT))
     return _STRING + len(encoded).to_bytes(2, "big") + encoded
 
 

@@ -11,9 +11,11 @@ from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
 from lakestate.rest.job_port import JobControl, Retained, SavepointWish
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
+from state_engine.causes import message_of, report_of
 from state_engine.checkpoint.retention import Keep, RetentionPolicy
 from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.text import shorten
 
 FLINK_EXCEPTION = "org.apache.flink.util.FlinkException"
 JOB_NOT_FOUND = "org.apache.flink.runtime.messages.FlinkJobNotFoundException"
@@ -214,8 +216,10 @@ def _look(call: Call, kind: Kind, job_id: str) -> Outcome | None:
 def cause(error: BaseException) -> bodies.FailureCause:
     """Returns a failure in Flink's shape."""
     name = JOB_NOT_FOUND if isinstance(error, UnknownJobError) else FLINK_EXCEPTION
-    text = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
-    stack = f"{name}: {text}\n{''.join(traceback.format_tb(error.__traceback__))}"[:MAX_TEXT]
+    text = message_of(error) if isinstance(error, RefusedError) else report_of(error)
+    if isinstance(error, LakestateError):
+        text = f"{type(error).__name__}: {text}"
+    stack = shorten(f"{name}: {text}\n{''.join(traceback.format_tb(error.__traceback__))}", MAX_TEXT)
     return bodies.FailureCause(
         class_name=name, stack_trace=stack, serialized_throwable=serialized_throwable(name, text, stack)
     )

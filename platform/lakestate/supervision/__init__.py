@@ -1,7 +1,7 @@
 """Starts, watches and stops the driver processes of registered jobs on this machine."""
 
 from lakestate.supervision.awaiting import await_start
-from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, look
+from lakestate.supervision.heartbeat import HANGS_AFTER, Condition, Heartbeat, failure_of, look
 from lakestate.supervision.log import LastWords, log_path, trim_log
 from lakestate.supervision.places import NoControlFolderError, driver_folder
 from lakestate.supervision.records import Attempt, StartRequest, Wanted, wanted_of
@@ -26,6 +26,7 @@ __all__ = [
     "driver_command",
     "driver_folder",
     "end_hanging",
+    "failure_of",
     "give_up",
     "kill_driver",
     "log_path",

@@ -11,7 +11,7 @@ from lakestate.control import Answer, Endpoint, RequestRefusedError, fetch, read
 from lakestate.rest.ids import job_id
 from lakestate.supervision.lock import holder, is_held
 from lakestate.supervision.log import LastWords, last_words
-from lakestate.supervision.places import absolute_root, driver_folder
+from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from lakestate.supervision.records import Wanted, WantedFile
 from state_engine.clock import Clock, SystemClock
 from state_engine.inspect import open_job
@@ -116,6 +116,25 @@ def look(
     )
 
 
+def failure_of(root: str, job: str) -> str | None:
+    """Returns why the newest driver of a job is gone that should not be; None if that is not so. Nobody is asked.
+
+    A failure that somebody has noted (`note_failure`) is what was noted.
+    """
+    try:
+        folder = driver_folder(absolute_root(root), job)
+    except NoControlFolderError:
+        return None
+    wanted = WantedFile(folder).read()
+    if wanted is None or is_held(folder) or read_endpoint(root, job) is not None:
+        return None
+    words = last_words(folder)
+    if _end(wanted, words) is not Condition.FAILED:
+        return None
+    newest = wanted.attempts[-1] if wanted.attempts else None
+    return newest.cause if newest is not None and newest.ended_at is not None else words.cause
+
+
 def _end(wanted: Wanted | None, words: LastWords) -> Condition:
     if wanted is None:
         return Condition.UNKNOWN
@@ -132,4 +151,4 @@ def _state(endpoint: Endpoint, job: str, ask: Ask) -> str | None:
     return answer.state if answer.incarnation == endpoint.incarnation else None
 
 
-__all__ = ["HANGS_AFTER", "Condition", "Heartbeat", "look"]
+__all__ = ["HANGS_AFTER", "Condition", "Heartbeat", "failure_of", "look"]

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from lakestate.runner_events import AnyEvent, Failed, Finished, Started, decode_event
+from state_engine.causes import LONGEST_REPORT
+from state_engine.text import plain, shorten
 
 _LOG, _EVENTS = "driver.log", "events"
 _KEPT = 5
 _LIMIT = 32 << 20
-_TAIL = 16 << 10
+_TAIL, _LONGEST_TAIL = 16 << 10, 4 << 20
 _LONGEST_LINE = 500
 
 
@@ -34,7 +36,8 @@ class LastWords(NamedTuple):
         """What is known of the end of a process that has failed."""
         match self.event:
             case Failed(error=error, message=message, action=action):
-                return f"{error}: {message}" + (f" What to do: {action}" if action else "")
+                remedy = f" What to do: {action}" if action else ""
+                return shorten(plain(f"{error}: {message}{remedy}"), LONGEST_REPORT)
             case Finished():
                 return "Its process was told to end by a signal."
             case Started():
@@ -82,14 +85,20 @@ def last_words(folder: Path) -> LastWords:
     """Returns what the newest start said last."""
     events = [event for line in _tail(folder / _EVENTS) if (event := decode_event(line)) is not None]
     lines = [text for line in _tail(log_path(folder)) if (text := line.decode(errors="replace").strip())]
-    return LastWords(events[-1] if events else None, lines[-1][:_LONGEST_LINE] if lines else "")
+    return LastWords(events[-1] if events else None, shorten(plain(lines[-1]), _LONGEST_LINE) if lines else "")
 
 
 def _tail(path: Path) -> list[bytes]:
+    """Returns the last lines of a file, the last one as a whole unless it is longer than 4 MiB."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
-            return file.read().splitlines()
+            size, length = path.stat().st_size, _TAIL
+            while True:
+                file.seek(max(0, size - length))
+                data = file.read()
+                if length >= min(size, _LONGEST_TAIL) or b"\n" in data.rstrip():
+                    return data.splitlines()
+                length *= 4
     except FileNotFoundError:
         return []
 

@@ -14,11 +14,14 @@ from typing import Literal
 
 import msgspec
 
+from lakestate.plain_json import encode_plain
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from state_engine.errors import CorruptionError, UnsupportedVersionError
+from state_engine.text import shorten
 
 VERSION = 1
 _FILE, _MUTEX = "wanted.json", "wanted.lock"
+_LONGEST_CAUSE = 3_000
 _KEPT = 500
 """So many of the newest attempts are kept."""
 
@@ -127,10 +130,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, attempts=attempts, gave_up="")
 
     def with_end(self, cause: str, now_ms: int) -> "Wanted":
-        """Returns it with the end of the newest attempt, unless that is known already."""
+        """Returns it with the end of the newest attempt, unless that is known already; a long cause is cut."""
         if not self.attempts or self.attempts[-1].ended_at is not None:
             return self
-        ended = msgspec.structs.replace(self.attempts[-1], ended_at=now_ms, cause=cause)
+        ended = msgspec.structs.replace(self.attempts[-1], ended_at=now_ms, cause=shorten(cause, _LONGEST_CAUSE))
         return msgspec.structs.replace(self, attempts=(*self.attempts[:-1], ended))
 
     def with_surrender(self, reason: str) -> "Wanted":
@@ -188,7 +191,7 @@ class WantedFile:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(wanted)) + b"\n")
+                file.write(msgspec.json.format(encode_plain(wanted)) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self._path)

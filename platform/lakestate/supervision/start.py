@@ -118,7 +118,7 @@ def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
                 start_new_session=True,
             )
         except OSError as error:
-            log.write(f"{error}\n".encode())
+            log.write(f"{error}\n".encode(errors="backslashreplace"))
             raise DriverStartError(
                 f"No process could be started in {directory}: {error}.",
                 action="Look whether the folder and the interpreter are there, and whether more processes may be.",
