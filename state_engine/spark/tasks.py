@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from state_engine.causes import chained, message_of, records_shown, sentence
+from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, sentence
 from state_engine.epoch.ports import EpochPlan
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.records import Barrier
@@ -17,6 +17,7 @@ from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.running_jobs import RUNNING, RUNNING_PROPERTY
 from state_engine.spark.task import CRASH_PROPERTY
 from state_engine.spark.wire import PLAN_PROPERTY, decode_barrier
+from state_engine.text import shorten
 
 _CUT_OFF = re.compile(
     r"^: java\.lang\.InterruptedException|SPARK_JOB_CANCELLED\b.*(was stopped|part of cancelled job group)",
@@ -78,8 +79,9 @@ def _given_up(plan: EpochPlan, told: Told) -> LakestateError:
     if told.kind is not None:
         message, _, action = told.cause.partition(" What to do: ")
         return told.kind(f"A task of {where} failed: {message}", action=action)
+    uids = shorten(", ".join(repr(operator.uid) for operator in plan.operators), LONGEST_VALUE)
     return EpochError(
-        sentence(f"Spark gave up on {where}: {told.cause}"),
+        sentence(f"Spark gave up on {where}, with the operators {uids}: {told.cause}"),
         action="Look at the executors' logs; the epoch was not sealed and is run again.",
     )
 

@@ -120,3 +120,11 @@ def test_the_threshold_of_data_in_line_is_the_jobs_too(settings: dict[str, str],
     env._session = DrySession()
     env.set_state_root("/tmp/inlined")
     assert env.build_job("inlined").data_inline_threshold == threshold
+
+
+@pytest.mark.parametrize(("settings", "shown"), [({}, True), ({"lakestate.show-records": "false"}, False)])
+def test_whether_failures_show_records_is_a_setting(settings: dict[str, str], shown: bool) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+    env._session = DrySession()
+    env.set_state_root("/tmp/shown")
+    assert env.build_job("shown").show_records is shown

@@ -335,3 +335,15 @@ def test_a_full_cache_closes_no_instance_of_the_task_itself(job: JobBuilder, mon
     for _ in range(2):
         assert all(ack.failure is None for ack in worker.run(records(2, 4, 6)).acks)
     assert "closed" not in CALLS
+
+
+def test_an_exception_without_a_name_of_ours_is_told_by_the_operators_ack(job: JobBuilder) -> None:
+    def crash(at: CrashPoint) -> None:
+        if at is CrashPoint.E5_OUTPUT_STAGED:
+            raise MemoryError("no more")
+
+    failure = by_uid(Worker(job).run(records(2), crash=crash))["sum"].failure
+    assert failure is not None
+    assert (failure.kind, failure.uid, failure.error) == ("engine", "sum", "")
+    assert failure.message == "The task raised MemoryError: no more."
+    assert "raise MemoryError" in failure.traceback

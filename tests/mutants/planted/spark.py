@@ -6,6 +6,15 @@ CHAIN = "tests/spark/test_subtask_of_a_chain.py"
 
 MUTANTS = (
     Mutant(
+        "nameless-exception-ends-the-task",
+        "state_engine.spark.link",
+        "Link.end",
+        "except BaseException as error:",
+        "except (StateValueError, OperatorFailure) as error:",
+        "A MemoryError in an operator becomes a Java stack trace that names no operator.",
+        (f"{CHAIN}::test_an_exception_without_a_name_of_ours_is_told_by_the_operators_ack",),
+    ),
+    Mutant(
         "first-traceback-counts",
         "state_engine.spark.failures",
         "_last_line",
@@ -18,8 +27,8 @@ MUTANTS = (
         "missing-module-without-operator",
         "state_engine.spark.task_spec",
         "loaded",
-        "except BaseException as error:",
-        "except KeyError as error:",
+        "{what} cannot be loaded",
+        "A function cannot be loaded",
         "A module that the workers lack fails the job without the name of the operator that wants it.",
         ("tests/spark/test_failures_as_spark_tells_them.py::test_an_operator_that_a_worker_cannot_load_is_named",),
     ),
