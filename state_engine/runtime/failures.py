@@ -8,7 +8,7 @@ from types import TracebackType
 
 from state_engine.backends.keys import NO_KEY
 from state_engine.backends.tables import StateValueError
-from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, trace_of
+from state_engine.causes import HIDDEN, WorkerEndsError, cause_line, sentence, shown, shows_records, trace_of
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
 from state_engine.runtime.adapters import Adapter
@@ -105,8 +105,12 @@ def engine_failure(uid: str, subtask: int, error: BaseException) -> Failure:
     if isinstance(error, LakestateError):
         name, message, action, trace = type(error).__name__, error.message, error.action, ""
     else:
-        name, action, trace = "", "Look at the traceback; the epoch was not sealed and is run again.", trace_of(error)
-        message = sentence(f"The task raised {cause_line(error)}")
+        # Which values its text may quote is not known here.
+        told, trace = (
+            (cause_line(error), trace_of(error)) if shows_records() else (f"{type(error).__name__}: {HIDDEN}", "")
+        )
+        name, action = "", "Look at the worker's log; the epoch was not sealed and is run again."
+        message = sentence(f"The task raised {told}")
     return Failure(kind="engine", uid=uid, subtask=subtask, message=message, action=action, error=name, traceback=trace)
 
 

@@ -12,7 +12,7 @@ from state_engine.api import KeyedProcessFunction, ProcessFunction, RuntimeConte
 from state_engine.causes import HIDDEN, WorkerEndsError, cause_line, records_shown, report_of, shown, trace_of
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
-from state_engine.runtime.failures import OperatorFailure
+from state_engine.runtime.failures import OperatorFailure, engine_failure
 from state_engine.runtime.operator import Operator
 from state_engine.text import plain, shorten
 
@@ -223,6 +223,13 @@ def test_without_records_a_row_of_another_type_is_named_by_its_field(run: Any) -
     with records_shown(False):
         failure = failure_of(lambda: run(Giving()).feed(("secret-7", 4711)))
     assert "(str) is not" in failure.message
+    assert "secret" not in repr(failure)
+
+
+def test_without_records_an_exception_of_unknown_values_is_told_by_its_class() -> None:
+    with records_shown(False):
+        failure = engine_failure("op", 0, OSError("cannot store secret-7"))
+    assert failure.message == f"The task raised OSError: {HIDDEN}."
     assert "secret" not in repr(failure)
 
 
