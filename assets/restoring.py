@@ -6,6 +6,7 @@ new generation: a run that dies in between has restored all that it was asked fo
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import dagster as dg
@@ -26,6 +27,7 @@ from state_engine.savepoint import KeyGroupRestore, resolve_restore, restore_key
 from state_engine.savepoint.restore import JobRestore
 from state_engine.savepoint.restore_report import WholeRestore
 from state_engine.savepoint.selection import joined
+from state_engine.storage.job_lock import holding
 
 _POLL_S = 0.5
 _FINDINGS = 20
@@ -139,7 +141,8 @@ class Restoring:
             return self._rest_client.restore_key_groups(
                 self._job, savepoint_id, ranges, operators=operators, dry_run=dry_run
             )
-        return restore_key_groups(self._root, self._job, savepoint_id, ranges, uids=operators, dry_run=dry_run)
+        with nullcontext() if dry_run else holding(self._root, self._job, "restore"):
+            return restore_key_groups(self._root, self._job, savepoint_id, ranges, uids=operators, dry_run=dry_run)
 
     # The whole -------------------------------------------------------------------------------------------------------
 
@@ -166,7 +169,8 @@ class Restoring:
         Raises:
             LakestateError: It is refused, or it failed.
         """
-        return self._whole(savepoint_id, validate=False, **asked).run()  # validated by the run
+        with holding(self._root, self._job, "restore"):
+            return self._whole(savepoint_id, validate=False, **asked).run()  # validated by the run
 
     def restore_running(self, savepoint_id: str, plan: WholeRestore, *, parallelism: int | None = None) -> WholeRestore:
         """Stops a running job and starts it from the savepoint, with the rest as it was started before.

@@ -44,6 +44,8 @@ LakestateError
 │   ├── LocalStateError
 │   └── StopRequestedError
 ├── FencedError                   another driver owns the job
+├── JobAlreadyRunningError        another process of this machine holds the job; nothing was begun
+├── SparkLostError                the Spark session of a running job was stopped, or its JVM has ended
 ├── SinkError
 │   └── SinkAheadError            its table has output that the job's log does not know
 ├── CheckpointFailedError         one checkpoint that somebody waits for came to nothing
@@ -253,6 +255,14 @@ class StopRequestedError(EpochError):
 
 class FencedError(LakestateError):
     """Another driver owns the job."""
+
+
+class JobAlreadyRunningError(LakestateError):
+    """Another process of this machine holds the job already; nothing was begun."""
+
+
+class SparkLostError(LakestateError):
+    """The Spark session of a running job was stopped, or its JVM has ended; every sealed epoch is kept."""
 
 
 class RoutingError(LakestateError):

@@ -1,6 +1,9 @@
-"""How a running job is reached: its runner says so in `<root>/<job>/_control/endpoint.json`.
+"""Which process of this machine holds a job, and how it is reached.
 
-The file holds where the job's REST server listens, and the token if it wants one, so only its owner may read it. The
+That a process holds a job is told by the job's lock (`state_engine.storage.job_lock`), where it serves the job by
+`<root>/<job>/_control/endpoint.json`. Whether a job runs on this machine is asked of `process_of`, and of nothing else.
+
+That file holds where the job's REST server listens, and the token if it wants one, so only its owner may read it. The
 runner keeps it locked: a file that nobody locks is of a process that is gone, whatever number it had. An address on
 this machine is no use to the readers of a bucket, so for roots in object stores there is one only where
 `LAKESTATE_CONTROL` names a local folder for it.
@@ -8,7 +11,6 @@ this machine is no use to the readers of a bucket, so for roots in object stores
 
 import contextlib
 import fcntl
-import hashlib
 import http.client
 import os
 import secrets
@@ -16,19 +18,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import NamedTuple
 
 import msgspec
 
 from lakestate.rest.bodies import Errors
-from lakestate.rest.ends import CONTROL
 from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
-from state_engine.storage.port import check_name
-
-CONTROL_FOLDER = "LAKESTATE_CONTROL"
-"""Environment variable: a local folder for the control files of jobs whose root is an object store."""
+from state_engine.storage.job_lock import Holder, control_folder, holder, lock_folder
 
 _FILE = "endpoint.json"
 _PATIENCE_S = 5.0
@@ -58,26 +56,40 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
 
 
+class JobProcess(NamedTuple):
+    """A process of this machine that holds a job, and where it serves it; null if it does not, not yet or not any more.
+
+    `str` names it for people.
+    """
+
+    holder: Holder
+    endpoint: Endpoint | None
+
+    def __str__(self) -> str:
+        return str(self.holder)
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; null as long as its starter has not told it."""
+        return self.holder.pid
+
+    @property
+    def is_driver(self) -> bool:
+        """Whether it serves the job once that runs."""
+        return self.endpoint is not None or self.holder.kind == "driver"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is a driver that serves nothing: it is being started, ends, or hangs."""
+        return self.is_driver and self.endpoint is None
+
+
 class Answer(msgspec.Struct, frozen=True):
     """As much of the server's answer as is looked at."""
 
     incarnation: str
     state: str = "RUNNING"
     pid: int = 0
-
-
-def control_folder(root: str, job: str) -> Path | None:
-    """Returns the local folder of a job's control files: `<root>/<job>/_control`, for a root in the file system.
-
-    For another root it is one below `LAKESTATE_CONTROL`; null if that is not set.
-    """
-    check_name("job name", job)
-    scheme, separator, _ = root.partition("://")
-    if separator and scheme != "file":
-        local = os.environ.get(CONTROL_FOLDER)
-        address = hashlib.sha256(root.rstrip("/").encode()).hexdigest()[:16]
-        return Path(local) / address / job if local else None
-    return Path(unquote(urlsplit(root).path) if separator else root) / job / CONTROL
 
 
 def endpoint_path(root: str, job: str) -> Path | None:
@@ -138,6 +150,15 @@ def _is_unlocked(descriptor: int) -> bool:
     return True
 
 
+def process_of(root: str, job: str) -> JobProcess | None:
+    """Returns the process of this machine that holds a job, without asking it; null if there is none."""
+    endpoint, folder = read_endpoint(root, job), lock_folder(root, job)
+    held = holder(folder) if folder is not None else None
+    if endpoint is not None:
+        return JobProcess(Holder(endpoint.pid, held.kind if held is not None else "driver"), endpoint)
+    return JobProcess(held, None) if held is not None else None
+
+
 def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] | None = None) -> Endpoint | None:
     """Returns where a running job is reached, after asking whether it answers for this job and incarnation.
 
@@ -152,9 +173,12 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
     Raises:
         RunnerUnreachableError: The process lives, and does not answer as this job: nobody may say that it has stopped.
     """
-    endpoint = read_endpoint(root, job)
-    if endpoint is None:
+    process = process_of(root, job)
+    if process is None:
         return None
+    endpoint = process.endpoint
+    if endpoint is None:
+        raise _serves_nothing(job, process)
     why = "another job or incarnation answers"
     try:
         answer = msgspec.json.decode((ask or fetch)(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
@@ -167,6 +191,18 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
     raise RunnerUnreachableError(
         f"Process {endpoint.pid} holds job {job!r} and does not answer for it at {endpoint.url}: {why}.",
         action="Look whether it hangs. When it is ended, the job is reached through its files.",
+    )
+
+
+def _serves_nothing(job: str, process: JobProcess) -> RunnerUnreachableError:
+    if process.is_silent:
+        return RunnerUnreachableError(
+            f"{process} holds job {job!r} and serves nothing: it is being started, it ends, or it hangs.",
+            action="Wait; if that does not help, `lakestate stop --kill` ends it, and what is sealed is kept.",
+        )
+    return RunnerUnreachableError(
+        f"{process} holds job {job!r} and serves no requests.",
+        action="End it where it was started; `lakestate stop --kill` ends its process, and what is sealed is kept.",
     )
 
 
@@ -231,17 +267,16 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 __all__ = [
-    "CONTROL",
-    "CONTROL_FOLDER",
     "Answer",
     "Endpoint",
+    "JobProcess",
     "RequestRefusedError",
     "RunnerUnreachableError",
-    "control_folder",
     "endpoint_at",
     "endpoint_path",
     "fetch",
     "find_endpoint",
+    "process_of",
     "publish_endpoint",
     "read_endpoint",
 ]

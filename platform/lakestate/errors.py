@@ -10,10 +10,6 @@ class JobNotRunningError(LakestateError):
     """No process of this machine runs the job."""
 
 
-class JobAlreadyRunningError(LakestateError):
-    """A process of this machine holds the job already."""
-
-
 class JobMayRunError(LakestateError):
     """Nobody knows whether a job runs, and what was asked for would end it."""
 
@@ -26,4 +22,4 @@ class AddressError(LakestateError):
     """An address is none, or holds a secret."""
 
 
-__all__ = ["AddressError", "JobAlreadyRunningError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]
+__all__ = ["AddressError", "JobMayRunError", "JobNotRunningError", "UnknownTriggerError"]

@@ -6,6 +6,7 @@ from lakestate.running_job import RunningJob
 from state_engine.checkpoint.compaction import CompactionPlan, compact
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.inspect import open_job
+from state_engine.storage.job_lock import holding
 
 QUIET_MS = 60_000
 """A job that sealed its newest epoch so short a time ago may be running where we cannot see it."""
@@ -28,6 +29,7 @@ def fold_state(
 
     Raises:
         JobMayRunError: It may run elsewhere.
+        JobAlreadyRunningError: A process of this machine has begun to hold it.
         OperationFailedError: The running job could not do it.
         LakestateError: As `state_engine.checkpoint.compaction.compact`.
     """
@@ -43,7 +45,8 @@ def fold_state(
             action="Ask that process for a FULL checkpoint (`POST /jobs/<id>/checkpoints`). If the job is stopped, say "
             "so (`--stopped`), or wait a minute.",
         )
-    return compact(root, plan.job)
+    with holding(root, plan.job, "compaction"):
+        return compact(root, plan.job)
 
 
 __all__ = ["QUIET_MS", "fold_state"]

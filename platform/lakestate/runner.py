@@ -44,6 +44,7 @@ from state_engine.causes import report_of
 from state_engine.clock import SystemClock
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest
+from state_engine.storage.job_lock import hold
 
 _POLL_S = 0.1
 
@@ -231,6 +232,7 @@ def run(
         token = os.environ.get(TOKEN)
         check_address(rest_address, token)
         factory = load_job(job)
+        hold(root, job, "driver")  # to the end of this process, and in front of what takes its time
         # Here and not above: a misspelt command must not wait for Spark.
         from state_engine.spark import local_session
 

@@ -9,11 +9,13 @@ import msgspec
 from lakestate.control import (
     Answer,
     Endpoint,
+    JobProcess,
     RequestRefusedError,
     RunnerUnreachableError,
     endpoint_at,
     fetch,
     find_endpoint,
+    process_of,
     read_endpoint,
 )
 from lakestate.errors import AddressError, JobNotRunningError, UnknownTriggerError
@@ -42,34 +44,43 @@ class OperationFailedError(LakestateError):
 
 
 class Process(NamedTuple):
-    """What may be told of a job's process: the token is not among it."""
+    """What may be told of a process that holds a job: the token is not among it.
 
-    url: str
-    pid: int
-    incarnation: str
+    `kind` is what it is: a `driver`, which has `url` and `incarnation` while it serves the job; a user's own `program`;
+    a `restore` or a `compaction`. `pid` is null for an instant while it is begun.
+    """
+
+    url: str | None
+    pid: int | None
+    incarnation: str | None
+    kind: str
 
 
 class ProcessState(NamedTuple):
-    """A process that was asked: its job's state, null if it does not answer, and what last went wrong."""
+    """Such a process, once it was asked: its job's state, null if it does not answer, and what last went wrong."""
 
-    url: str
-    pid: int
-    incarnation: str
+    url: str | None
+    pid: int | None
+    incarnation: str | None
+    kind: str
     state: str | None
     problem: str | None
 
 
-def process_of(root: str, job: str) -> Process | None:
-    """Returns the process of this machine that holds a job, without asking it; null if there is none."""
-    found = read_endpoint(root, job)
-    return Process(found.url, found.pid, found.incarnation) if found is not None else None
+def told_of(root: str, job: str) -> Process | None:
+    """Returns what may be told of the process of this machine that holds a job; null if there is none."""
+    found = process_of(root, job)
+    return _told(found) if found is not None else None
 
 
 def state_of(root: str, job: str) -> ProcessState | None:
     """Returns the process of this machine that holds a job, and what it says of it; null if there is none."""
-    found = read_endpoint(root, job)
-    if found is None:
+    process = process_of(root, job)
+    if process is None:
         return None
+    told, found = _told(process), process.endpoint
+    if found is None:
+        return ProcessState(*told, None, "It is being started, it ends, or it hangs." if process.is_driver else None)
     path = f"/jobs/{job_id(job)}"
     try:
         state = msgspec.json.decode(fetch(found, f"{path}/status"), type=StatusOnly).status
@@ -77,9 +88,14 @@ def state_of(root: str, job: str) -> ProcessState | None:
     except (OSError, RequestRefusedError, msgspec.DecodeError) as error:
         if read_endpoint(root, job) != found:
             return state_of(root, job)  # it has ended meanwhile, and another may have begun
-        return ProcessState(found.url, found.pid, found.incarnation, None, f"It does not answer: {error}")
+        return ProcessState(*told, None, f"It does not answer: {error}")
     problem = f"{history[0].exception_name}: {history[0].stacktrace}" if history else None
-    return ProcessState(found.url, found.pid, found.incarnation, state, problem)
+    return ProcessState(*told, state, problem)
+
+
+def _told(process: JobProcess) -> Process:
+    at, (pid, kind) = process.endpoint, process.holder
+    return Process(at.url, pid, at.incarnation, kind) if at is not None else Process(None, pid, None, kind)
 
 
 class RunningJob:
@@ -190,8 +206,13 @@ class RunningJob:
 
     def await_end(self) -> None:
         """Waits until the process has let go of the job, so that another one may start it."""
-        while self._is_held() if self._url is None else self.goes_on():
+        while self._lives() if self._url is None else self.goes_on():
             time.sleep(_POLL_S)
+
+    def _lives(self) -> bool:
+        """Whether the process holds the job, also when it serves it no more: its engine may still be going down."""
+        found = process_of(self._root, self._job) if self._root is not None else None
+        return found is not None and found.pid == self._endpoint.pid
 
     def _is_held(self) -> bool:
         return self._root is not None and read_endpoint(self._root, self._job) == self._endpoint
@@ -303,6 +324,6 @@ __all__ = [
     "RunningJob",
     "checked_url",
     "outcome_of",
-    "process_of",
     "state_of",
+    "told_of",
 ]

@@ -47,14 +47,14 @@ class LocalStorage:
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         full = self._full(path)
         with _writing(path, self._root):
-            self._make_folder(os.path.dirname(full))
+            make_folder(os.path.dirname(full))
             _write_new(full, buffers)
             _sync_folder(os.path.dirname(full))
 
     def open_exclusive(self, path: str) -> ObjectWriter:
         full = self._full(path)
         with _writing(path, self._root):
-            self._make_folder(os.path.dirname(full))
+            make_folder(os.path.dirname(full))
             return _FileWriter(path, self._root, full)
 
     def put_if_absent(self, path: str, data: Data) -> None:
@@ -62,7 +62,7 @@ class LocalStorage:
         folder = os.path.dirname(full)
         temporary = os.path.join(folder, _TEMPORARY + self._ids.new_id())
         with _writing(path, self._root):
-            self._make_folder(folder)
+            make_folder(folder)
             try:
                 _write_new(temporary, (data,))
                 os.link(temporary, full)
@@ -108,17 +108,6 @@ class LocalStorage:
     def _full(self, path: str) -> str:
         return os.path.join(self._root, check_path(path))
 
-    def _make_folder(self, folder: str) -> None:
-        """Makes the folder and its parents, and makes their names durable from the outermost to the innermost."""
-        missing: list[str] = []
-        while not os.path.isdir(folder):
-            missing.append(folder)
-            folder = os.path.dirname(folder)
-        for made in reversed(missing):
-            with suppress(FileExistsError):
-                os.mkdir(made)
-            _sync_folder(os.path.dirname(made))
-
 
 class _FileWriter:
     """A file that was created exclusively and is open."""
@@ -157,6 +146,18 @@ class _FileWriter:
     def _release(self) -> None:
         descriptor, self._descriptor = self._open(), None
         os.close(descriptor)
+
+
+def make_folder(folder: str) -> None:
+    """Makes a folder and its parents, and makes their names durable from the outermost to the innermost."""
+    missing: list[str] = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for made in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(made)
+        _sync_folder(os.path.dirname(made))
 
 
 def _create(full: str) -> int:
@@ -272,4 +273,4 @@ def _writing(path: str, root: str) -> Iterator[None]:
         ) from error
 
 
-__all__ = ["LocalStorage"]
+__all__ = ["LocalStorage", "make_folder"]

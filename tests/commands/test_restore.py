@@ -26,7 +26,9 @@ WHOLE = ("restore", "flights", "--without-code")
 
 
 def files_of(job: Any) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in Path(job.root).rglob("*") if path.is_file()}
+    """All but control files: the lock tells who held the job last."""
+    found = (path for path in Path(job.root).rglob("*") if path.is_file() and "_control" not in path.parts)
+    return {str(path): path.read_bytes() for path in found}
 
 
 def counts(job: Any) -> dict[Any, Any]:

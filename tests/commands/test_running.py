@@ -359,7 +359,7 @@ def test_the_process_is_shown_and_its_token_is_not(job, running: Job) -> None:
     assert str(os.getpid()) in listed.out
     assert f"{os.getpid()}, http://127.0.0.1:" in status.out
     [one] = job.run("list", "--json").json
-    assert set(one["process"]) == {"url", "pid", "incarnation"}
+    assert set(one["process"]) == {"url", "pid", "incarnation", "kind"}
     asked = {"state": "RUNNING", "problem": None}
     assert job.run("status", "flights", "--json").json["process"] == one["process"] | asked
     assert TOKEN not in listed.out + status.out

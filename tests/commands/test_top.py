@@ -149,7 +149,7 @@ def busy(watermark: int | None) -> JobActivity:
 def test_nothing_is_cut_off_where_there_is_room(width: int, watermark: int | None) -> None:
     console = Console(width=width, file=io.StringIO(), highlight=False)
     with console.capture() as capture:
-        console.print(frame(busy(watermark), 42_000, width, Process("http://x", 4_194_304, "abc")))
+        console.print(frame(busy(watermark), 42_000, width, Process("http://x", 4_194_304, "abc", "driver")))
     lines = capture.get().splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in capture.get()

@@ -1,8 +1,10 @@
 """What the runner tells of a job, with a client that has no engine behind it."""
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from lakestate.runner_events import (
 from lakestate.runner_process import runner_command
 from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
 from state_engine.spark.progress import EpochHistory, EpochSummary
+from state_engine.storage.job_lock import holding
 
 
 def manifest(epoch: int, base: BaseReference | None = None) -> Manifest:
@@ -181,7 +184,7 @@ app()
 """
 
 
-def test_a_start_is_asked_for_what_the_command_line_says() -> None:
+def test_a_start_is_asked_for_what_the_command_line_says(tmp_path: Path) -> None:
     wanted: dict[str, Any] = {
         "restore": "sp-1",
         "uid_mapping": {"a": "b", "c": "d"},
@@ -190,9 +193,19 @@ def test_a_start_is_asked_for_what_the_command_line_says() -> None:
     }
     wanted["allow_changed_sources"] = [0, 2]
     arguments: Any = {**wanted, "allow_non_restored_state": True, "options": {}}
-    command = [sys.executable, "-c", ASKED, *runner_command("flights", "root", **arguments)[3:]]
+    command = [sys.executable, "-c", ASKED, *runner_command("flights", tmp_path, **arguments)[3:]]
     event = decode_event(subprocess.run(command, capture_output=True, check=False).stdout)
     assert isinstance(event, Failed)
     for name, value in {**wanted, "allow_non_restored_state": True, "available_now": False}.items():
         assert f"'{name}': {value!r}" in event.message
     assert event.message.endswith("cancelled: False")
+
+
+def test_a_job_that_is_held_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lakestate.runner", "flights", "--root", str(tmp_path)]
+    with holding(str(tmp_path), "flights", "program"):
+        done = subprocess.run(command, capture_output=True, check=False)
+    event = decode_event(done.stdout)
+    assert isinstance(event, Failed)
+    assert event.error == "JobAlreadyRunningError"
+    assert f"Process {os.getpid()} (program) holds" in event.message

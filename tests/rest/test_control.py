@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from lakestate.control import (
-    CONTROL_FOLDER,
     Endpoint,
     RunnerUnreachableError,
     endpoint_path,
@@ -23,6 +22,7 @@ from lakestate.control import (
 )
 from lakestate.rest.ids import job_id
 from state_engine.errors import JobDefinitionError
+from state_engine.storage.job_lock import CONTROL_FOLDER
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1", pid=os.getpid(), incarnation="abc", token="secret-of-sixteen")
 

@@ -12,7 +12,8 @@ import pytest
 
 from lakestate.runner_process import runner_command
 from lakestate.supervision import Condition, Heartbeat, StartRequest, driver_folder, look, start
-from lakestate.supervision.lock import holder, signal_holder
+from lakestate.supervision.signals import signal_holder
+from state_engine.storage.job_lock import holder
 
 FAKE = Path(__file__).with_name("fake_driver.py")
 JOB = "flights"
@@ -43,11 +44,15 @@ class Drivers:
         return (self.folder / ("driver.log" + (f".{number}" if number else ""))).read_text()
 
     def kill(self) -> None:
-        signal_holder(lambda: holder(self.folder), signal.SIGKILL, group=True)
+        signal_holder(self.pid, signal.SIGKILL, group=True)
         wait_for(lambda: not self.look_is_alive())
 
+    def pid(self) -> int | None:
+        found = holder(self.folder)
+        return found.pid if found is not None else None
+
     def look_is_alive(self) -> bool:
-        return holder(self.folder) is not None
+        return self.pid() is not None
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = 60) -> Any:

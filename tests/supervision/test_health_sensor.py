@@ -7,11 +7,11 @@ import dagster as dg
 import pytest
 
 from lakestate.assets.names import checkpoint_key
-from lakestate.control import CONTROL_FOLDER
 from lakestate.operate.health_sensor import StreamFailedError, build_health_sensor
 from lakestate.policies import ExponentialDelay, FixedDelay, NoRestart, RestartPolicy
 from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest, replace_driver, replacing, wanted_of, wanted_stopped
+from state_engine.storage.job_lock import CONTROL_FOLDER
 
 SOON = timedelta(milliseconds=10)
 

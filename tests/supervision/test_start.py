@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lakestate.control import CONTROL_FOLDER, Endpoint, publish_endpoint
-from lakestate.errors import JobAlreadyRunningError
+from lakestate.control import Endpoint, publish_endpoint
 from lakestate.supervision import (
     Condition,
     DriverStartError,
@@ -21,7 +20,8 @@ from lakestate.supervision import (
     start_driver,
     wanted_of,
 )
-from state_engine.errors import CorruptionError, JobDefinitionError, UnsupportedVersionError
+from state_engine.errors import CorruptionError, JobAlreadyRunningError, JobDefinitionError, UnsupportedVersionError
+from state_engine.storage.job_lock import CONTROL_FOLDER
 
 STARTER = """
 import os, sys

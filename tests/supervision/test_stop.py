@@ -15,7 +15,7 @@ from lakestate.cli import app
 from lakestate.control import RequestRefusedError
 from lakestate.errors import JobNotRunningError
 from lakestate.supervision import Condition, DriverNotEndedError, kill_driver, stop_driver, wanted_of
-from lakestate.supervision.lock import signal_holder
+from lakestate.supervision.signals import signal_holder
 from state_engine.savepoint import SavepointWish
 
 

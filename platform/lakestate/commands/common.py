@@ -19,8 +19,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lakestate.errors import AddressError, JobAlreadyRunningError, JobNotRunningError, UnknownTriggerError
-from state_engine.errors import JobDefinitionError, LakestateError, NothingToRestoreError, UnknownOperatorError
+from lakestate.errors import AddressError, JobNotRunningError, UnknownTriggerError
+from state_engine.errors import (
+    JobAlreadyRunningError,
+    JobDefinitionError,
+    LakestateError,
+    NothingToRestoreError,
+    UnknownOperatorError,
+)
 
 ROOT_VARIABLE = "LAKESTATE_ROOT"
 _WIDE = 1_000

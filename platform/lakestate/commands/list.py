@@ -16,11 +16,11 @@ def list_all(root: Root, as_json: AsJson = False) -> None:
     """List the jobs under a root, with the newest epoch of each."""
     with named_errors():
         # Here and not above, so that the command line starts quickly.
-        from lakestate.running_job import process_of
+        from lakestate.running_job import told_of
         from state_engine.inspect import list_jobs
 
         jobs = list_jobs(root)
-        processes = {job.job: process_of(root, job.job) for job in jobs}
+        processes = {job.job: told_of(root, job.job) for job in jobs}
         if as_json:
             print_json([plain(job) | {"process": plain(processes[job.job])} for job in jobs])
             return
@@ -44,7 +44,7 @@ def list_all(root: Root, as_json: AsJson = False) -> None:
 
 
 def _pid(process: "Process | None") -> object:
-    return process.pid if process is not None else None
+    return (process.pid or "starts") if process is not None else None
 
 
 __all__ = ["list_all"]

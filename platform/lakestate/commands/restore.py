@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,9 +33,10 @@ from lakestate.commands.options import (
     uids_of,
 )
 from lakestate.commands.stopped import Stopped, ensure_stopped
-from lakestate.control import RunnerUnreachableError, endpoint_at, find_endpoint
+from lakestate.control import RunnerUnreachableError, endpoint_at, find_endpoint, process_of
 from lakestate.job_code import operators_of_code
 from state_engine.errors import LakestateError
+from state_engine.storage.job_lock import holding
 
 if TYPE_CHECKING:
     from state_engine.savepoint import KeyGroupRestore
@@ -179,23 +180,28 @@ def _restore_whole(
             progress=progress,
             **asked,
         )
-        return prepared.plan() if dry_run else prepared.run()
+        if dry_run:
+            return prepared.plan()
+        with holding(root, job, "restore"):
+            return prepared.run()
 
 
 def _check_stopped(job: str, root: str | None, url: str | None, *, part: bool, stopped: bool) -> None:
     """Asks whether the job runs, before it is taken over; a running one is only asked for key groups or keys."""
-    running = find_endpoint(root, job) if root is not None else None
-    if not part and running is None and url is not None:
+    process = process_of(root, job) if root is not None else None
+    who = str(process) if process is not None else None
+    if not part and who is None and url is not None:
         from lakestate.running_job import checked_url
 
         with suppress(RunnerUnreachableError):
-            running = endpoint_at(checked_url(url), job)
-    if not part and running is not None:
+            found = endpoint_at(checked_url(url), job)
+            who = f"Process {found.pid}" if found is not None else None
+    if not part and who is not None:
         raise JobRunningError(
-            f"Process {running.pid} runs job {job!r}.",
+            f"{who} holds job {job!r}.",
             action="Stop it first (`lakestate stop`); of a running job only key groups or keys can be restored.",
         )
-    if root is not None and running is None and not (part and url):
+    if root is not None and process is None and not (part and url):
         ensure_stopped(root, job, stopped=stopped)
 
 
@@ -222,7 +228,8 @@ def _restore_part(
     from state_engine.savepoint import restore_key_groups
 
     given = [tuple(one) if isinstance(one, list) else one for one in keys] if keys is not None else None
-    with waiting(f"restore into {job}"):
+    held = nullcontext() if dry_run else holding(root, job, "restore")
+    with held, waiting(f"restore into {job}"):
         return restore_key_groups(
             root, job, source, ranges, keys=given, uids=operators, dry_run=dry_run, cancelled=cancelled
         )

@@ -37,6 +37,7 @@ from lakestate.commands.options import (
     UidMapping,
     request_of,
 )
+from lakestate.control import process_of
 from lakestate.registry import find_job
 from lakestate.runner_events import (
     AnyEvent,
@@ -50,6 +51,7 @@ from lakestate.runner_events import (
 from lakestate.runner_process import RunnerProcess
 from lakestate.supervision import driver_command
 from state_engine import errors
+from state_engine.storage.job_lock import already_running
 
 _STOPPING = b"\nStopping after the epoch at hand; once more kills it.\n"
 
@@ -94,7 +96,9 @@ def run(
         rest_port=rest_port,
     )
     with named_errors():
-        find_job(job)  # a misspelt name must not wait for Spark
+        find_job(job)  # neither a misspelt name nor a job that runs must wait for Spark
+        if (held := process_of(root, job)) is not None:
+            raise already_running(root, job, held.holder)
         command = driver_command(job, root, request, epochs=True)
     console = Console(stderr=True, highlight=False) if as_json else make_console()
     path = log or _temporary_log(job)

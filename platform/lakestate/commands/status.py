@@ -101,7 +101,10 @@ def _print(
 def _process(process: "ProcessState | None") -> str:
     if process is None:
         return "none of this machine"
-    return f"{process.pid}, {process.url}, {process.state or 'does not answer'}"
+    who = f"{process.pid or 'just being started'}" + ("" if process.kind == "driver" else f" ({process.kind})")
+    return (
+        f"{who}, {process.url}, {process.state or 'does not answer'}" if process.url else f"{who}, serves no requests"
+    )
 
 
 def _wanted(wanted: "Wanted | None") -> str | None:

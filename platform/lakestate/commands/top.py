@@ -44,7 +44,7 @@ def top(
 ) -> None:
     """Watch a job: epochs, records, lag, and how its state is spread over the key groups. q ends it."""
     with named_errors():
-        from lakestate.running_job import process_of
+        from lakestate.running_job import told_of
         from state_engine.inspect import activity_of, open_job
 
         view = open_job(root, job)
@@ -55,7 +55,7 @@ def top(
 
         def look() -> Group:
             width = console.width if console.is_terminal else 160  # a terminal may have been made larger
-            return frame(activity_of(view), SystemClock().now_ms(), width, process_of(root, job))
+            return frame(activity_of(view), SystemClock().now_ms(), width, told_of(root, job))
 
         if once or not console.is_terminal:
             console.print(look())
@@ -103,7 +103,7 @@ def frame(activity: "JobActivity", now_ms: int, width: int, process: "Process | 
     """Returns what is shown of one look, for so many columns."""
     status = activity.status
     head = Text(status.job, style="bold")
-    held = f"process {process.pid}" if process is not None else "no process of this machine"
+    held = f"process {process.pid or 'that starts'}" if process is not None else "no process of this machine"
     head.append(
         f"  epoch {status.generation}/{status.epoch}, {format_duration(now_ms - status.sealed_at)} ago", "default"
     )

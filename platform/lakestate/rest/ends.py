@@ -13,10 +13,10 @@ from lakestate.plain_json import encode_plain
 from lakestate.rest.triggers import Ended, Kind
 from state_engine.causes import LONGEST_REPORT, message_of
 from state_engine.errors import AlreadyExistsError, LakestateError
+from state_engine.storage.job_lock import CONTROL
 from state_engine.storage.port import CheckpointStorage, open_storage
 from state_engine.text import shorten
 
-CONTROL = "_control"
 _PREFIX = f"{CONTROL}/ends-"
 
 
@@ -91,4 +91,4 @@ def _documents(storage: CheckpointStorage) -> list[str]:
     return [info.path for info in storage.list(CONTROL, recursive=False) if info.path.startswith(_PREFIX)]
 
 
-__all__ = ["CONTROL", "EndedOperation", "ended_operation", "find_end", "has_ended", "keep_ends"]
+__all__ = ["EndedOperation", "ended_operation", "find_end", "has_ended", "keep_ends"]

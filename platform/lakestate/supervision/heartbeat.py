@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lakestate.control import Answer, Endpoint, RequestRefusedError, fetch, read_endpoint
+from lakestate.control import Answer, Endpoint, RequestRefusedError, fetch, process_of
 from lakestate.rest.ids import job_id
-from lakestate.supervision.lock import holder, is_held
 from lakestate.supervision.log import LastWords, last_words
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from lakestate.supervision.records import Wanted, WantedFile
@@ -90,23 +89,25 @@ def look(
     """
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
     wanted = WantedFile(folder).read()
-    endpoint, held = read_endpoint(root, job), is_held(folder)
+    process = process_of(root, job)
+    endpoint = process.endpoint if process is not None else None
     head = open_job(root, job).newest()
     now_ms = (clock or SystemClock()).now_ms()
     began = wanted.attempts[-1].started_at if wanted is not None and wanted.attempts else 0
     silent_ms = max(0, now_ms - max(began, head.manifest.processing_time if head is not None else 0))
     words = last_words(folder)
     state = _state(endpoint, job, ask) if endpoint is not None else None
-    if held or endpoint is not None:
+    if process is not None:
+        # Only a driver answers. A program without a server may wait for input for ever.
         is_silent = state is None and silent_ms > hangs_after / timedelta(milliseconds=1)
-        living = Condition.STARTING if endpoint is None else Condition.RUNNING
-        condition = Condition.HANGS if is_silent else living
+        living = Condition.STARTING if process.is_silent else Condition.RUNNING
+        condition = Condition.HANGS if is_silent and process.is_driver else living
     else:
         condition = _end(wanted, words)
     return Heartbeat(
         condition=condition,
         wanted=wanted,
-        pid=endpoint.pid if endpoint is not None else holder(folder),
+        pid=process.pid if process is not None else None,
         url=endpoint.url if endpoint is not None else None,
         state=state,
         generation=head.manifest.generation if head is not None else 0,

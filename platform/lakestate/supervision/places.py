@@ -6,10 +6,8 @@ They are about processes of this machine, so they are on it even if the state is
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lakestate.control import CONTROL_FOLDER, control_folder
 from state_engine.errors import LakestateError
-
-_FOLDER = "driver"
+from state_engine.storage.job_lock import CONTROL_FOLDER, lock_folder
 
 
 class NoControlFolderError(LakestateError):
@@ -23,13 +21,13 @@ def driver_folder(root: str, job: str) -> Path:
         NoControlFolderError: The root is an object store, and `LAKESTATE_CONTROL` is not set.
         JobDefinitionError: The name cannot be that of a job.
     """
-    folder = control_folder(root, job)
+    folder = lock_folder(root, job)
     if folder is None:
         raise NoControlFolderError(
             f"Job {job!r} keeps its state in an object store, which has no place for the control files of a process.",
             action=f"Set {CONTROL_FOLDER} to a local folder, for whoever starts, watches and stops the job.",
         )
-    return folder / _FOLDER
+    return folder
 
 
 def absolute_root(root: str) -> str:

@@ -2,9 +2,8 @@
 
 from contextlib import suppress
 
-from lakestate.control import read_endpoint
+from lakestate.control import process_of
 from lakestate.errors import JobNotRunningError
-from lakestate.supervision.lock import is_held
 from lakestate.supervision.places import absolute_root, driver_folder
 from lakestate.supervision.records import StartRequest, Wanted, WantedFile
 from lakestate.supervision.restarts import restart_driver
@@ -56,7 +55,7 @@ def replace_driver(
         raise
     while (seen := file.read()) is not None and seen.state == "running":
         started = restart_driver(root, job, seen, clock=clock, command=command)
-        if started is not None or is_held(folder) or read_endpoint(root, job) is not None:
+        if started is not None or process_of(root, job) is not None:
             return
 
 

@@ -6,11 +6,11 @@ Whether and when is somebody else's decision (`lakestate.policies.restart`).
 import msgspec
 
 from lakestate.control import read_endpoint
-from lakestate.supervision.lock import taken
 from lakestate.supervision.places import absolute_root, driver_folder
 from lakestate.supervision.records import Wanted, WantedFile
 from lakestate.supervision.start import Command, StartedDriver, driver_command, launch, newest_generation
 from state_engine.clock import Clock, SystemClock
+from state_engine.storage.job_lock import taken
 
 
 def restart_driver(

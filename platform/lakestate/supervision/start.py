@@ -1,22 +1,22 @@
 """Starts drivers as a person wants it: in a session of their own, so that they outlive whoever starts them."""
 
+import os
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lakestate.control import read_endpoint
-from lakestate.errors import JobAlreadyRunningError
+from lakestate.control import process_of, read_endpoint
 from lakestate.registry import find_job
 from lakestate.runner_process import runner_command
-from lakestate.supervision.lock import holder, name_holder, taken
 from lakestate.supervision.log import begin_events, begin_log
 from lakestate.supervision.places import absolute_root, driver_folder
 from lakestate.supervision.records import StartRequest, Wanted, WantedFile
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import LakestateError
 from state_engine.inspect import open_job
+from state_engine.storage.job_lock import INHERITED, Holder, already_running, name_holder, taken
 
 Command = Callable[[str, str, StartRequest], list[str]]
 """(job, root, request) to the command line of a driver."""
@@ -79,13 +79,9 @@ def start_driver(
     root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
     request = request.placed()
     with taken(folder) as lock:
-        running = read_endpoint(root, job)
-        if lock is None or running is not None:
-            pid = running.pid if running is not None else holder(folder)
-            raise JobAlreadyRunningError(
-                f"Process {pid or 'of another start'} holds job {job!r} under {root} already.",
-                action="`lakestate status` shows how far it is; `lakestate stop` ends it.",
-            )
+        if lock is None or read_endpoint(root, job) is not None:
+            process = process_of(root, job)
+            raise already_running(root, job, process.holder if process is not None else Holder(None))
         file = WantedFile(folder)
         with file.locked():
             before = newest_generation(root, job) if request.restore else 0
@@ -115,6 +111,7 @@ def launch(folder: Path, command: list[str], directory: str, lock: int) -> int:
                 stdout=events,
                 stderr=log,
                 pass_fds=(lock,),
+                env=os.environ | {INHERITED: str(lock)},
                 start_new_session=True,
             )
         except OSError as error:

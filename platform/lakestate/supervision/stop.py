@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakestate.control import read_endpoint
+from lakestate.control import process_of
 from lakestate.errors import JobNotRunningError
 from lakestate.rest.bodies import stop_with_savepoint
 from lakestate.running_job import RunningJob
-from lakestate.supervision.lock import holder, is_held, signal_holder
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from lakestate.supervision.records import WantedFile
+from lakestate.supervision.signals import signal_holder
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import LakestateError
 from state_engine.savepoint.stop import SavepointWish
@@ -42,7 +42,7 @@ def wanted_stopped(root: str, job: str, *, clock: Clock | None = None) -> Iterat
     except DriverNotEndedError:
         raise  # it was told, and ends some time: nobody shall start it again then
     except LakestateError:
-        if was_wanted and (is_held(folder) or read_endpoint(root, job) is not None):
+        if was_wanted and process_of(root, job) is not None:
             file = WantedFile(folder)
             with file.locked() as wanted:
                 if wanted is not None:
@@ -117,11 +117,7 @@ def end_hanging(root: str, job: str, *, patience_s: float = PATIENCE_S) -> None:
 def await_endpoint(root: str, job: str, patience_s: float = PATIENCE_S) -> None:
     """Waits until a driver that is being started serves its job, or is gone."""
     until = time.monotonic() + patience_s
-    try:
-        root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
-    except NoControlFolderError:
-        return
-    while read_endpoint(root, job) is None and is_held(folder) and time.monotonic() < until:
+    while (found := process_of(root, job)) is not None and found.is_silent and time.monotonic() < until:
         time.sleep(_POLL_S)
 
 
@@ -137,30 +133,26 @@ def _say_stopped(folder: Path, clock: Clock) -> bool:
 
 
 def _signal(root: str, job: str, number: signal.Signals, patience_s: float) -> None:
-    """Signals the living driver, or the living process that has published itself, and waits for its end."""
-    root, folder = absolute_root(root), driver_folder(absolute_root(root), job)
+    """Signals the process that holds a job, and waits for its end."""
+    driver_folder(root, job)  # where nobody could be found, say so
     until = time.monotonic() + patience_s
 
     def find() -> int | None:
-        endpoint = read_endpoint(root, job)
-        return endpoint.pid if endpoint is not None else holder(folder)
+        found = process_of(root, job)
+        return found.pid if found is not None else None
 
-    def lives() -> bool:
-        return is_held(folder) or read_endpoint(root, job) is not None
-
-    pid = find()
-    while pid is None and is_held(folder) and time.monotonic() < until:
+    while (found := process_of(root, job)) is not None and found.pid is None and time.monotonic() < until:
         time.sleep(_POLL_S)  # it is just being started
-        pid = find()
-    if not signal_holder(find, number, group=number is signal.SIGKILL):
+    told = signal_holder(find, number, group=number is signal.SIGKILL)
+    if not told and process_of(root, job) is None:
         raise JobNotRunningError(
             f"No process of this machine runs job {job!r} under {root}.",
             action="Check root and name (`lakestate list`). It will not be started again until somebody says so.",
         )
-    while lives():
+    while (left := process_of(root, job)) is not None:
         if time.monotonic() > until:
             raise DriverNotEndedError(
-                f"Process {pid} was sent {number.name} and still holds job {job!r} after {patience_s:.0f} s.",
+                f"{left} was sent {number.name} and still holds job {job!r} after {patience_s:.0f} s.",
                 action="Wait, or end it with `lakestate stop --kill`: what is sealed is kept.",
             )
         time.sleep(_POLL_S)

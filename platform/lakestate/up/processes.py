@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lakestate.supervision.lock import holder, is_held, name_holder, signal_holder, taken
+from lakestate.supervision.signals import signal_holder
 from lakestate.up.errors import NotUpError, StillUpError
+from state_engine.storage.job_lock import holder, name_holder, taken
 
 _POLL_S = 0.1
 _TAIL = 4_000
@@ -35,12 +36,13 @@ class BackgroundProcess:
     @property
     def pid(self) -> int | None:
         """Its number; null if it does not live."""
-        return holder(self._folder)
+        found = holder(self._folder)
+        return found.pid if found is not None else None
 
     @property
     def is_alive(self) -> bool:
         """Whether it lives, or is just being started."""
-        return is_held(self._folder)
+        return holder(self._folder) is not None
 
     def start(self, command: Sequence[str], *, directory: Path, environment: Mapping[str, str]) -> bool:
         """Starts it in a session of its own and returns at once; returns false if it lives already.

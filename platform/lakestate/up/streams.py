@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from lakestate.errors import JobAlreadyRunningError, JobNotRunningError
+from lakestate.errors import JobNotRunningError
 from lakestate.examples.files import newest_number
 from lakestate.supervision.heartbeat import Condition, look
 from lakestate.supervision.log import log_path
@@ -12,6 +12,7 @@ from lakestate.supervision.start import start_driver
 from lakestate.supervision.stop import DriverNotEndedError, kill_driver, stop_driver
 from lakestate.up.feeder import SOURCES
 from lakestate.up.layout import Layout
+from state_engine.errors import JobAlreadyRunningError
 from state_engine.inspect import open_job
 
 LIVING = (Condition.STARTING, Condition.RUNNING, Condition.HANGS)

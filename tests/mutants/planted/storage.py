@@ -7,6 +7,15 @@ LOCAL = "tests/storage/test_local_storage.py"
 MANIFEST_LOG = "tests/storage/test_manifest_log.py"
 MUTANTS = (
     Mutant(
+        "second-processes-are-let-in",
+        "state_engine.storage.job_lock",
+        "_hold",
+        "if not _lock(descriptor):",
+        "if not _lock(descriptor) and kind == 'driver':",
+        "A restore or a program takes over a job that a driver of the same machine runs.",
+        ("tests/storage/test_job_lock.py::test_another_process_is_refused_by_number_and_kind_until_it_ends",),
+    ),
+    Mutant(
         "name-that-is-not-durable",
         "state_engine.storage.local",
         "LocalStorage.put_if_absent",
@@ -27,8 +36,8 @@ MUTANTS = (
     Mutant(
         "folder-that-is-not-durable",
         "state_engine.storage.local",
-        "LocalStorage._make_folder",
-        "            _sync_folder(os.path.dirname(made))\n",
+        "make_folder",
+        "        _sync_folder(os.path.dirname(made))\n",
         "",
         "After a power cut a whole new generation is gone.",
         (f"{LOCAL}::test_new_folders_are_made_durable_from_the_outside_in",),

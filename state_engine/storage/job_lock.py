@@ -1,0 +1,274 @@
+"""The lock of a job on this machine: whoever runs or changes a job holds it, however that process was begun.
+
+It is `flock` on the file `driver/lock` among the job's control files, and names its holder's process number. The kernel
+frees it when the holder ends, however that ends, so the number is right exactly as long as the lock is held. It is for
+people: what keeps two drivers of one job apart on all machines is the log.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+from urllib.parse import unquote, urlsplit
+
+from state_engine.errors import JobAlreadyRunningError
+from state_engine.storage.local import make_folder
+from state_engine.storage.port import check_name
+
+CONTROL = "_control"
+"""The folder of a job's control files, below the job's own."""
+CONTROL_FOLDER = "LAKESTATE_CONTROL"
+"""Environment variable: a local folder for the control files of jobs whose root is an object store."""
+INHERITED = "LAKESTATE_LOCK_DESCRIPTOR"
+"""Environment variable: the descriptor of the lock that a starter has taken for the process that reads it."""
+
+HolderKind = Literal["driver", "program", "restore", "compaction"]
+"""What a holder is: a driver, which serves the job by REST once it runs; somebody's program; a verb that changes it."""
+
+_FOLDER, _FILE = "driver", "lock"
+_TRIES, _PAUSE_S = 20, 0.025
+_log = logging.getLogger(__name__)
+
+
+class Holder(NamedTuple):
+    """Who holds a lock. Its number is null as long as the starter has not written it down."""
+
+    pid: int | None
+    kind: HolderKind = "driver"
+
+    def __str__(self) -> str:
+        told = "" if self.kind == "driver" else f" ({self.kind})"
+        return f"Process {self.pid}{told}" if self.pid is not None else "A process that is just being started"
+
+
+def control_folder(root: str, job: str) -> Path | None:
+    """Returns the local folder of a job's control files: `<root>/<job>/_control`, for a root in the file system.
+
+    For another root it is one below `LAKESTATE_CONTROL`; null if that is not set.
+    """
+    check_name("job name", job)
+    scheme, separator, _ = root.partition("://")
+    if separator and scheme != "file":
+        local = os.environ.get(CONTROL_FOLDER)
+        address = hashlib.sha256(root.rstrip("/").encode()).hexdigest()[:16]
+        return Path(local) / address / job if local else None
+    return Path(unquote(urlsplit(root).path) if separator else root) / job / CONTROL
+
+
+def lock_folder(root: str, job: str) -> Path | None:
+    """Returns the folder of a job's lock; null if control files have no place on this machine."""
+    folder = control_folder(root, job)
+    return folder / _FOLDER if folder is not None else None
+
+
+@contextlib.contextmanager
+def taken(folder: Path) -> Iterator[int | None]:
+    """Takes a lock and gives its descriptor, for a process to inherit; null if somebody holds it.
+
+    Our descriptor is closed at the end of the block. The lock stays held if a process has inherited it.
+    """
+    descriptor = _open(folder)
+    try:
+        if _lock(descriptor):
+            os.ftruncate(descriptor, 0)  # the number of an earlier holder
+            yield descriptor
+        else:
+            yield None
+    finally:
+        os.close(descriptor)
+
+
+def name_holder(descriptor: int, pid: int, kind: HolderKind = "driver") -> None:
+    """Writes down who holds the lock."""
+    os.pwrite(descriptor, (f"{pid}\n" if kind == "driver" else f"{pid} {kind}\n").encode(), 0)
+
+
+def holder(folder: Path) -> Holder | None:
+    """Returns who holds a lock; null if it is free."""
+    try:
+        with (folder / _FILE).open("rb") as file:
+            if _is_free(file.fileno()):
+                return None
+            pid, _, kind = file.read().decode(errors="replace").strip().partition(" ")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    known: HolderKind = next((one for one in get_args(HolderKind) if one == kind), "driver")
+    return Holder(int(pid) if pid.isdecimal() else None, known)
+
+
+class _Held:
+    """A lock that this process holds, and for how many of its own it does."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.count = 1
+
+
+_HELD: dict[tuple[int, int], _Held] = {}
+"""By device and inode of the file, which has many spellings."""
+_MUTEX = threading.Lock()
+
+
+def hold(root: str, job: str, kind: HolderKind) -> Callable[[], None]:
+    """Takes the lock of a job for this process until what is returned is called, at the latest until it ends.
+
+    A process that holds it already, or has inherited it from its starter, holds it once more: within one process
+    nobody is refused, and the log decides. Where there is no place for a lock, or the file system has none, there is
+    nothing to hold.
+
+    Args:
+        root: Of the storage.
+        job: Name of the job.
+        kind: What this process is.
+
+    Returns:
+        What lets go of it; only its first call counts.
+
+    Raises:
+        JobAlreadyRunningError: Another process of this machine holds it.
+        JobDefinitionError: The name cannot be that of a job.
+    """
+    folder = lock_folder(root, job)
+    if folder is None:
+        return lambda: None
+    try:
+        key = _hold(folder, root, job, kind)
+    except OSError as error:  # what cannot be written is said by the storage, and the log needs no lock
+        _log.warning("The lock of job %r in %s cannot be taken, so it keeps nobody out: %s", job, folder, error)
+        return lambda: None
+    once = iter((key,))
+
+    def let_go() -> None:
+        for mine in once:
+            _let_go(mine)
+
+    return let_go
+
+
+@contextlib.contextmanager
+def holding(root: str, job: str, kind: HolderKind) -> Iterator[None]:
+    """Holds the lock of a job during a block, as `hold` does."""
+    let_go = hold(root, job, kind)
+    try:
+        yield
+    finally:
+        let_go()
+
+
+def already_running(root: str, job: str, found: Holder) -> JobAlreadyRunningError:
+    """Returns the error that names who holds a job, and says what to do about it."""
+    remedies = {
+        "driver": "`lakestate status` shows how far it is; `lakestate stop` ends it.",
+        "program": "End it where it was started; `lakestate stop --kill` ends its process.",
+    }
+    waiting = "Wait until it has ended, or end it where it was started."
+    return JobAlreadyRunningError(
+        f"{found} holds job {job!r} under {root} already.", action=remedies.get(found.kind, waiting)
+    )
+
+
+def _hold(folder: Path, root: str, job: str, kind: HolderKind) -> tuple[int, int]:
+    with contextlib.ExitStack() as not_kept, _MUTEX:
+        descriptor = _open(folder)
+        not_kept.callback(os.close, descriptor)
+        found = os.fstat(descriptor)
+        key = (found.st_dev, found.st_ino)
+        if (held := _HELD.get(key)) is not None:
+            held.count += 1
+            return key
+        if (inherited := _inherited(key)) is not None:
+            not_kept.close()
+            descriptor = inherited
+            not_kept.callback(os.close, descriptor)
+        if not _lock(descriptor):
+            raise already_running(root, job, holder(folder) or Holder(None))
+        os.ftruncate(descriptor, 0)
+        name_holder(descriptor, os.getpid(), kind)
+        not_kept.pop_all()
+        _HELD[key] = _Held(descriptor)
+        return key
+
+
+def _let_go(key: tuple[int, int]) -> None:
+    with _MUTEX:
+        held = _HELD.get(key)
+        if held is None:
+            return  # a process that was forked meanwhile holds nothing
+        held.count -= 1
+        if not held.count:
+            del _HELD[key]
+            os.close(held.descriptor)
+
+
+def _inherited(key: tuple[int, int]) -> int | None:
+    """Returns the descriptor of this very lock that a starter has left us; looked for once."""
+    number = os.environ.pop(INHERITED, "")
+    if not number.isdecimal():
+        return None
+    try:
+        found = os.fstat(int(number))
+    except OSError:
+        return None
+    if (found.st_dev, found.st_ino) != key:
+        return None
+    os.set_inheritable(int(number), False)
+    return int(number)
+
+
+def _forget() -> None:
+    """A forked process is not the one that was named: its end must not be waited for."""
+    for held in _HELD.values():
+        with contextlib.suppress(OSError):
+            os.close(held.descriptor)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _open(folder: Path) -> int:
+    make_folder(str(folder.absolute()))
+    return os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _lock(descriptor: int) -> bool:
+    """Tries more than once: whoever looks whether the lock is held holds it for an instant."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+__all__ = [
+    "CONTROL",
+    "CONTROL_FOLDER",
+    "INHERITED",
+    "Holder",
+    "HolderKind",
+    "already_running",
+    "control_folder",
+    "hold",
+    "holder",
+    "holding",
+    "lock_folder",
+    "name_holder",
+    "taken",
+]
