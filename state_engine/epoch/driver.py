@@ -212,6 +212,22 @@ class EpochDriver:
             self._note_seal(rows.acks, None)
             return self._head
 
+    def check_owner(self, found: StoredManifest) -> None:
+        """Takes that there is a manifest, which may be the next one of another driver; between two epochs.
+
+        Args:
+            found: Was at the number behind `head` when somebody looked.
+
+        Raises:
+            FencedError: Another driver owns the job. This driver is of no more use.
+        """
+        with self._lock:
+            head, other = self._head.manifest, found.manifest
+            is_next = (other.generation, other.epoch) == (head.generation, head.epoch + 1)
+            if self._ended is None and is_next and other.incarnation != head.incarnation:
+                self._ended = self._fenced_by(other)
+                raise self._ended
+
     def is_due(self, now_ms: int) -> bool:
         """Says whether a timer waits for an epoch that no record may bring."""
         if self._ended is not None or self._stopping:
@@ -401,15 +417,17 @@ class EpochDriver:
             self._ended = error
             raise
         if not verdict.mine:
-            other = verdict.stored.manifest
-            self._ended = FencedError(
-                f"Epoch {manifest.epoch} of job {manifest.job!r} was sealed by incarnation {other.incarnation_number} "
-                f"({other.incarnation}); this driver is incarnation {manifest.incarnation_number}.",
-                action="Nothing, if the job was started elsewhere; otherwise start it again.",
-            )
+            self._ended = self._fenced_by(verdict.stored.manifest)
             raise self._ended
         self._head = verdict.stored
         self._crash.at(CrashPoint.E6_SEALED, manifest.epoch)
+
+    def _fenced_by(self, other: Manifest) -> FencedError:
+        return FencedError(
+            f"Epoch {other.epoch} of job {other.job!r} was sealed by incarnation {other.incarnation_number} "
+            f"({other.incarnation}); this driver is incarnation {self._head.manifest.incarnation_number}.",
+            action="Nothing, if the job was started elsewhere; otherwise start it again.",
+        )
 
     def _commit(self, mark: Mark | None) -> None:
         """E7, then the beginning of E9."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from state_engine.causes import chained, records_shown, sentence
@@ -26,6 +25,7 @@ from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.spark.clock_notices import tell_of_step
 from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
 from state_engine.spark.failures import told_by
+from state_engine.spark.fence_watch import FenceWatch
 from state_engine.spark.heartbeat import Heartbeat, Pace
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
@@ -33,9 +33,13 @@ from state_engine.spark.plan import EpochPlanner
 from state_engine.spark.preferred_locations import preferred_locations
 from state_engine.spark.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
 from state_engine.spark.running_jobs import RUNNING
+from state_engine.spark.running_query import RunningQuery
 from state_engine.spark.savepoint_writer import SparkWriter
 from state_engine.spark.startup import Started, StartOptions, start_up
 from state_engine.spark.tasks import SparkTasks
+from state_engine.storage.job_lock import hold
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
@@ -57,7 +61,9 @@ class JobClient(JobRequests):
         self._driver: EpochDriver
         self._offsets: OffsetLog
         self._planner: EpochPlanner
-        self._query: Any = None
+        self._query: RunningQuery | None = None
+        self._let_go: Callable[[], None] = lambda: None
+        self._fence: FenceWatch
         self._heartbeat: Heartbeat | None = None
         self._empty: DataFrame | None = None
         self._listens = False
@@ -65,7 +71,19 @@ class JobClient(JobRequests):
         self._jobs = JobCounter(self._job_ids)
 
     def start(self) -> None:
-        """S1 to S5."""
+        """S1 to S5, with the job's lock on this machine in hand.
+
+        Raises:
+            JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
+        """
+        self._let_go = hold(self._job.root, self._job.name, "program")
+        try:
+            self._start()
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _start(self) -> None:
         job = self._job
         started = self._started = start_up(job, self._options)
         head = started.head
@@ -94,25 +112,29 @@ class JobClient(JobRequests):
             writer = writer.trigger(availableNow=True)
         elif self._options.trigger_interval_ms:
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
-        self._query = writer.start()
+        log = ManifestLog(open_storage(job.root, job.name), job.name)
+        self._fence = FenceWatch(log, job.fence_interval_ms, SystemClock())
+        self._query = RunningQuery(writer.start(), job.session, job.name)
         self._incarnation = head.stored.manifest.incarnation
         RUNNING.begin(self._incarnation, head.root, job.name)
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
         self._heartbeat = Heartbeat(
             f"heartbeat-{job.name}",
             job.heartbeat_interval_ms,
-            has_ended=self._query_has_ended,
+            has_ended=self._query.await_end,
+            watch=self._watch,
             beat=self._beat,
             at_end=self._at_end,
             failed=self._failed_between_batches,
         )
         self._heartbeat.start()
 
-    def _query_has_ended(self, within_s: float) -> bool:
-        try:
-            return bool(self._query.awaitTermination(within_s))
-        except PySparkException:  # what it failed with
-            return True
+    def _watch(self) -> None:
+        """Finds out, for one GET, that another driver has taken the job over, which an epoch would tell otherwise."""
+        if self._stopping or self._in_batch:
+            return
+        if (found := self._fence.look(self._driver.head)) is not None:
+            self._driver.check_owner(found)
 
     def _beat(self) -> None:
         self._look_after_checkpoints()
@@ -155,6 +177,13 @@ class JobClient(JobRequests):
         if end is not None:
             try_to_let_checkpoints_go(self._job, self.head, end)
 
+    def _note_failure(self, error: BaseException) -> None:
+        """Keeps what the job failed with first; what was cut off by a stop says no more than that."""
+        if self._error is None:
+            named = error if self._stopping or self._query is None else self._query.named(error)
+            if self._error is None:  # another thread may have noted something while Spark was asked
+                self._error = named
+
     def _end_input(self) -> None:
         begun = time.perf_counter()
         for sealed in self._driver.run_end_of_input(self._idle_tasks()):
@@ -162,10 +191,9 @@ class JobClient(JobRequests):
             begun = time.perf_counter()
 
     def _failed_between_batches(self, error: BaseException) -> None:
-        if self._error is None:
-            self._error = error
-        with contextlib.suppress(Exception):  # it may be Spark itself that is gone
-            self._query.stop()
+        self._note_failure(error)
+        with contextlib.suppress(Exception):
+            self._running_query.stop()
         self._end_checkpoints()
         try_to_let_checkpoints_go(self._job, self.head, "failed")
 
@@ -176,8 +204,7 @@ class JobClient(JobRequests):
             with self._lock:  # a stop waits for it, and what comes behind sees the stop
                 self._run_batch(batch, batch_id)
         except BaseException as error:
-            if self._error is None:
-                self._error = error
+            self._note_failure(error)
             raise
         finally:
             self._in_batch = False
@@ -245,7 +272,7 @@ class JobClient(JobRequests):
             with self._lock:
                 pass  # the epoch at hand is sealed, or has failed
         try:
-            self._query.stop()
+            self._running_query.stop()
             if self._heartbeat is not None:
                 self._heartbeat.stop()
             if drain:
@@ -271,6 +298,8 @@ class JobClient(JobRequests):
 
     def _refuse_epochs(self, drain: bool) -> bool:
         """Refuses every later epoch but those of a drain; returns whether there is one."""
+        if (lost := self._running_query.lost()) is not None and self.state == "RUNNING":
+            self._note_failure(lost)  # the heartbeat is about to see it
         running = self.state == "RUNNING" and self._error is None
         self._being_stopped = running
         self._stopping = self._stopping or running
@@ -288,21 +317,14 @@ class JobClient(JobRequests):
             Whether the job has ended.
 
         Raises:
-            LakestateError: What it failed with.
+            LakestateError: What it failed with; `SparkLostError` where its session was stopped or its JVM has ended.
         """
         deadline = time.monotonic() + timeout_s if timeout_s is not None else None
 
         def left() -> float | None:
             return max(0.0, deadline - time.monotonic()) if deadline is not None else None
 
-        try:
-            if timeout_s is None:
-                self._query.awaitTermination()
-            elif not self._query.awaitTermination(timeout_s):
-                return False
-        except PySparkException as error:
-            if self._error is None:
-                self._error = self._named(error)
+        # Not for the query: the JVM may be gone, and a query whose session was stopped ends never. The heartbeat knows.
         if self._heartbeat is not None and not self._heartbeat.wait(left()):
             return False
         if not self._started.publisher.wait(left()):
@@ -318,7 +340,7 @@ class JobClient(JobRequests):
         """Where the job stands, by what the log knows and not by what Spark says of an interrupted thread."""
         if self._query is None:
             return "CREATED"
-        if self._query.isActive or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
+        if self._query.is_active or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
             return "RUNNING"
         if self._being_stopped or (self._heartbeat is not None and self._heartbeat.running and not self._stopping):
             return "RUNNING"  # the end of the input may have to be worked off, and checkpoints be published
@@ -331,8 +353,8 @@ class JobClient(JobRequests):
         """What the job failed with; None while it runs, and after a stop."""
         if self._stopping or isinstance(self._error, StopRequestedError):
             return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
-        if self._error is None and self._query is not None and not self._query.isActive:
-            told = self._named(self._query.exception())
+        if self._error is None and self._query is not None and not self._query.is_active:
+            told = self._named(self._query.failure())
             if self._error is None:  # what it failed with may have been noted while Spark was asked
                 self._error = told
         return self._error
@@ -356,7 +378,12 @@ class JobClient(JobRequests):
 
     @property
     def query(self) -> Any:
-        """Spark's own handle of the query."""
+        """Spark's own handle of the query; None until it has started."""
+        return self._query.handle if self._query is not None else None
+
+    @property
+    def _running_query(self) -> RunningQuery:
+        assert self._query is not None, "the job was not started"
         return self._query
 
     @property
@@ -382,7 +409,8 @@ class JobClient(JobRequests):
         return self._jobs.count()
 
     def _job_ids(self) -> list[int]:
-        return jobs_of_group(self._job.session.sparkContext, str(self._query.runId))
+        query = self._running_query
+        return [] if query.lost() else jobs_of_group(self._job.session.sparkContext, str(query.handle.runId))
 
     def _end_checkpoints(self) -> None:
         """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended.
@@ -395,6 +423,7 @@ class JobClient(JobRequests):
         with self._lock:
             self._started.publisher.completed()
             self._started.coordinator.shut_down(SystemClock().steady_ms())
+        self._let_go()
 
     @overload
     def trigger_savepoint(

@@ -10,6 +10,9 @@ PATIENCE = 10
 """Timers wait for the next batch where batches take no longer than so many heartbeats; behind longer ones they would
 wait too long, and an epoch of their own costs little beside these."""
 
+LONGEST_S = 1.0
+"""Longest time without a look whether the query has ended, its engine is gone, or another driver owns the job."""
+
 
 class _Batch(NamedTuple):
     took_ms: int
@@ -51,6 +54,7 @@ class Heartbeat:
         name: Of the thread.
         interval_ms: How often it looks.
         has_ended: Waits up to so many seconds for the end of the query, and says whether it has ended.
+        watch: Looks whether the job is still this driver's; at least once a second, however rare the epochs.
         beat: Runs an epoch if one is due.
         at_end: Called once the query has ended by itself.
         failed: Is told what either of them raised; nothing is called after it.
@@ -62,12 +66,14 @@ class Heartbeat:
         interval_ms: int,
         *,
         has_ended: Callable[[float], bool],
+        watch: Callable[[], None],
         beat: Callable[[], None],
         at_end: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._interval = interval_ms / 1000
         self._has_ended = has_ended
+        self._watch = watch
         self._beat = beat
         self._at_end = at_end
         self._failed = failed
@@ -96,12 +102,23 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
-            while not self._has_ended(self._interval) and not self._stopped.is_set():
+            while not self._ends_within(self._interval) and not self._stopped.is_set():
                 self._beat()
             if not self._stopped.is_set():
                 self._at_end()
         except BaseException as error:
             self._failed(error)
 
+    def _ends_within(self, left_s: float) -> bool:
+        while left_s > 0:
+            piece = min(left_s, LONGEST_S)
+            if self._has_ended(piece):
+                return True
+            if self._stopped.is_set():
+                return False
+            self._watch()
+            left_s -= piece
+        return False
 
-__all__ = ["PATIENCE", "Heartbeat", "Pace"]
+
+__all__ = ["LONGEST_S", "PATIENCE", "Heartbeat", "Pace"]

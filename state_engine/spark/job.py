@@ -25,6 +25,7 @@ from state_engine.spark.changelogs import check_reads_changelog
 from state_engine.spark.client import JobClient
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.dry_restore import plan_restore
+from state_engine.spark.fence_watch import default_interval_ms
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
 from state_engine.spark.link import Packed
 from state_engine.spark.local_aggregation import AggPhaseStrategy
@@ -55,6 +56,8 @@ class StreamJob:
             that a start stays short. Short for a `checkpoint_config` with nothing but an interval.
         checkpoint_config: When checkpoints are taken, how long they may take, and what it means when they fail.
         heartbeat_interval_ms: How often a running job looks whether a timer is due that no batch comes for.
+        fence_interval_ms: How often a job that seals nothing asks storage whether another driver has taken it over, by
+            one GET; by default each second on a disk, and every ten seconds in a bucket.
         parameters: For `RuntimeContext.get_job_parameter`.
         strict: Operators and sinks without a uid are refused.
         codec: Compression of change files: `zstd`, `lz4` or `none`.
@@ -92,6 +95,7 @@ class StreamJob:
         checkpoint_interval_ms: int | None = None,
         checkpoint_config: CheckpointConfig | None = None,
         heartbeat_interval_ms: int = 200,
+        fence_interval_ms: int | None = None,
         parameters: Mapping[str, str] | None = None,
         strict: bool = False,
         codec: str = "zstd",
@@ -121,6 +125,9 @@ class StreamJob:
         if heartbeat_interval_ms < 1:
             raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
         self.heartbeat_interval_ms = heartbeat_interval_ms
+        if fence_interval_ms is not None and fence_interval_ms < 1:
+            raise JobDefinitionError("fence_interval_ms is below 1.", action="Give whole milliseconds above 0.")
+        self.fence_interval_ms = default_interval_ms(self.root) if fence_interval_ms is None else fence_interval_ms
         self.parameters = dict(parameters or {})
         self.codec = codec
         self.data_inline_threshold = data_inline_threshold
@@ -361,6 +368,7 @@ class StreamJob:
             SinkAheadError: A Delta sink's table was written by another log of a job of this name, or has output that
                 this one has lost; nothing was written.
             FencedError: Another driver owns the job.
+            JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
         """
         if self.sources.bounded and not available_now:
             raise JobDefinitionError(

@@ -1,9 +1,13 @@
 """What a job failed with is what was noted first, whoever asks while it fails."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from state_engine.errors import LakestateError
 from state_engine.spark.client import JobClient
+from state_engine.spark.running_query import RunningQuery
 
 
 class EndingQuery:
@@ -22,6 +26,12 @@ class EndingQuery:
         return self._told
 
 
+def session() -> Any:
+    """A session that goes on."""
+    context = SimpleNamespace(isStopped=lambda: False)
+    return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
+
+
 @pytest.fixture
 def client():
     """A client of which nothing is there but what `exception` looks at."""
@@ -33,12 +43,12 @@ def client():
 @pytest.mark.parametrize("told", [RuntimeError("as Spark has it"), None])
 def test_an_error_that_is_noted_while_spark_is_asked_stays(client, told):
     failure = LakestateError("the function raised", action="Mend it.")
-    client._query = EndingQuery(client, failure, told)
+    client._query = RunningQuery(EndingQuery(client, failure, told), session(), "flights")
     assert client.exception is failure
     assert client.exception is failure
 
 
 def test_what_spark_says_counts_where_nothing_was_noted(client):
     told = RuntimeError("the JVM is gone")
-    client._query = EndingQuery(client, None, told)
+    client._query = RunningQuery(EndingQuery(client, None, told), session(), "flights")
     assert client.exception is told

@@ -1,6 +1,8 @@
 """How a client ends a job, without Spark: what stands in for query, driver and publisher does as it is told."""
 
+import os
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +11,26 @@ import pytest
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.errors import SinkError, StopRequestedError
 from state_engine.spark.client import JobClient
+from state_engine.spark.running_query import RunningQuery
 from state_engine.spark.startup import StartOptions
+from state_engine.storage.job_lock import Holder, hold, holder, lock_folder
+
+
+class Context:
+    """Half of a Spark context: whether it was stopped, by Python or in its JVM, or has no JVM any more."""
+
+    def __init__(self) -> None:
+        self._jsc: Any = self
+        self.stopped = False
+        self.gone: Exception | None = None
+
+    def sc(self) -> "Context":
+        return self
+
+    def isStopped(self) -> bool:
+        if self.gone is not None:
+            raise self.gone
+        return self.stopped
 
 
 class Query:
@@ -73,7 +94,9 @@ class Publisher:
 def client() -> Any:
     job: Any = SimpleNamespace(name="flights", heartbeat_interval_ms=200)
     found: Any = JobClient(job, StartOptions())
-    found._query, found._driver, found._listens = Query(), Driver(), True
+    session: Any = SimpleNamespace(sparkContext=Context())
+    found._query = RunningQuery(Query(), session, "flights")
+    found._driver, found._listens = Driver(), True
     found._started = SimpleNamespace(publisher=Publisher(), coordinator=CheckpointCoordinator())
     found._idle_tasks = lambda: None
     return found
@@ -127,7 +150,7 @@ def test_no_state_says_that_a_job_has_stopped_while_it_still_publishes(client: A
     publisher.ended.clear()
     thread = threading.Thread(target=client.stop)
     thread.start()
-    while client._query.isActive:
+    while client._query.is_active:
         thread.join(0.001)
     assert client.state == "RUNNING", "Spark's query has ended, and this process writes"
     publisher.ended.set()
@@ -140,6 +163,29 @@ def test_a_drain_that_fails_is_what_the_job_ends_with(client: Any) -> None:
         client.stop(drain=True)
     assert client.state == "FAILED"
     assert isinstance(client.exception, SinkError)
+
+
+def test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(tmp_path)
+    folder = lock_folder(root, "flights")
+    assert folder is not None
+    held: list[Any] = []
+
+    def start_up(*_: Any) -> None:
+        held.append(holder(folder))
+        raise StopRequestedError("far enough")
+
+    monkeypatch.setattr("state_engine.spark.client.start_up", start_up)
+    job: Any = SimpleNamespace(name="flights", root=root, heartbeat_interval_ms=200)
+    with pytest.raises(StopRequestedError):
+        JobClient(job, StartOptions()).start()
+    assert held == [Holder(os.getpid(), "program")]
+    assert holder(folder) is None, "a start that fails lets go of it"
+    client._let_go = hold(root, "flights", "program")
+    client.stop()
+    assert holder(folder) is None
 
 
 def test_what_failed_by_itself_stays_failed(client: Any) -> None:

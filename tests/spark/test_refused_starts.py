@@ -48,7 +48,8 @@ def refused(root: Path, name: str, error: type[LakestateError], match: str, star
 
     def seen() -> dict[str, int]:
         folders = [root / name, *(f for f in root.parent.iterdir() if f.name.startswith("out"))]
-        return {str(p): p.stat().st_mtime_ns for folder in folders for p in folder.rglob("*") if p.is_file()}
+        found = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
+        return {str(p): p.stat().st_mtime_ns for p in found}
 
     before, head = seen(), newest(root, name)
     with pytest.raises(error, match=match) as caught:

@@ -115,7 +115,8 @@ class Job:
         assert sorted(tuple(row.values()) for row in self.sink.rows()) == expected
 
     def files(self) -> dict[str, int]:
-        return {str(p): p.stat().st_mtime_ns for p in (self.root / self.name).rglob("*") if p.is_file()}
+        found = (p for p in (self.root / self.name).rglob("*") if p.is_file() and "_control" not in p.parts)
+        return {str(p): p.stat().st_mtime_ns for p in found}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ class Place:
 
         def seen() -> dict[str, int]:
             folders = (self.root, self.folder / "out")
-            return {str(p): p.stat().st_mtime_ns for folder in folders for p in folder.rglob("*") if p.is_file()}
+            found = (p for folder in folders for p in folder.rglob("*") if p.is_file() and "_control" not in p.parts)
+            return {str(p): p.stat().st_mtime_ns for p in found}
 
         before = seen()
         with pytest.raises(error, match=match) as caught:

@@ -6,6 +6,7 @@ import pytest
 from support import Input, assert_tally, outputs, tally_job, wait_for, with_epochs
 
 from state_engine.errors import FencedError
+from state_engine.savepoint import restore_key_groups
 
 pytestmark = pytest.mark.spark
 
@@ -47,3 +48,13 @@ def test_a_restore_fences_a_running_driver_of_the_old_generation(spark, tmp_path
     assert isinstance(old.exception, FencedError)
     new.stop()
     assert_tally(root, "fenced-by-restore", sinks, source.all)
+
+
+def test_a_driver_without_input_is_ended_by_whoever_claims_its_job(spark, tmp_path: Path, started) -> None:
+    root, sinks = tmp_path / "root", outputs(tmp_path / "out")
+    source = Input(tmp_path / "in").add_many(1)
+    idle = with_epochs(started(tally_job(source.stream(spark), root, "idle", sinks, 2).start()), 1)
+    restore_key_groups(str(root), "idle", "epoch:1/2", [0])
+    with pytest.raises(FencedError, match="by incarnation 2"):
+        idle.await_termination(60)
+    assert (idle.state, len(idle.epochs)) == ("FAILED", 1)

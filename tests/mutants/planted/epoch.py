@@ -67,6 +67,15 @@ MUTANTS = (
         ("tests/epoch/test_restores_that_take_long.py",),
     ),
     Mutant(
+        "own-seals-fence",
+        "state_engine.epoch.driver",
+        "EpochDriver.check_owner",
+        "is_next and other.incarnation != head.incarnation",
+        "is_next",
+        "A driver ends itself by an epoch that it has sealed.",
+        ("tests/spark/test_fence_watch.py::test_what_this_driver_has_sealed_meanwhile_is_no_other_driver",),
+    ),
+    Mutant(
         "another-drivers-manifest-counts-as-mine",
         "state_engine.epoch.seal",
         "seal",

@@ -3,6 +3,7 @@
 from mutant import Mutant
 
 CHAIN = "tests/spark/test_subtask_of_a_chain.py"
+ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
@@ -40,6 +41,62 @@ MUTANTS = (
         "Exception",
         "A sink function that calls sys.exit() ends the thread of the batch, and the job without a word of why.",
         ("tests/sinks/test_sinks_that_raise.py::test_what_a_sink_raises_is_named",),
+    ),
+    Mutant(
+        "programs-hold-no-lock",
+        "state_engine.spark.client",
+        "JobClient.start",
+        'hold(self._job.root, self._job.name, "program")',
+        "self._let_go",
+        "A program takes over a job that a driver of the same machine runs, and that driver is fenced.",
+        (f"{ENDS}::test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended",),
+    ),
+    Mutant(
+        "ended-jobs-stay-held",
+        "state_engine.spark.client",
+        "JobClient._end_checkpoints",
+        "        self._let_go()\n",
+        "",
+        "A job that has ended cannot be started again before the process that ran it ends.",
+        (f"{ENDS}::test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended",),
+    ),
+    Mutant(
+        "idle-drivers-look-at-themselves",
+        "state_engine.spark.fence_watch",
+        "FenceWatch.look",
+        "place[1] + 1",
+        "place[1]",
+        "A driver that waits for input lives on for ever behind a restore of its job.",
+        ("tests/spark/test_fence_watch.py::test_a_start_or_a_restore_of_another_driver_ends_an_idle_one_by_name",),
+    ),
+    Mutant(
+        "storage-is-asked-at-each-heartbeat",
+        "state_engine.spark.fence_watch",
+        "FenceWatch.look",
+        "        self._since = now\n        try:",
+        "        try:",
+        "An idle job asks its bucket five times a second.",
+        (
+            "tests/spark/test_fence_watch.py::test_one_name_is_asked_for_once_in_an_interval_and_never_by_a_driver_that_seals",
+        ),
+    ),
+    Mutant(
+        "sessions-that-end-in-the-jvm",
+        "state_engine.spark.running_query",
+        "_why_lost",
+        "handle is None or handle.sc().isStopped()",
+        "handle is None",
+        "A job whose Spark context has ended by itself waits for ever.",
+        ("tests/spark/test_running_query.py::test_a_stop_behind_the_end_of_the_session_is_no_end_of_the_job",),
+    ),
+    Mutant(
+        "lost-engines-without-a-name",
+        "state_engine.spark.client",
+        "JobClient._note_failure",
+        "self._query.named(error)",
+        "error",
+        "A job whose session was stopped in the middle of an epoch says that Spark gave up on it.",
+        ("tests/spark/test_running_query.py::test_what_a_batch_fails_with_is_named_where_the_engine_is_why",),
     ),
     Mutant(
         "source-files-of-the-epoch-before",
