@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from state_engine.causes import chained, records_shown, sentence

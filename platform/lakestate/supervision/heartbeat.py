@@ -127,7 +127,7 @@ def failure_of(root: str, job: str) -> str | None:
     except NoControlFolderError:
         return None
     wanted = WantedFile(folder).read()
-    if wanted is None or is_held(folder) or read_endpoint(root, job) is not None:
+    if wanted is None or process_of(root, job) is not None:
         return None
     words = last_words(folder)
     if _end(wanted, words) is not Condition.FAILED:
