@@ -8,17 +8,20 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from deaths import Died, Life, another_boot, die_while_removing
 
-from state_engine.backends.rocksdb.cells import state_range
+from state_engine.backends.rocksdb import store
+from state_engine.backends.rocksdb.cells import LAST_NUMBER, state_range
 from state_engine.backends.rocksdb.database import LocalDatabase
 from state_engine.backends.rocksdb.locks import lock_files, take_slot, try_lock
-from state_engine.backends.rocksdb.options import Tuning
-from state_engine.backends.rocksdb.store import FORMAT_VERSION, Changes, Meta
+from state_engine.backends.rocksdb.options import Tuning, open_options
+from state_engine.backends.rocksdb.store import FORMAT_VERSION, Changes, Meta, StateMeta
 from state_engine.errors import LocalStateError
 
 OWNER = """
@@ -95,10 +98,15 @@ def other(disk: Path) -> Iterator[Owner]:
     owner.kill()
 
 
+STATE = StateMeta("s", 1, 0, 0, True)
+
+
 def write(database: LocalDatabase, token: str) -> None:
     changes = Changes()
     changes.cells[b"\x00\x01" + token.encode()] = b"y"
     database.store.meta.token = token
+    database.store.meta.states["state"] = STATE
+    database.store.meta.next_number = max(2, database.store.meta.next_number)
     database.store.write(changes)
 
 
@@ -249,9 +257,8 @@ def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own:
     first.acquire()
     changes = Changes()
     changes.cells = {b"\x00\x01%05d" % n: sha256(b"%d" % n).digest() for n in range(30_000)}
-    first.store.meta.token = "t"
     first.store.load(changes)
-    first.store.write(Changes())
+    write(first, "t")
     first.close()
     for file in (disk / "range/0/db").glob("*.sst"):
         data = bytearray(file.read_bytes())
@@ -281,10 +288,150 @@ def test_what_is_left_of_a_load_that_never_ended_is_removed(own: Any) -> None:
     first.close()
     second = own()
     second.acquire()
-    assert second.store.meta.loading == []
     assert second.store.meta.states == {}
     assert list(second.store.scan(*state_range(number))) == []
     assert second.store.begin_load("state") != number
+
+
+def cells_of(number: int, value: bytes) -> Changes:
+    changes = Changes()
+    changes.cells = {number.to_bytes(2, "big") + b"%05d" % n: value for n in range(20_000)}
+    return changes
+
+
+def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any, disk: Path) -> None:
+    """Ingested files are durable at once, the batch that gave out their number is not."""
+    first = own()
+    first.acquire()
+    write(first, "t1")
+    life = Life(0)
+    life.synced(first.store._db)
+    number = first.store.begin_load("other")
+    first.store.load(cells_of(number, b"old"))
+    second = LocalDatabase(life.left_by_the_machine(disk / "range"), Tuning())
+    with another_boot():
+        second.acquire()
+    assert second.store.meta.token == "t1"
+    assert second.store.begin_load("other") == number, "it was not given out, as far as this one can know"
+    assert list(second.store.scan(*state_range(number))) == []
+    assert second.store.get(b"\x00\x01t1") == b"y", "what the token stands for stays"
+    second.close()
+
+
+@pytest.mark.parametrize("rebooted", [False, True])
+def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_database(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, rebooted: bool
+) -> None:
+    """RocksDB plays the second log after what is left of the first, so the newest token would lack changes."""
+
+    def slow_to_flush(tuning: Tuning) -> Any:
+        made = open_options(tuning)
+        made.set_write_buffer_size(1 << 20)
+        made.set_max_write_buffer_number(4)
+        made.set_min_write_buffer_number_to_merge(4)
+        return made
+
+    monkeypatch.setattr(store, "open_options", slow_to_flush)
+    first, sizes = LocalDatabase(disk / "range", Tuning()), [0]
+    first.acquire()
+    first.store.meta.states = {"state": STATE}
+    while len(logs := sorted((disk / "range/0/db").glob("*.log"))) == 1:
+        changes = Changes()
+        changes.cells[b"\x00\x01%d" % len(sizes)] = os.urandom(50_000)
+        first.store.meta.token = f"t{len(sizes)}"
+        first.store.write(changes)
+        sizes.append(logs[0].stat().st_size)
+    shutil.copytree(disk / "range", disk / "after")
+    first.close()
+    second = LocalDatabase(disk / "after", Tuning())
+    if rebooted:
+        os.truncate(disk / "after/0/db" / logs[0].name, sizes[-4])
+    with another_boot() if rebooted else nullcontext():
+        second.acquire()
+    lacking = [n for n in range(1, len(sizes)) if second.store.get(b"\x00\x01%d" % n) is None]
+    assert (second.store.meta.token, lacking) in ((f"t{len(sizes) - 1}", []), (None, list(range(1, len(sizes)))))
+    assert (second.store.meta.token is None) == rebooted, "a process that died has lost nothing"
+    second.close()
+
+
+def test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten(own: Any, disk: Path) -> None:
+    """It died when the file had its name in the database, and its former name still."""
+    first = own()
+    first.acquire()
+    first.store.load(cells_of(1, b"x"))
+    write(first, "t1")
+    first.close()
+    largest = max((disk / "range/0/db").glob("*.sst"), key=lambda file: file.stat().st_size)
+    os.link(largest, disk / "range/0/load-1")
+    second = own()
+    second.acquire()
+    second.store.load(cells_of(2, b"other"))
+    second.store.meta.states["other"] = StateMeta("s", 2, 0, 0, True)
+    write(second, "t2")
+    second.close()
+    third = own()
+    third.acquire()
+    assert sum(1 for _ in third.store.scan(*state_range(1))) == 20_002
+    assert not list((disk / "range/0").glob("load-*"))
+
+
+def test_numbers_that_are_all_given_out_are_an_error_by_name(own: Any) -> None:
+    database = own()
+    database.acquire()
+    database.store.meta.next_number = LAST_NUMBER
+    last = database.store.begin_load("last")
+    changes = Changes()
+    changes.cells[last.to_bytes(2, "big") + b"x"] = b"x"
+    database.store.load(changes)
+    with pytest.raises(LocalStateError, match="given out"):
+        database.store.begin_load("another")
+    database.close()
+    assert database.acquire()
+    assert database.store.begin_load("another") == 1, "it was replaced"
+
+
+def test_a_database_whose_removal_is_cut_off_is_not_there(
+    own: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = own()
+    first.acquire()
+    write(first, "t1")
+    with monkeypatch.context() as patch:
+        die_while_removing(patch, "*.log")
+        with pytest.raises(Died):
+            first.discard()
+    first.close()
+    second = LocalDatabase(disk / "range", Tuning())
+    second.acquire()
+    assert second.store.meta.token is None
+    assert [path.name for path in (disk / "range").iterdir() if path.is_dir()] == ["0"]
+    second.close()
+
+
+def test_what_cannot_be_removed_is_not_taken_for_empty(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **how: Any) -> None:
+        raise PermissionError("not allowed")
+
+    database = own()
+    database.acquire()
+    write(database, "t1")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        patch.setattr(shutil, "rmtree", lambda path, ignore_errors=False: None if ignore_errors else refuse())
+        with pytest.raises(LocalStateError, match="not allowed"):
+            database.discard()
+    database.discard()
+    assert database.store.meta == Meta()
+
+
+def test_what_is_discarded_unopened_is_empty_too(own: Any) -> None:
+    first = own()
+    first.acquire()
+    write(first, "t1")
+    first.close()
+    second = own()
+    second.discard()
+    assert second.store.meta == Meta()
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_by_name(disk: Path) -> None:
@@ -306,4 +453,4 @@ def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, disk
     store.load(changes)
     assert sum(1 for _ in (disk / "range/0/db").glob("*.sst")) >= 3
     assert list(store.scan(b"\x00\x01", b"\x00\x02")) == [(b"\x00\x01%05d" % n, b"2") for n in range(19_000, 20_000)]
-    assert [p.name for p in (disk / "range/0").iterdir()] == ["db"], "files were moved, not copied"
+    assert [p.name for p in (disk / "range/0").iterdir() if p.name != "boot"] == ["db"], "files were moved, not copied"

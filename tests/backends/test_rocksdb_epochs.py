@@ -11,91 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases_in_turn import ALL, COUNT, ROUTES, TAGS, TOTAL, Turns
 from msgspec.structs import replace
 
-from state_engine.api import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    Types,
-    ValueStateDescriptor,
-)
+from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types
 from state_engine.api.timers import TimeDomain
-from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases
+from state_engine.backends.rocksdb import bases
 from state_engine.backends.rocksdb.cells import state_range
 from state_engine.log.records import FormerType
 from state_engine.testing.state_harness import StateHarness
 
-COUNT = ValueStateDescriptor("count", Types.LONG())
-TAGS = ListStateDescriptor("tags", Types.STRING())
-ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
-TOTAL = ReducingStateDescriptor("total", lambda a, b: a + b, Types.LONG())
-ALL: list[StateDescriptor] = [COUNT, TAGS, ROUTES, TOTAL]
-
-
-class Range:
-    """Instances over one folder, as workers make them, and the log that all of them share."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.made: list[RocksDBKeyedStateBackend] = []
-        self.epochs: list[Any] = []
-        self.loads = 0
-
-    def instance(self) -> StateHarness:
-        """Returns an instance at the newest manifest, whatever it found in the folder."""
-        harness = StateHarness(self._make, "k bigint")
-        backend: Any = harness.backend
-        found = backend.resume()
-        harness.epochs = self.epochs
-        if found is None:
-            backend.start(f"t{len(self.epochs)}")
-            self.attach(harness)
-        else:
-            for descriptor in ALL:
-                backend.state(descriptor)
-            self.catch_up(harness, int(found[1:]))
-        return harness
-
-    def catch_up(self, harness: StateHarness, position: int) -> None:
-        """Applies the log from a position on."""
-        backend: Any = harness.backend
-        for number, epoch in enumerate(self.epochs[position:], position + 1):
-            for schema, rows in epoch:
-                backend.apply(schema.name, rows)
-            backend.commit(f"t{number}")
-        self.attach(harness)
-
-    def attach(self, harness: StateHarness) -> None:
-        schemas = {s.name: s for epoch in self.epochs for s, _ in epoch}
-
-        def load(schema: Any) -> Iterable[Any]:
-            self.loads += 1
-            return harness.tables(schema)
-
-        harness.backend.attach(list(schemas.values()), load)
-
-    def _make(self, *args: Any) -> RocksDBKeyedStateBackend:
-        self.made.append(RocksDBKeyedStateBackend(*args, LocalDatabase(self.folder, Tuning(), wait_s=5)))
-        return self.made[-1]
-
-    def seal(self, harness: StateHarness) -> None:
-        """Ends an epoch of an instance, which then knows that it was sealed."""
-        backend: Any = harness.backend
-        self.epochs.append(backend.freeze(0))
-        harness.epochs = self.epochs
-        backend.settle()
-        backend.commit(f"t{len(self.epochs)}")
-
-    def close(self) -> None:
-        for backend in self.made:
-            backend.close()
-
 
 @pytest.fixture
-def place(disk: Path) -> Iterator[Range]:
-    made = Range(disk / "range")
+def place(disk: Path) -> Iterator[Turns]:
+    made = Turns(disk / "range")
     yield made
     made.close()
 
@@ -124,7 +53,7 @@ def contents(harness: StateHarness) -> dict[str, Any]:
     return {**found, "sizes": sorted((s.name, s.rows, s.keys) for s in harness.backend.statistics())}
 
 
-def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Range) -> None:
+def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Turns) -> None:
     for number in range(0, 30, 5):
         harness = place.instance()
         write(harness, number)
@@ -133,19 +62,19 @@ def test_instance_after_instance_goes_on_where_the_last_one_stopped(place: Range
         place.made[-1].close()
     assert place.loads == 0, "everything was found in the folder"
     assert contents(place.instance()) == expected
-    elsewhere = Range(place.folder.with_name("elsewhere"))
+    elsewhere = Turns(place.folder.with_name("elsewhere"))
     elsewhere.epochs = place.epochs
     assert contents(elsewhere.instance()) == expected, "a load from the log gives the same"
     assert elsewhere.loads == 4
     elsewhere.close()
 
 
-def test_a_database_that_is_behind_is_caught_up(place: Range) -> None:
+def test_a_database_that_is_behind_is_caught_up(place: Turns) -> None:
     first = place.instance()
     write(first, 0)
     place.seal(first)
     place.made[-1].close()
-    elsewhere = Range(place.folder.with_name("elsewhere"))
+    elsewhere = Turns(place.folder.with_name("elsewhere"))
     elsewhere.epochs = place.epochs
     other = elsewhere.instance()
     for number in (3, 6):
@@ -156,7 +85,7 @@ def test_a_database_that_is_behind_is_caught_up(place: Range) -> None:
     elsewhere.close()
 
 
-def test_what_was_not_committed_is_not_there(place: Range) -> None:
+def test_what_was_not_committed_is_not_there(place: Turns) -> None:
     harness = place.instance()
     write(harness, 0)
     place.seal(harness)
@@ -169,12 +98,12 @@ def test_what_was_not_committed_is_not_there(place: Range) -> None:
     assert contents(place.instance()) == expected
 
 
-def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Range) -> None:
+def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Turns) -> None:
     harness = place.instance()
     write(harness, 0)
     place.seal(harness)
     place.made[-1].close()
-    narrow = StateHarness(place._make, "k bigint")
+    narrow = StateHarness(place.make, "k bigint")
     backend: Any = narrow.backend
     assert backend.resume() == "t1"
     place.attach(narrow)
@@ -190,7 +119,7 @@ def test_a_state_that_nobody_asked_for_meanwhile_is_loaded_anew(place: Range) ->
     assert list(later.state(TAGS, 7).get()) == ["0", "x"]
 
 
-def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Range) -> None:
+def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Turns) -> None:
     """It has the same type again, but its rows lost what the type in between could not hold: the database's did not."""
     first = place.instance()
     first.state(COUNT, 1).update(5)
@@ -198,7 +127,7 @@ def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Range
     first.backend.close()
     [(schema, _)] = place.epochs[0]
     between = (FormerType(until=0, schema_id="was", value="bigint"), FormerType(until=0, schema_id="then", value="int"))
-    harness = StateHarness(place._make, "k bigint")
+    harness = StateHarness(place.make, "k bigint")
     harness.epochs = place.epochs
     assert harness.backend.resume() == "t1"
     loaded: list[str] = []
@@ -212,7 +141,7 @@ def test_a_state_that_went_through_other_types_since_is_loaded_anew(place: Range
     assert loaded == ["count"]
 
 
-def test_two_instances_take_turns_in_one_database(place: Range) -> None:
+def test_two_instances_take_turns_in_one_database(place: Turns) -> None:
     """As two workers of one host do: each hands it over when the other wants it, and catches up to nothing."""
     one, other = place.instance(), None
     for number in range(6):
@@ -232,13 +161,13 @@ def test_two_instances_take_turns_in_one_database(place: Range) -> None:
         place.catch_up(harness, int(backend.resume()[1:]))
         found = contents(harness)
         backend.release()
-    fresh = Range(place.folder.with_name("elsewhere"))
+    fresh = Turns(place.folder.with_name("elsewhere"))
     fresh.epochs = place.epochs
     assert contents(fresh.instance()) == found
     fresh.close()
 
 
-def test_an_epoch_that_failed_leaves_nothing(place: Range) -> None:
+def test_an_epoch_that_failed_leaves_nothing(place: Turns) -> None:
     harness = place.instance()
     write(harness, 0)
     place.seal(harness)
@@ -248,7 +177,7 @@ def test_an_epoch_that_failed_leaves_nothing(place: Range) -> None:
     assert contents(harness) == expected
 
 
-def test_counts_hold_where_nothing_that_was_read_is_remembered(place: Range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_hold_where_nothing_that_was_read_is_remembered(place: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "READ_BYTES", -1)
     harness = place.instance()
     steps: list[tuple[Any, list[Any], int]] = [
@@ -268,7 +197,7 @@ def test_counts_hold_where_nothing_that_was_read_is_remembered(place: Range, mon
         assert sizes == {"routes": (3 * rows, 3 * (rows > 0)), "tags": (3 * len(place.epochs), 3)}
 
 
-def test_timers_are_in_the_database(place: Range) -> None:
+def test_timers_are_in_the_database(place: Turns) -> None:
     harness = place.instance()
     backend: Any = harness.backend
     timers = backend.timers(TimeDomain.EVENT_TIME)
@@ -288,7 +217,7 @@ def test_timers_are_in_the_database(place: Range) -> None:
 
 
 @pytest.mark.parametrize("first", [10, 30])
-def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place: Range, first: int) -> None:
+def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place: Turns, first: int) -> None:
     """The other one ended before it had written what was sealed."""
     harness = place.instance()
     backend: Any = harness.backend
@@ -302,7 +231,7 @@ def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place:
     harness.state(COUNT, 2).update(2)
     place.epochs.append(backend.freeze(0))
     backend.release()
-    other: Any = StateHarness(place._make, "k bigint").backend
+    other: Any = StateHarness(place.make, "k bigint").backend
     assert other.resume() == "t1"
     other.close()
     assert backend.resume() == "t1"
@@ -316,7 +245,7 @@ def test_what_is_frozen_waits_for_its_seal_while_another_has_the_database(place:
     assert place.loads == 0
 
 
-def test_timers_that_another_has_sealed_stay_though_this_one_forgets_its_own_attempt(place: Range) -> None:
+def test_timers_that_another_has_sealed_stay_though_this_one_forgets_its_own_attempt(place: Turns) -> None:
     harness = place.instance()
     backend: Any = harness.backend
     timers = backend.timers(TimeDomain.EVENT_TIME)
@@ -326,7 +255,7 @@ def test_timers_that_another_has_sealed_stay_though_this_one_forgets_its_own_att
     timers.register(2, 20)
     place.epochs.append(backend.freeze(0))
     backend.release()
-    other = StateHarness(place._make, "k bigint")
+    other = StateHarness(place.make, "k bigint")
     taking: Any = other.backend
     assert taking.resume() == "t1"
     other.epochs = place.epochs
@@ -339,12 +268,12 @@ def test_timers_that_another_has_sealed_stay_though_this_one_forgets_its_own_att
     assert list(timers.due(100)) == [(20, 2)]
 
 
-def test_a_token_that_is_not_wanted_is_discarded_with_the_data(place: Range) -> None:
+def test_a_token_that_is_not_wanted_is_discarded_with_the_data(place: Turns) -> None:
     harness = place.instance()
     write(harness, 0)
     place.seal(harness)
     place.made[-1].close()
-    fresh = StateHarness(place._make, "k bigint")
+    fresh = StateHarness(place.make, "k bigint")
     backend: Any = fresh.backend
     assert backend.resume() == "t1"
     backend.state(COUNT)
@@ -353,7 +282,7 @@ def test_a_token_that_is_not_wanted_is_discarded_with_the_data(place: Range) -> 
     assert [fresh.state(COUNT, key).value() for key in range(20)] == [None] * 20
     assert fresh.backend.rows == 0
     backend.close()
-    again: Any = StateHarness(place._make, "k bigint").backend
+    again: Any = StateHarness(place.make, "k bigint").backend
     assert again.resume() == "other"
 
 
@@ -387,7 +316,7 @@ WRITER = """
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(place: Range) -> None:
+def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(place: Turns) -> None:
     tags = ListStateDescriptor("tags", Types.LONG())
     routes = MapStateDescriptor("routes", Types.LONG(), Types.LONG())
     seen = 0
@@ -404,7 +333,7 @@ def test_a_process_that_is_killed_at_any_instant_leaves_one_epoch_as_a_whole(pla
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        harness = StateHarness(place._make, "k bigint")
+        harness = StateHarness(place.make, "k bigint")
         backend: Any = harness.backend
         epoch = int(backend.resume() or 0)
         harness.backend.attach([], lambda _: ())

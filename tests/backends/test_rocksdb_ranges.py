@@ -1,15 +1,22 @@
 """A range that was part of another begins with what that one has; nobody else is disturbed."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deaths import Died, Life, another_boot, die_while_removing
 
 from state_engine.api import ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor
 from state_engine.api.timers import TimeDomain
-from state_engine.backends.rocksdb import LocalDatabase, RangeFolder, RocksDBKeyedStateBackend, Tuning
+from state_engine.backends.rocksdb import LocalDatabase, RangeFolder, RocksDBKeyedStateBackend, Tuning, ranges
+from state_engine.backends.rocksdb.locks import take_slot
+from state_engine.backends.rocksdb.store import Store
+from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.testing.state_harness import MAX_PARALLELISM, StateHarness
 
@@ -17,6 +24,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 TAGS = ListStateDescriptor("tags", Types.STRING())
 ROUTES = MapStateDescriptor("routes", Types.STRING(), Types.LONG())
 KEYS = range(100)
+WHOLE = KeyGroupRange(0, MAX_PARALLELISM - 1)
 
 
 @pytest.fixture
@@ -24,9 +32,9 @@ def serve(disk: Path) -> Iterator[Any]:
     """Returns a function that makes an instance of a range, standing at what it found."""
     opened: list[LocalDatabase] = []
 
-    def make(key_groups: KeyGroupRange, generation: int = 1) -> Any:
+    def make(key_groups: KeyGroupRange, generation: int = 1, operator: Path = disk / "operator") -> Any:
         def backend(*args: Any) -> RocksDBKeyedStateBackend:
-            folder = RangeFolder(disk / "operator", generation, key_groups, MAX_PARALLELISM)
+            folder = RangeFolder(operator, generation, key_groups, MAX_PARALLELISM)
             opened.append(LocalDatabase(folder, Tuning(), wait_s=0.2))
             return RocksDBKeyedStateBackend(*args, opened[-1])
 
@@ -75,7 +83,7 @@ def check(harness: Any) -> None:
 
 
 def test_each_part_of_a_range_begins_with_what_is_its_own(serve: Any) -> None:
-    whole = serve(KeyGroupRange(0, MAX_PARALLELISM - 1))
+    whole = serve(WHOLE)
     assert whole.found is None
     fill(whole, "t1")
     whole.backend.release()  # open still, as in a worker that waits for its next task
@@ -98,7 +106,7 @@ def test_blocks_of_timers_are_not_cut(
 ) -> None:
     """Where many key groups share cells, a range that has some of a block loads its timers from the log."""
     monkeypatch.setattr("state_engine.backends.rocksdb.timers.BLOCKS", 4)
-    whole = serve(KeyGroupRange(0, MAX_PARALLELISM - 1))
+    whole = serve(WHOLE)
     [(schema, log)] = [change for change in fill(whole, "t1") if change[0].kind == "timer"]
     whole.backend.close()
     part = serve(KeyGroupRange(*key_groups))
@@ -154,3 +162,93 @@ def test_what_nobody_used_for_long_goes_and_what_is_in_use_stays(serve: Any, dis
     assert sorted(folder.name for folder in (disk / "operator").iterdir()) == ["1.4-7.13", "1.8-12.13"]
     fill(idle, "t")
     check(idle)
+
+
+@pytest.mark.parametrize("machine", [False, True])
+def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any, disk: Path, machine: bool) -> None:
+    whole = serve(WHOLE)
+    fill(whole, "t1")
+    whole.backend.close()
+    tokens, right = [], range_of(1, 2, MAX_PARALLELISM)
+    for steps in count():
+        shutil.copytree(disk / "operator", operator := disk / str(steps))
+        life = Life(steps)
+        with life.lived():
+            serve(right, operator=operator).backend.close()
+        if machine:
+            operator = life.left_by_the_machine(operator)
+        with another_boot() if machine else nullcontext():
+            part = serve(right, operator=operator)
+        tokens.append(part.found)
+        if part.found is None:
+            fill(part, "t2")
+        check(part)
+        for key in KEYS:
+            if key not in owned(part):
+                assert part.state(COUNT, key).value() is None, "a key group of somebody else is left"
+        folder = RangeFolder(operator, 1, right, MAX_PARALLELISM).path
+        assert not list(folder.glob("*.aside")), "what was cut off is cleaned up"
+        part.backend.close()
+        if life.left >= 0:
+            break
+    assert tokens == ["t1"] * len(tokens), "the copy is made once more"
+    assert steps >= 3, "it is copied, clipped, and given its name"
+
+
+def test_a_copy_is_clipped_durably_though_it_cannot_be_flushed(
+    serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing a database flushes it, as a rule; nobody hears of it where that fails."""
+    whole = serve(WHOLE)
+    fill(whole, "t1")
+    whole.backend.close()
+    opened: list[Store] = []
+    life, close = Life(100), Store.close
+    right = RangeFolder(disk / "operator", 1, range_of(1, 2, MAX_PARALLELISM), MAX_PARALLELISM)
+    right.path.mkdir()
+    with life.lived(), monkeypatch.context() as patch:
+        patch.setattr(Store, "close", lambda store: opened.append(store))
+        right.begin(slot := take_slot(right.path), Tuning())
+    after = life.left_by_the_machine(disk / "operator")
+    for store in opened:
+        close(store)
+    slot.unlock()
+    with another_boot():
+        part = serve(right.key_groups, operator=after)
+    assert part.found == "t1"
+    check(part)
+
+
+def test_a_copy_that_cannot_be_clipped_is_not_used(serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = serve(WHOLE)
+    fill(whole, "t1")
+    whole.backend.close()
+
+    def fail(*args: Any, **how: Any) -> None:
+        raise LocalStateError("The disk fails.")
+
+    monkeypatch.setattr(ranges, "_clip", fail)
+    part = serve(KeyGroupRange(0, 6))
+    assert part.found is None
+    assert not list(disk.rglob("*.aside"))
+    fill(part, "t2")
+    check(part)
+
+
+def test_a_range_whose_removal_is_cut_off_has_nothing_and_gives_nothing(
+    serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unused = serve(WHOLE)
+    fill(unused, "t1")
+    unused.backend.close()
+    for lock in disk.glob("**/*.lock"):
+        os.utime(lock, (1, 1))
+    with monkeypatch.context() as patch:
+        die_while_removing(patch, "*.log")
+        with pytest.raises(Died):
+            RangeFolder(disk / "operator", 2, KeyGroupRange(0, 6), MAX_PARALLELISM).sweep()
+    assert list(disk.rglob("CURRENT"))
+    assert not list(disk.glob("operator/*/0/db")), "what is left looks like a database, and nobody takes it for one"
+    assert serve(KeyGroupRange(0, 6), generation=2).found is None
+    assert serve(WHOLE).found is None
+    assert not list(disk.rglob("*.aside"))

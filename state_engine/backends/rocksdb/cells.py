@@ -30,6 +30,9 @@ from state_engine.api.types import INTEGERS
 from state_engine.backends.keys import KeyCodec, Namespaced, split_entries
 from state_engine.backends.rocksdb.ordered import decode_bytes, encode_bytes, ordered_codec
 
+LAST_NUMBER = 0xFFFE
+"""The highest number that a state may have: what lies behind its cells must have a spelling, too."""
+
 _HEAD = struct.Struct(">HHB")
 _NUMBER = struct.Struct(">Q")
 _VOID = b"\x00"
@@ -181,18 +184,25 @@ def number_bytes(number: int) -> bytes:
     return _NUMBER.pack(number)
 
 
+def number_of(key: bytes) -> int:
+    """Returns the number of the state that a cell belongs to."""
+    return key[0] << 8 | key[1]
+
+
 def state_range(number: int) -> tuple[bytes, bytes]:
     """Returns begin and end of all cells of a state."""
     return number.to_bytes(2, "big"), (number + 1).to_bytes(2, "big")
 
 
 __all__ = [
+    "LAST_NUMBER",
     "Cells",
     "group_of",
     "head_range",
     "inner_prefix",
     "is_head",
     "number_bytes",
+    "number_of",
     "prefix_end",
     "row_number",
     "state_range",

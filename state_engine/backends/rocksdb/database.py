@@ -4,7 +4,8 @@
 <folder of a key-group range>/
   0.lock     held (flock) by the owner; the kernel frees it when the owner dies
   0.wanted   somebody waits for it
-  0/db       the database
+  0/db       the database; beside it `boot` (boot.py) and pieces of a load
+  0.aside    a folder that is being made, or removed
   1.…        a second one, made by somebody who waited in vain
 ```
 
@@ -15,6 +16,7 @@ import contextlib
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 from state_engine.backends.rocksdb.locks import LOOK_EVERY_S, WAIT_S, Slot, take_slot
@@ -68,31 +70,47 @@ class LocalDatabase:
         """
         with self._guard:
             self._busy = True
-            if self._slot is not None and self._store is not None:
-                if self._slot.folder.exists():
+            if self._slot is not None:
+                if self._store is not None and self._slot.folder.exists():
                     return False
                 self._close()  # somebody emptied the disk: what is open are files without names
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._slot = take_slot(self.folder, self._wait_s)
-                if self._range is not None and not self._slot.folder.exists():
-                    self._range.begin(self._slot, self._tuning)
-                    self._range.sweep()
-            except OSError as error:
-                raise LocalStateError(
-                    f"There can be no local state in {self.folder}: {error}",
-                    action="Let the workers write there, or give other folders with set_db_storage_paths().",
-                ) from error
-            try:
-                self._store = self._open(self._slot)
-            except LocalStateError:
-                self._slot.empty()
-                self._store = self._open(self._slot)
+            with self._naming():
+                self._take()
             return True
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LocalStateError(
+                f"There can be no local state in {self.folder}: {error}",
+                action="Let the workers write there, or give other folders with set_db_storage_paths().",
+            ) from error
+
+    def _take(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        slot = take_slot(self.folder, self._wait_s)
+        try:
+            if self._range is not None and not slot.folder.exists():
+                self._range.begin(slot, self._tuning)
+                self._range.sweep()
+            try:
+                self._store = self._open(slot)
+            except LocalStateError:
+                self._store = self._open_empty(slot)
+        except BaseException:
+            slot.unlock()
+            raise
+        self._slot = slot
 
     def _open(self, slot: Slot) -> Store:
         slot.folder.mkdir(exist_ok=True)
         return Store(slot.folder / "db", self._tuning)
+
+    def _open_empty(self, slot: Slot) -> Store:
+        slot.empty()
+        return self._open(slot)
 
     def release(self) -> None:
         """Says that the task is over: from now on the database may be handed over."""
@@ -108,14 +126,20 @@ class LocalDatabase:
             return self._store is None
 
     def discard(self) -> None:
-        """Takes an empty database in place of this one."""
-        with self._guard:
-            if self._slot is not None and self._store is not None:
-                self._store.close()
-                self._slot.empty()
-                self._store = self._open(self._slot)
-                return
-        self.acquire()
+        """Takes an empty database in place of this one.
+
+        Raises:
+            LocalStateError: There can be none: what is there cannot be removed.
+        """
+        with self._guard, self._naming():
+            self._busy = True
+            if self._slot is None:
+                self._take()
+            store, slot, self._store = self._store, self._slot, None
+            assert slot is not None
+            if store is not None:
+                store.close()
+            self._store = self._open_empty(slot)
 
     def close(self) -> None:
         """Closes the database and lets others have it; a damaged one is removed first."""
@@ -129,7 +153,8 @@ class LocalDatabase:
             store.close()
         if slot is not None:
             if store is None or store.damaged:
-                slot.empty()
+                with contextlib.suppress(OSError):  # whoever opens it finds the same damage
+                    slot.empty()
             slot.unlock()
 
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 WAIT_S = 2.0
@@ -16,20 +17,41 @@ LOOK_EVERY_S = 0.01
 class Slot:
     """A place for one database, locked by this process.
 
+    A folder that is half made or half removed may look like a database. So folders are made and removed aside, and a
+    rename brings them into place or takes them away. What is aside when a slot is locked belongs to nobody, and goes.
+
     Attributes:
-        folder: What the owner may fill and empty.
+        folder: What the owner has open, and others may read while it is not locked.
+        aside: Where a folder is made or removed. Nobody believes what is there.
         wanted: The file by which another process asks for it.
     """
 
     def __init__(self, lock: Path, descriptor: int) -> None:
         self.folder = lock.with_suffix("")
+        self.aside = lock.with_suffix(".aside")
         self.wanted = lock.with_suffix(".wanted")
         self._descriptor = descriptor
         self.wanted.unlink(missing_ok=True)
+        shutil.rmtree(self.aside, ignore_errors=True)
+
+    def place(self) -> None:
+        """Makes what was made aside the slot's folder, which must not be there.
+
+        Raises:
+            OSError: It is aside still.
+        """
+        os.rename(self.aside, self.folder)
 
     def empty(self) -> None:
-        """Removes what is there."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Removes what is there.
+
+        Raises:
+            OSError: It is there still.
+        """
+        shutil.rmtree(self.aside, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.rename(self.folder, self.aside)
+        shutil.rmtree(self.aside, ignore_errors=True)
 
     def unlock(self) -> None:
         """Lets others have it."""

@@ -3,6 +3,8 @@
 After a rescale a subtask's range is new, but it may lie within one that was served here before. Then its database
 begins as a copy of that one (of hard links: no bytes are copied), without the key groups that are not its own. Ranges
 that grew are loaded from the log.
+
+The copy has the other one's token, so it is made aside, and has its place when it is clipped, durably.
 """
 
 import re
@@ -52,10 +54,11 @@ class RangeFolder(NamedTuple):
         """Fills a new slot with what another range has of this one, if there is such a range; else leaves it empty."""
         for donor in self._donors():
             try:
-                if _copy_part(donor, slot.folder, tuning, self.key_groups, self.max_parallelism):
+                if _copy_part(donor, slot.aside, tuning, self.key_groups, self.max_parallelism):
+                    slot.place()
                     return
             except (LocalStateError, OSError):
-                slot.empty()
+                shutil.rmtree(slot.aside, ignore_errors=True)
 
     def _donors(self) -> list[Path]:
         """Returns the folders of ranges that hold this one, the newest generation and the narrowest range first."""
@@ -82,11 +85,15 @@ def _remove_unused(folder: Path, since: float) -> None:
     locks = lock_files(folder)
     if any(lock.stat().st_mtime > since for lock in locks):
         return
-    slots = [try_lock(lock) for lock in locks]
-    if all(slots):
-        shutil.rmtree(folder, ignore_errors=True)
-    for slot in filter(None, slots):
-        slot.unlock()
+    slots = [slot for slot in map(try_lock, locks) if slot is not None]
+    try:
+        if len(slots) == len(locks):
+            for slot in slots:
+                slot.empty()
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        for slot in slots:
+            slot.unlock()
 
 
 def _copy_part(donor: Path, target: Path, tuning: Tuning, key_groups: KeyGroupRange, max_parallelism: int) -> bool:
@@ -96,7 +103,7 @@ def _copy_part(donor: Path, target: Path, tuning: Tuning, key_groups: KeyGroupRa
     try:
         whole = Store(slot.folder / "db", tuning)
         try:
-            target.mkdir(exist_ok=True)
+            target.mkdir()
             whole.copy_to(target / "db")
         finally:
             whole.close()
@@ -141,7 +148,7 @@ def _clip(store: Store, key_groups: KeyGroupRange, max_parallelism: int) -> None
         if last + 1 < max_parallelism:
             changes.ranges.append((head_range(state.number, last + 1)[0], end))
         store.meta.states[name] = _counted(store, state, key_groups)
-    store.write(changes)
+    store.write(changes, sync=True)  # else a machine that dies may keep the copy's token and lose this
 
 
 def _counted(store: Store, state: StateMeta, key_groups: KeyGroupRange) -> StateMeta:

@@ -1,9 +1,12 @@
 """One open database: the only place that speaks to RocksDB.
 
 All that one epoch changes goes in one write batch, together with the `Meta` that says which manifest the data stands
-for. A process that is killed at any instant leaves the batch, or nothing of it. A state that is being loaded is
-written in pieces under a number that `Meta` does not name yet; what is left of it is removed when the database is
-opened again.
+for. A process that is killed at any instant leaves the batch, or nothing of it. A machine that dies loses the last
+batches, which nothing syncs; `boot.py` has what more it may lose.
+
+A state that is being loaded is written in pieces under a number that `Meta` does not name yet. RocksDB syncs the files
+that it ingests, so they may be durable while the batch that gave out their number is lost. Therefore each opening
+removes all cells that `Meta` does not name: the next number is empty, whatever happened to the last ones.
 """
 
 import contextlib
@@ -12,15 +15,26 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rocksdict import Checkpoint, IngestExternalFileOptions, Rdict, ReadOptions, SstFileWriter, WriteBatch
+from rocksdict import (
+    Checkpoint,
+    IngestExternalFileOptions,
+    Rdict,
+    ReadOptions,
+    SstFileWriter,
+    WriteBatch,
+    WriteOptions,
+)
 
-from state_engine.backends.rocksdb.cells import state_range
+from state_engine.backends.rocksdb import boot
+from state_engine.backends.rocksdb.cells import LAST_NUMBER, number_of, state_range
 from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
 from state_engine.log.records import StateTtl
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _META = b"\x00\x00"
+_FIRST_CELL = b"\x00\x01"
+_LAST_CELL = b"\xff" * 16
 _WORTH_A_FILE = 10_000
 
 
@@ -59,14 +73,12 @@ class Meta(msgspec.Struct):
         version: Format; a database of another one is discarded.
         token: Hash of the manifest that all states in `states` stand for; None in a new database.
         states: By name.
-        loading: Numbers under which an unfinished load may have left cells.
         next_number: The next state's number.
     """
 
     version: int = FORMAT_VERSION
     token: str | None = None
     states: dict[str, StateMeta] = {}
-    loading: list[int] = []
     next_number: int = 1
 
 
@@ -92,7 +104,8 @@ class Store:
         damaged: Something failed: it is not to be used again.
 
     Raises:
-        LocalStateError: It cannot be opened: damaged, of another version, or the disk fails.
+        LocalStateError: It cannot be opened: damaged, of another version, the disk fails, or the machine died at a
+            moment at which RocksDB cannot tell what it lost.
     """
 
     def __init__(self, folder: Path, tuning: Tuning) -> None:
@@ -101,6 +114,11 @@ class Store:
         self._tuning = tuning
         self._files = 0
         with self._refusing():
+            if boot.may_have_a_hole(folder):
+                raise ValueError("the machine died while there were two write-ahead logs; the first may lack its end")
+            boot.mark(folder)
+            for piece in folder.parent.glob("load-*"):
+                piece.unlink()  # never overwritten: it may be another name of a file of the database
             self._db = Rdict(str(folder), open_options(tuning))
             found = self._db.get(_META)
         try:
@@ -111,14 +129,19 @@ class Store:
         if self.meta.version != FORMAT_VERSION:
             self.close()
             raise self._refused(f"format version {self.meta.version} is not {FORMAT_VERSION}")
-        if self.meta.loading:
-            self._remove_unfinished()
+        self._remove_nameless()
 
-    def _remove_unfinished(self) -> None:
-        changes = Changes()
-        changes.ranges.extend(state_range(number) for number in self.meta.loading)
-        self.meta.loading = []
-        self.write(changes)
+    def _remove_nameless(self) -> None:
+        """Removes the cells of loads that never ended: those under numbers which `meta` does not name."""
+        named = {state.number for state in self.meta.states.values()}
+        changes, begin = Changes(), _FIRST_CELL
+        while (cell := next(self.scan(begin, _LAST_CELL), None)) is not None:
+            cells = state_range(number_of(cell[0]))
+            if number_of(cell[0]) not in named:
+                changes.ranges.append(cells)
+            begin = cells[1]
+        if changes.ranges:
+            self.write(changes)
 
     def check(self) -> None:
         """Raises LocalStateError if anything failed since the database was opened."""
@@ -181,12 +204,14 @@ class Store:
 
     # Writing -------------------------------------------------------------------------------------------------------
 
-    def write(self, changes: Changes) -> None:
-        """Writes changes and `meta` in one batch."""
+    def write(self, changes: Changes, *, sync: bool = False) -> None:
+        """Writes changes and `meta` in one batch; with `sync` a machine that dies afterwards does not lose it."""
+        options = WriteOptions()
+        options.sync = sync
         with self._refusing():
             batch = self._batch(changes)
             batch.put(_META, msgspec.msgpack.encode(self.meta))
-            self._db.write(batch)
+            self._db.write(batch, options)
 
     def load(self, changes: Changes) -> None:
         """Writes a piece of a state that `meta` does not name yet; as a sorted file where that is worth it."""
@@ -229,25 +254,30 @@ class Store:
     def copy_to(self, folder: Path) -> None:
         """Makes another database with the same content, of links to the same files."""
         with self._refusing():
+            boot.mark(folder)
             Checkpoint(self._db).create_checkpoint(str(folder))
 
     # States --------------------------------------------------------------------------------------------------------
 
     def begin_load(self, name: str) -> int:
-        """Returns the number of a state that is now empty and to be loaded; an earlier one of that name goes."""
+        """Returns the number of a state that is now empty and to be loaded; an earlier one of that name goes.
+
+        Raises:
+            LocalStateError: All numbers were given out; the database is to be replaced.
+        """
+        if self.meta.next_number > LAST_NUMBER:
+            raise self._refused(f"all {LAST_NUMBER} numbers of states were given out")
         changes = Changes()
         old = self.meta.states.pop(name, None)
         if old is not None:
             changes.ranges.append(state_range(old.number))
         number = self.meta.next_number
         self.meta.next_number += 1
-        self.meta.loading.append(number)
         self.write(changes)
         return number
 
     def end_load(self, name: str, state: StateMeta) -> None:
         """Names a state that was loaded: from now on it is there as of the token."""
-        self.meta.loading.remove(state.number)
         self.meta.states[name] = state
         self.write(Changes())
 

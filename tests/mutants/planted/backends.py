@@ -3,6 +3,8 @@
 from mutant import Mutant
 
 CRASHES = "tests/backends/test_rocksdb_crashes.py"
+DATABASE = "tests/backends/test_rocksdb_database.py"
+RANGES = "tests/backends/test_rocksdb_ranges.py"
 HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
 
 MUTANTS = (
@@ -94,8 +96,9 @@ MUTANTS = (
         "rocksdb-token-in-a-write-of-its-own",
         "state_engine.backends.rocksdb.store",
         "Store.write",
-        "            batch.put(_META, msgspec.msgpack.encode(self.meta))\n            self._db.write(batch)",
-        "            self._db.write(batch)\n            self._db.put(_META, msgspec.msgpack.encode(self.meta))",
+        "            batch.put(_META, msgspec.msgpack.encode(self.meta))\n            self._db.write(batch, options)",
+        "            self._db.write(batch, options)\n"
+        "            self._db.put(_META, msgspec.msgpack.encode(self.meta))",
         "A worker killed between the two writes has the data of an epoch and not its token, and applies it twice.",
         (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
@@ -110,13 +113,82 @@ MUTANTS = (
         (f"{CRASHES}::test_death_before_any_write_leaves_the_epoch_that_the_token_names",),
     ),
     Mutant(
-        "rocksdb-names-a-state-before-it-is-loaded",
+        "rocksdb-keeps-cells-that-nothing-names",
+        "state_engine.backends.rocksdb.store",
+        "Store._remove_nameless",
+        "if number_of(cell[0]) not in named:",
+        "if False:",
+        "After a power cut a state is loaded under a number that has cells of an earlier load: deleted ones are back.",
+        (
+            f"{DATABASE}::test_a_number_is_empty_though_the_machine_died_while_it_was_loaded",
+            f"{CRASHES}::test_death_before_any_write_of_a_load_leaves_nothing_that_counts",
+        ),
+    ),
+    Mutant(
+        "rocksdb-believes-two-logs-after-a-power-cut",
+        "state_engine.backends.rocksdb.boot",
+        "may_have_a_hole",
+        "len(logs) > 1 and",
+        "len(logs) > 9 and",
+        "After a power cut a database stands for the newest manifest, and lacks changes of earlier ones.",
+        (f"{DATABASE}::test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_database",),
+    ),
+    Mutant(
+        "rocksdb-overwrites-the-piece-of-a-dead-load",
+        "state_engine.backends.rocksdb.store",
+        "Store.__init__",
+        "piece.unlink()",
+        "pass",
+        "A file of the database is overwritten under its other name: the cells in it are gone.",
+        (f"{DATABASE}::test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten",),
+    ),
+    Mutant(
+        "rocksdb-gives-out-a-number-without-a-spelling",
         "state_engine.backends.rocksdb.store",
         "Store.begin_load",
-        "        self.meta.loading.append(number)\n        self.write(changes)",
-        "        self.write(changes)\n        self.meta.loading.append(number)",
-        "What a killed worker had loaded of a state stays on disk for ever, under a number that nothing names.",
-        (f"{CRASHES}::test_death_before_any_write_of_a_load_leaves_nothing_that_counts",),
+        "if self.meta.next_number > LAST_NUMBER:",
+        "if False:",
+        "A worker that loaded states very often fails in each epoch from then on.",
+        (f"{DATABASE}::test_numbers_that_are_all_given_out_are_an_error_by_name",),
+    ),
+    Mutant(
+        "rocksdb-copies-in-place",
+        "state_engine.backends.rocksdb.ranges",
+        "RangeFolder.begin",
+        "_copy_part(donor, slot.aside,",
+        "_copy_part(donor, slot.folder,",
+        "A worker killed in a rescale leaves all key groups under a valid token: timers of other subtasks fire.",
+        (f"{RANGES}::test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing",),
+    ),
+    Mutant(
+        "rocksdb-clips-without-a-sync",
+        "state_engine.backends.rocksdb.ranges",
+        "_clip",
+        "sync=True",
+        "sync=False",
+        "After a power cut a rescaled database has all key groups again, under a valid token.",
+        (f"{RANGES}::test_a_copy_is_clipped_durably_though_it_cannot_be_flushed",),
+    ),
+    Mutant(
+        "rocksdb-removes-in-place",
+        "state_engine.backends.rocksdb.locks",
+        "Slot.empty",
+        "os.rename(self.folder, self.aside)",
+        "shutil.rmtree(self.folder)",
+        "A worker killed while it removes a database leaves a part of it, under a token that is believed.",
+        (
+            f"{DATABASE}::test_a_database_whose_removal_is_cut_off_is_not_there",
+            f"{RANGES}::test_a_range_whose_removal_is_cut_off_has_nothing_and_gives_nothing",
+        ),
+    ),
+    Mutant(
+        "rocksdb-takes-what-cannot-be-removed-for-empty",
+        "state_engine.backends.rocksdb.locks",
+        "Slot.empty",
+        "with suppress(FileNotFoundError):",
+        "with suppress(OSError):",
+        "A database that cannot be removed gets the token of another manifest, and keeps its states.",
+        (f"{DATABASE}::test_what_cannot_be_removed_is_not_taken_for_empty",),
     ),
     Mutant(
         "rocksdb-keeps-states-that-were-not-caught-up",
