@@ -37,6 +37,8 @@ def raise_floor(storage: CheckpointStorage, floor: Floor) -> None:
         place = parse_floor_path(info.path)
         if place is not None and place[0] == floor.generation:
             if place[1] >= floor.epoch:
+                with suppress(AlreadyExistsError):  # whoever raised it may have died before it was durable
+                    storage.put_if_absent(info.path, storage.get(info.path))
                 return
             lower.append(info.path)
     with suppress(AlreadyExistsError):

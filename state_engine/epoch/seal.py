@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from state_engine.epoch.ports import Log
-from state_engine.errors import FencedError, NotFoundError, StorageError
+from state_engine.errors import AlreadyExistsError, FencedError, NotFoundError, StorageError
 from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.records import Manifest
 
@@ -18,8 +18,9 @@ class Verdict(NamedTuple):
 def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     """Puts a manifest and finds out who holds its number.
 
-    After an error nobody knows whether the put took effect, or will take effect later. So the number is read back;
-    while it is free, the *same* bytes are put again. A put that is still in flight can then only repeat what is there:
+    After an error nobody knows whether the put took effect, will take effect later, or took effect and is not durable.
+    So the number is read back. Unless another manifest is there, the *same* bytes are put again, until the storage says
+    that they are there, which says that they stay. A put that is still in flight can then only repeat what is there:
     two puts of one incarnation at one number never differ.
 
     A number may be free because retention deleted its manifest. It raises the generation's floor before it does, and
@@ -40,10 +41,11 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
     own = encode_manifest(manifest)[1]
     cause: StorageError | None = None
     for _ in range(attempts):
+        is_durable = True
         try:
             stored = log.put(manifest)
         except StorageError as error:
-            cause = error
+            cause, is_durable = error, isinstance(error, AlreadyExistsError)
             try:
                 stored = log.read(manifest.generation, manifest.epoch)
             except NotFoundError:
@@ -54,6 +56,8 @@ def seal(log: Log, manifest: Manifest, attempts: int) -> Verdict:
         mine = stored.hash == own and stored.manifest.incarnation == manifest.incarnation
         if not mine:
             return Verdict(stored, mine)
+        if not is_durable:
+            continue
         try:
             floor = log.floors().get(manifest.generation, 0)
         except StorageError as error:

@@ -5,13 +5,11 @@ version that a table holds and commits on one handle, which is never refreshed i
 So a commit of anybody else in between is a conflict, and `commit_once` loads the table and decides again.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, TableFeatures, Transaction
@@ -19,7 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
-from state_engine.storage import delta_features
+from state_engine.storage import delta_durable, delta_features
 from state_engine.storage.table_log import (
     CONFLICTS,
     Commit,
@@ -49,8 +47,8 @@ PATIENCE = 4
 
 _LONGEST_PAUSE_S = 1.0
 
-# checkpoints make loading cheap; cleaning the log is never done behind a commit
-_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+_CHECKPOINT_INTERVAL = 100
+"""Delta's own default, in commits."""
 
 
 class DeltaVersion:
@@ -120,7 +118,7 @@ class DeltaVersion:
                         for app_id, version in {commit.app_id: commit.version, **commit.marks}.items()
                     ],
                 ),
-                post_commithook_properties=_HOOKS,
+                post_commithook_properties=_hooks(self._path),
             )
         except CommitFailedError as error:
             self._on_conflict()
@@ -128,11 +126,11 @@ class DeltaVersion:
         except (DeltaError, OSError) as error:
             what = f"committed for version {commit.version} of {commit.app_id!r}"
             raise _failed(self._path, what, error) from error
-        after = self.version + 1  # the commit is never tried again after that of somebody else
-        _make_durable(self._path, after, after)
+        # The commit is never tried again after that of somebody else.
+        _make_durable(self._path, self._table, self.version + 1)
 
     def make_durable(self) -> None:
-        _make_durable(self._path, self.version, self.version)
+        _make_durable(self._path)
 
 
 class DeltaOpener:
@@ -198,6 +196,7 @@ def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] =
     """
     create_table(path, schema, properties)
     table = _load(path)
+    version = table.version()
     if (
         "timestampNtz" in (table.protocol().writer_features or ())
         or "timestamp_ntz" not in Schema.from_arrow(schema).to_json()
@@ -208,13 +207,13 @@ def prepare_schema(path: str, schema: pa.Schema, properties: Mapping[str, str] =
             TableFeatures.TimestampWithoutTimezone,
             allow_protocol_versions_increase=True,
             commit_properties=CommitProperties(max_commit_retries=0),
-            post_commithook_properties=_HOOKS,
+            post_commithook_properties=_hooks(path),
         )
     except CommitFailedError:
-        pass  # somebody else commits; if it was not this feature, the commit behind this one says so
+        return  # somebody else commits; if it was not this feature, the commit behind this one says so
     except (DeltaError, OSError) as error:
         raise _failed(path, "given timestamps without time zone", error) from error
-    _make_durable(path, table.version() + 1, table.version() + 1)
+    _make_durable(path, table, version + 1)
 
 
 def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = STATE_TABLE_PROPERTIES) -> None:
@@ -225,6 +224,7 @@ def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
     """
     if not DeltaTable.is_deltatable(path):
         try:
+            delta_durable.make_root(path)
             DeltaTable.create(
                 path,
                 schema=schema,
@@ -233,13 +233,13 @@ def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
                 raise_if_key_not_exists=False,
                 # delta-rs would repeat a lost creation as version 1, which is a second set of table properties
                 commit_properties=CommitProperties(max_commit_retries=0),
-                post_commithook_properties=_HOOKS,
+                post_commithook_properties=_hooks(path),
             )
         except CommitFailedError:
             pass  # somebody else was first
         except (DeltaError, OSError) as error:
             raise _failed(path, "created", error) from error
-        _make_durable(path, 0, 0)
+        _make_durable(path)
 
 
 class OtherColumn(NamedTuple):
@@ -392,12 +392,6 @@ def _failed(path: str, what: str, error: Exception) -> StorageError:
     )
 
 
-def _local_root(path: str) -> Path | None:
-    if "://" not in path:
-        return Path(path)
-    return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
-
-
 def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
     """Looks for files that are about to be added, on local disks.
 
@@ -407,7 +401,7 @@ def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
         MissingFileError: One is gone.
         DamagedFileError: One has another length.
     """
-    root = _local_root(path)
+    root = delta_durable.local_root(path)
     if root is None:
         return
     for add in adds:
@@ -418,21 +412,32 @@ def check_files(path: str, adds: Sequence[DeltaFile]) -> None:
             raise DamagedFileError(f"{file} has {file.stat().st_size} bytes, expected {add.size}.")
 
 
-def _make_durable(path: str, first: int, last: int) -> None:
-    """Fsyncs the log entries `first` to `last` on local disks; delta-rs does not."""
-    root = _local_root(path)
-    if root is None:
-        return
-    log = root / "_delta_log"
-    for target in [*(log / f"{version:020d}.json" for version in range(first, last + 1)), log]:
-        try:
-            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # cleaned up since: a checkpoint stands for it
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _hooks(path: str) -> PostCommitHookProperties:
+    """Checkpoints make loading cheap; on local disks they are made durably. The log is never cleaned after a commit."""
+    is_local = delta_durable.local_root(path) is not None
+    return PostCommitHookProperties(create_checkpoint=not is_local, cleanup_expired_logs=False)
+
+
+def _checkpoint_interval(table: DeltaTable) -> int:
+    wanted = table.metadata().configuration.get("delta.checkpointInterval", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else _CHECKPOINT_INTERVAL
+
+
+def _make_durable(path: str, table: DeltaTable | None = None, committed: int = 0) -> None:
+    """Makes a local table's log durable: all of it, or what a handle has committed, with a checkpoint if it is time.
+
+    Raises:
+        StorageError: Nobody knows whether it is; committing again makes sure.
+    """
+    try:
+        if table is None:
+            delta_durable.sync_log(path)
+            return
+        delta_durable.sync_commit(path, committed)
+        if delta_durable.local_root(path) is not None and (committed + 1) % _checkpoint_interval(table) == 0:
+            delta_durable.write_checkpoint(path, committed)
+    except (DeltaError, OSError) as error:
+        raise _failed(path, "made durable", error) from error
 
 
 __all__ = [

@@ -143,6 +143,9 @@ class FaultyStorage:
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
 
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        return self.inner.abandoned()
+
     def check_writable(self) -> None:
         self.inner.check_writable()
 

@@ -1,6 +1,6 @@
 """A folder of a storage, as a storage of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from state_engine.storage.port import CheckpointStorage, Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
@@ -34,7 +34,7 @@ class FolderStorage:
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
         below = check_prefix(prefix)
         found = self._storage.list(f"{self._folder}/{below}" if below else self._folder, recursive=recursive)
-        return [info._replace(path=info.path[len(self._folder) + 1 :]) for info in found]
+        return _from(self._folder, found)
 
     def folders(self, prefix: str) -> Sequence[str]:
         below = check_prefix(prefix)
@@ -46,11 +46,19 @@ class FolderStorage:
     def delete(self, path: str) -> None:
         self._storage.delete(self._full(path))
 
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        found = (info for info in self._storage.abandoned() if info.path.startswith(f"{self._folder}/"))
+        return _from(self._folder, found)
+
     def check_writable(self) -> None:
         self._storage.check_writable()
 
     def _full(self, path: str) -> str:
         return f"{self._folder}/{check_path(path)}"
+
+
+def _from(folder: str, found: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+    return [info._replace(path=info.path[len(folder) + 1 :]) for info in found]
 
 
 __all__ = ["FolderStorage"]

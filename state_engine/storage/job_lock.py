@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 from urllib.parse import unquote, urlsplit
 
 from state_engine.errors import JobAlreadyRunningError
-from state_engine.storage.local import make_folder
+from state_engine.storage.durable import make_folder
 from state_engine.storage.port import check_name
 
 CONTROL = "_control"
@@ -233,7 +233,8 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _open(folder: Path) -> int:
-    make_folder(str(folder.absolute()))
+    path = str(folder.absolute())
+    make_folder(path, path)
     return os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

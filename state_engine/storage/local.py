@@ -8,10 +8,9 @@ from pathlib import Path
 
 from state_engine.clock import Ids, RandomIds
 from state_engine.errors import AlreadyExistsError, NotFoundError, NotWritableError, StorageError
+from state_engine.storage.durable import TEMPORARY, create, has_writer, make_folder, sync, write_all, written
 from state_engine.storage.port import Data, ObjectInfo, ObjectWriter, check_path, check_prefix
 
-_TEMPORARY = ".tmp-"
-_PIECE = 8 << 20  # bytes that are written at once
 _SPACE = {errno.ENOSPC: "The disk is full", errno.EDQUOT: "The disk quota is used up"}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _NO_LINKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
@@ -22,9 +21,11 @@ class LocalStorage:
     """Objects are files below `root`, an absolute directory that is made with the first put.
 
     `put_if_absent` writes and fsyncs a temporary file, links it under the final name and fsyncs the directory;
-    the file system must therefore have hard links. Temporary files are removed also after an error; those of a
-    killed process begin with `.tmp-` and are not listed. A final name is never removed on error, because the
-    object may have become durable. Symbolic links inside the root are followed.
+    the file system must therefore have hard links. That an object is there already is said when its name is durable,
+    too: whoever linked it may have died before. Temporary files are removed also after an error; those of a killed
+    process begin with `.tmp-`, are not listed, and are `abandoned`: a living writer holds a lock (flock) on its own.
+    A final name is never removed on error, because the object may have become durable. Symbolic links inside the root
+    are followed.
     """
 
     def __init__(self, root: str | Path, *, ids: Ids | None = None) -> None:
@@ -47,29 +48,27 @@ class LocalStorage:
     def put_exclusive(self, path: str, *buffers: Data) -> None:
         full = self._full(path)
         with _writing(path, self._root):
-            make_folder(os.path.dirname(full))
-            _write_new(full, buffers)
-            _sync_folder(os.path.dirname(full))
+            make_folder(os.path.dirname(full), self._root)
+            with written(full, *buffers):
+                sync(os.path.dirname(full))
 
     def open_exclusive(self, path: str) -> ObjectWriter:
         full = self._full(path)
         with _writing(path, self._root):
-            make_folder(os.path.dirname(full))
+            make_folder(os.path.dirname(full), self._root)
             return _FileWriter(path, self._root, full)
 
     def put_if_absent(self, path: str, data: Data) -> None:
         full = self._full(path)
         folder = os.path.dirname(full)
-        temporary = os.path.join(folder, _TEMPORARY + self._ids.new_id())
+        temporary = os.path.join(folder, TEMPORARY + self._ids.new_id())
         with _writing(path, self._root):
-            make_folder(folder)
-            try:
-                _write_new(temporary, (data,))
-                os.link(temporary, full)
-                _sync_folder(folder)
-            finally:
-                with suppress(OSError):
-                    os.unlink(temporary)
+            make_folder(folder, self._root)
+            with written(temporary, data, is_temporary=True):
+                try:
+                    os.link(temporary, full)
+                finally:  # also if the name is taken: whoever took it may have died before it was durable
+                    sync(folder)
 
     def list(self, prefix: str, *, recursive: bool = True) -> list[ObjectInfo]:
         folder = check_prefix(prefix)
@@ -90,8 +89,13 @@ class LocalStorage:
         with _writing(path, self._root), suppress(*_NOT_THERE):
             os.unlink(self._full(path))
 
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        with _reading(""):
+            hidden = _walk(self._root, "", True, hidden=True)
+            return sorted(info for info in hidden if not has_writer(os.path.join(self._root, info.path)))
+
     def check_writable(self) -> None:
-        probe = f"{_TEMPORARY}writable-{self._ids.new_id()}"
+        probe = f"{TEMPORARY}writable-{self._ids.new_id()}"
         try:
             self.put_if_absent(probe, b"lakestate")
         except NotWritableError:
@@ -114,11 +118,11 @@ class _FileWriter:
 
     def __init__(self, path: str, root: str, full: str) -> None:
         self._path, self._root, self._full = path, root, full
-        self._descriptor: int | None = _create(full)
+        self._descriptor: int | None = create(full)
 
     def write(self, data: Data) -> None:
         with _writing(self._path, self._root):
-            _write_all(self._open(), data)
+            write_all(self._open(), data)
 
     def sync(self) -> None:
         with _writing(self._path, self._root):
@@ -127,7 +131,7 @@ class _FileWriter:
     def close(self) -> None:
         with _writing(self._path, self._root):
             os.fsync(self._open())
-            _sync_folder(os.path.dirname(self._full))
+            sync(os.path.dirname(self._full))
             self._release()
 
     def discard(self) -> None:
@@ -148,61 +152,6 @@ class _FileWriter:
         os.close(descriptor)
 
 
-def make_folder(folder: str) -> None:
-    """Makes a folder and its parents, and makes their names durable from the outermost to the innermost."""
-    missing: list[str] = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for made in reversed(missing):
-        with suppress(FileExistsError):
-            os.mkdir(made)
-        _sync_folder(os.path.dirname(made))
-
-
-def _create(full: str) -> int:
-    return os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-
-
-def _write_all(descriptor: int, data: Data) -> None:
-    view = memoryview(data).cast("B")
-    while view:
-        written = os.write(descriptor, view[:_PIECE])
-        if written == _PIECE:
-            _begin_to_store(descriptor, written)
-        view = view[written:]
-
-
-def _begin_to_store(descriptor: int, written: int) -> None:
-    """Lets the disk begin with the last bytes, while more are written: the fsync then waits two thirds of the time.
-
-    Linux begins to write pages out when it is told that nobody needs them; being written they stay in the cache.
-    """
-    if hasattr(os, "posix_fadvise"):
-        with suppress(OSError):  # only advice
-            end = os.lseek(descriptor, 0, os.SEEK_CUR)
-            os.posix_fadvise(descriptor, end - written, written, os.POSIX_FADV_DONTNEED)
-
-
-def _write_new(full: str, buffers: tuple[Data, ...]) -> None:
-    """Creates the file exclusively, writes all bytes and fsyncs it."""
-    descriptor = _create(full)
-    try:
-        for buffer in buffers:
-            _write_all(descriptor, buffer)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _read_up_to(descriptor: int, length: int) -> bytes:
     """Reads until `length` bytes or the end of the file; one `read` may return fewer."""
     parts: list[bytes] = []
@@ -212,18 +161,19 @@ def _read_up_to(descriptor: int, length: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _walk(full: str, folder: str, recursive: bool) -> Iterator[ObjectInfo]:
+def _walk(full: str, folder: str, recursive: bool, *, hidden: bool = False) -> Iterator[ObjectInfo]:
+    """Yields the objects in a folder, or the temporary files where `hidden`."""
     try:
         entries = list(os.scandir(full))
     except _NOT_THERE:
         return
     for entry in entries:
-        if entry.name.startswith(_TEMPORARY):
-            continue
         path = f"{folder}/{entry.name}" if folder else entry.name
         if entry.is_dir():
-            if recursive:
-                yield from _walk(entry.path, path, recursive)
+            if recursive and not entry.name.startswith(TEMPORARY):
+                yield from _walk(entry.path, path, recursive, hidden=hidden)
+            continue
+        if entry.name.startswith(TEMPORARY) != hidden:
             continue
         try:
             status = entry.stat()
@@ -273,4 +223,4 @@ def _writing(path: str, root: str) -> Iterator[None]:
         ) from error
 
 
-__all__ = ["LocalStorage", "make_folder"]
+__all__ = ["LocalStorage"]

@@ -115,6 +115,9 @@ class MemoryStorage:
     def delete(self, path: str) -> None:
         self.objects.pop(check_path(path), None)
 
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        return ()  # objects are put whole
+
     def check_writable(self) -> None:
         """A dictionary can always be written."""
 

@@ -84,7 +84,8 @@ class CheckpointStorage(Protocol):
     def put_if_absent(self, path: str, data: Data) -> None:
         """Creates the object atomically: all of it or nothing is ever seen under the name; durable on return.
 
-        Of several concurrent calls exactly one returns; the others raise `AlreadyExistsError`.
+        Of several concurrent calls exactly one returns; the others raise `AlreadyExistsError`, which says that the
+        object is there, durably. So after any other error the same call is asked again.
         """
         ...
 
@@ -105,6 +106,13 @@ class CheckpointStorage(Protocol):
 
     def delete(self, path: str) -> None:
         """Removes the object; an absent one is fine. Not necessarily durable on return."""
+        ...
+
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        """Returns what processes left that died in a put, which is never listed; nothing of a writer that lives.
+
+        Where the storage cannot tell who lives, only age can: who removes them looks at the time of the last change.
+        """
         ...
 
     def check_writable(self) -> None:

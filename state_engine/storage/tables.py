@@ -75,18 +75,21 @@ def put_once(storage: CheckpointStorage, path: str, data: Data) -> bool:
     """Writes an object under a name that stands for its content; whole or not at all.
 
     Returns:
-        True if the object now holds `data`, False if an earlier attempt left other bytes there.
+        True if the object now holds `data`, durably; False if an earlier attempt left other bytes there.
 
     Raises:
-        StorageError: It could not be written.
+        StorageError: It could not be written, or nobody knows whether it is durable.
     """
     try:
-        storage.put_if_absent(path, data)
-    except AlreadyExistsError:
-        return storage.get(path) == bytes(memoryview(data))
-    except StorageError:
-        if not storage.exists(path):  # the answer to a put that took effect may have been lost
+        try:
+            storage.put_if_absent(path, data)
+        except AlreadyExistsError:
             raise
+        except StorageError:
+            if not storage.exists(path):
+                raise
+            storage.put_if_absent(path, data)  # it took effect, and may not be durable: this says so
+    except AlreadyExistsError:
         return storage.get(path) == bytes(memoryview(data))
     return True
 

@@ -60,6 +60,9 @@ class CountingStorage:
     def delete(self, path: str) -> None:
         self.inner.delete(path)
 
+    def abandoned(self) -> Sequence[ObjectInfo]:
+        return self.inner.abandoned()
+
     def check_writable(self) -> None:
         self.inner.check_writable()
 

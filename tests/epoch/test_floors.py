@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from state_engine.checkpoint.floors import raise_floor
 from state_engine.epoch.seal import seal
-from state_engine.errors import FencedError
+from state_engine.errors import FencedError, StorageError
 from state_engine.log.paths import manifest_path
 from state_engine.log.retention_records import Floor
+from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.testing.sample_jobs import sample_job
 from state_engine.testing.simulated import Faults
 from state_engine.testing.simulator import Simulation
@@ -42,6 +43,19 @@ def test_a_manifest_at_the_floor_or_below_it_is_not_the_newest(tmp_path: Path, f
     newest = [job.epoch() for _ in range(3)][-1]
     raise_floor(job.storage, floor_at(job.job, floor))
     assert job.log.newest(1) == (newest if floor < 3 else None)
+
+
+def test_a_floor_that_is_there_is_made_durable(tmp_path: Path) -> None:
+    """Whoever raised it learned of an error and may have died, and manifests below it are about to go."""
+    job = sample_job(f"memory://{tmp_path}")
+    storage = FaultyStorage(job.storage, [Fault("after", "put_if_absent")])
+    with pytest.raises(StorageError):
+        raise_floor(storage, floor_at(job.job, 2))
+    storage.faults.append(Fault("before", "put_if_absent"))
+    with pytest.raises(StorageError):
+        raise_floor(storage, floor_at(job.job, 2))
+    raise_floor(storage, floor_at(job.job, 1))
+    assert [call for call, _ in storage.calls].count("put_if_absent") == 3
 
 
 def test_a_job_whose_epochs_were_all_freed_begins_a_generation_of_its_own() -> None:

@@ -39,13 +39,43 @@ class _Ids:
 
 
 def test_put_if_absent_syncs_the_file_before_the_name_and_the_folder_after(tmp_path: Path, calls: list[str]) -> None:
-    (tmp_path / "folder").mkdir()
+    LocalStorage(tmp_path).put_if_absent("folder/e0", b"x")
+    calls.clear()
     LocalStorage(tmp_path, ids=_Ids()).put_if_absent("folder/e1", b"x")
     assert calls == ["fsync .tmp-id", "link e1", "fsync folder"]
 
 
+def test_an_object_is_said_to_be_there_when_its_name_is_durable(tmp_path: Path, calls: list[str]) -> None:
+    """Whoever linked it may have died before, or its fsync may have failed."""
+    storage = LocalStorage(tmp_path, ids=_Ids())
+    storage.put_if_absent("folder/e1", b"x")
+    calls.clear()
+    with pytest.raises(AlreadyExistsError):
+        storage.put_if_absent("folder/e1", b"y")
+    assert calls[-2:] == ["link e1", "fsync folder"]
+
+
+def test_an_object_whose_name_cannot_be_made_durable_is_not_said_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.put_if_absent("e1", b"x")
+    fsync = os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, "broken")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_for_folders)
+    with pytest.raises(StorageError, match="may or may not be there") as raised:
+        storage.put_if_absent("e1", b"y")
+    assert not isinstance(raised.value, AlreadyExistsError)
+
+
 def test_put_exclusive_syncs_file_and_folder(tmp_path: Path, calls: list[str]) -> None:
-    (tmp_path / "folder").mkdir()
+    LocalStorage(tmp_path).put_exclusive("folder/earlier", b"x")
+    calls.clear()
     LocalStorage(tmp_path).put_exclusive("folder/changes", b"x", b"y")
     assert calls == ["fsync changes", "fsync folder"]
 
@@ -53,6 +83,14 @@ def test_put_exclusive_syncs_file_and_folder(tmp_path: Path, calls: list[str]) -
 def test_new_folders_are_made_durable_from_the_outside_in(tmp_path: Path, calls: list[str]) -> None:
     LocalStorage(tmp_path / "root").put_exclusive("a/b/file", b"x")
     assert calls == [f"fsync {tmp_path.name}", "fsync root", "fsync a", "fsync file", "fsync b"]
+
+
+def test_folders_of_a_maker_who_may_have_died_are_made_durable_once(tmp_path: Path, calls: list[str]) -> None:
+    (tmp_path / "root/a/b").mkdir(parents=True)
+    storage = LocalStorage(tmp_path / "root")
+    for name in ("one", "two"):
+        storage.put_exclusive(f"a/b/{name}", b"x")
+    assert calls == [f"fsync {tmp_path.name}", "fsync root", "fsync a", "fsync one", "fsync b", "fsync two", "fsync b"]
 
 
 @pytest.mark.parametrize("step", ["fsync", "link", "write"])
@@ -86,6 +124,7 @@ def test_errors_have_names_and_remedies_and_leave_no_temporary_file(
 
 def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The object may be durable by now; whoever asked has to read back."""
+    LocalStorage(tmp_path).put_if_absent("e0", b"x")
     fsync, count = os.fsync, 0
 
     def fail_for_the_folder(descriptor: int) -> None:
@@ -98,7 +137,7 @@ def test_a_put_that_fails_behind_the_link_keeps_the_name(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "fsync", fail_for_the_folder)
     with pytest.raises(StorageError, match="may or may not be there"):
         LocalStorage(tmp_path).put_if_absent("e1", b"x")
-    assert [file.name for file in tmp_path.iterdir()] == ["e1"]
+    assert [file.name for file in tmp_path.iterdir() if file.name != "e0"] == ["e1"]
 
 
 @pytest.mark.parametrize("folder", ["", "_epochs/g000001"])
@@ -118,7 +157,26 @@ def test_temporary_files_of_killed_writers_are_not_listed(tmp_path: Path, folder
     assert [info.path for info in storage.list(folder)] == [kept]
     assert [info.path for info in storage.list(folder, recursive=False)] == [kept]
     assert [info.path for info in storage.list("")] == [kept]
+    [abandoned] = storage.abandoned()
+    assert abandoned.size == len(b"half")
     storage.put_if_absent(f"{folder}/e2".lstrip("/"), b"whole")
+    storage.delete(abandoned.path)
+    assert not storage.abandoned()
+    assert not list((tmp_path / folder).glob(".tmp-*"))
+
+
+def test_the_temporary_file_of_a_living_writer_is_not_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, link, seen = LocalStorage(tmp_path), os.link, []
+
+    def look(source: str, target: str) -> None:
+        seen.append((os.path.exists(source), list(storage.abandoned())))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", look)
+    storage.put_if_absent("a/e1", b"x")
+    assert seen == [(True, [])]
 
 
 def test_a_file_where_a_folder_should_be_is_not_writable(tmp_path: Path) -> None:
@@ -164,7 +222,7 @@ def test_what_is_larger_than_a_piece_is_written_whole(
         if refused:
             raise OSError(errno.EINVAL, "this file system takes no advice")
 
-    monkeypatch.setattr("state_engine.storage.local._PIECE", 4)
+    monkeypatch.setattr("state_engine.storage.durable._PIECE", 4)
     monkeypatch.setattr("os.posix_fadvise", advise)
     LocalStorage(tmp_path).put_exclusive("a", b"0123456789", b"abcd")
     assert LocalStorage(tmp_path).get("a") == b"0123456789abcd"

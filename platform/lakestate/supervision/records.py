@@ -1,13 +1,11 @@
 """What is wanted of a job and what became of its starts: `driver/wanted.json`, version 1.
 
 Control data, not state: without it a job has lost nothing, and nobody restarts it. It is small, written whole and
-renamed into place, by one writer at a time.
+renamed into place, durably, by one writer at a time.
 """
 
 import contextlib
 import fcntl
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -17,6 +15,7 @@ import msgspec
 from lakestate.plain_json import encode_plain
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from state_engine.errors import CorruptionError, UnsupportedVersionError
+from state_engine.storage import durable
 from state_engine.text import shorten
 
 VERSION = 1
@@ -187,16 +186,7 @@ class WantedFile:
 
     def write(self, wanted: Wanted) -> None:
         """Replaces the document; only within `locked`. Options may hold what others need not see."""
-        draft = self._folder / f".{_FILE}-{secrets.token_hex(8)}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(encode_plain(wanted)) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
-        finally:
-            draft.unlink(missing_ok=True)
+        durable.replace(str(self._path), msgspec.json.format(encode_plain(wanted)) + b"\n", 0o600)
 
 
 def wanted_of(root: str, job: str) -> Wanted | None:

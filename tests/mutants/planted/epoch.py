@@ -85,6 +85,15 @@ MUTANTS = (
         ("tests/epoch/test_fencing.py::test_a_second_driver_takes_over_and_the_first_is_fenced",),
     ),
     Mutant(
+        "seals-what-it-can-read",
+        "state_engine.epoch.seal",
+        "seal",
+        "        if not is_durable:\n",
+        "        if False:\n",
+        "A manifest whose fsync failed counts as sealed; after a power cut its output is in the sinks twice.",
+        ("tests/epoch/test_seal.py::test_a_manifest_of_its_own_is_sealed_when_the_storage_says_that_it_stays",),
+    ),
+    Mutant(
         "seal-at-the-floor",
         "state_engine.epoch.seal",
         "seal",

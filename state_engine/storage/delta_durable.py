@@ -1,0 +1,118 @@
+"""What delta-rs leaves to the operating system on local disks: making a table's log survive a power cut.
+
+A commit that the disk has only the name of is harmless as long as it is empty: it is read as a version without changes,
+and the commit is made again. A checkpoint of which there is only the name makes the table unreadable as soon as
+`_last_checkpoint` names it. delta-rs writes both at once and syncs neither. So on local disks the checkpoint is made in
+another folder, from links to the log, and put into the log durably before it is named.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from deltalake import DeltaTable
+
+from state_engine.errors import AlreadyExistsError
+from state_engine.storage import durable
+from state_engine.storage.local import LocalStorage
+
+_LOG = "_delta_log"
+_HINT = "_last_checkpoint"
+_NUMBERED = re.compile(r"(\d{20})\..+")
+
+
+class _Hint(msgspec.Struct):
+    version: int
+
+
+def local_root(path: str) -> Path | None:
+    """Returns the folder of a table; None if it is not on a local disk."""
+    if "://" not in path:
+        return Path(path)
+    return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
+
+
+def make_root(path: str) -> None:
+    """Makes the folder of a table that is about to be created, if it is local, durably."""
+    if (root := local_root(path)) is not None:
+        folder = os.path.abspath(root)
+        durable.make_folder(folder, folder)
+
+
+def sync_commit(path: str, version: int) -> None:
+    """Makes one entry of the log durable, if the table is local.
+
+    Raises:
+        OSError: Nobody knows whether it is.
+    """
+    if (root := local_root(path)) is not None:
+        with suppress(FileNotFoundError):  # cleaned up since: a checkpoint stands for it
+            durable.sync(str(root / _LOG / f"{version:020d}.json"))
+        durable.sync(str(root / _LOG))
+
+
+def sync_log(path: str) -> None:
+    """Makes all durable that a reader of the newest version reads, if the table is local.
+
+    Raises:
+        OSError: Nobody knows whether it is.
+    """
+    if (root := local_root(path)) is not None:
+        log = root / _LOG
+        for file in [*_files(log, _hinted(log)), log / _HINT]:
+            with suppress(FileNotFoundError):
+                durable.sync(str(file))
+        durable.sync(str(log))
+        durable.sync(str(root))
+
+
+def write_checkpoint(path: str, version: int) -> None:
+    """Writes a checkpoint of a version of a local table: durable before `_last_checkpoint` names it.
+
+    Raises:
+        DeltaError, OSError, StorageError: It was not written. The table is as good as before.
+    """
+    root = local_root(path)
+    assert root is not None
+    log = root / _LOG
+    storage = LocalStorage(log)
+    for left in storage.abandoned():
+        storage.delete(left.path)
+    with TemporaryDirectory(prefix="lakestate-checkpoint-") as scratch:
+        twin = Path(scratch, _LOG)
+        twin.mkdir()
+        linked = [*_files(log, _hinted(log), version), log / "_sidecars"]
+        for file in linked:
+            (twin / file.name).symlink_to(os.path.abspath(file))
+        if (log / _HINT).exists():
+            shutil.copyfile(log / _HINT, twin / _HINT)
+        DeltaTable(scratch).create_checkpoint()
+        for made in sorted({file.name for file in twin.iterdir()} - {_HINT, *(file.name for file in linked)}):
+            with suppress(AlreadyExistsError):
+                storage.put_if_absent(made, (twin / made).read_bytes())
+        durable.replace(str(log / _HINT), (twin / _HINT).read_bytes())
+
+
+def _files(log: Path, first: int, last: int | None = None) -> Iterator[Path]:
+    """Yields the entries and checkpoints of the versions from `first` to `last`."""
+    for name in sorted(os.listdir(log)):
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is not None and first <= int(numbered[1]) and (last is None or int(numbered[1]) <= last):
+            yield log / name
+
+
+def _hinted(log: Path) -> int:
+    """Returns the version from which on a reader reads: that of the checkpoint which is named, or 0."""
+    try:
+        return msgspec.json.decode((log / _HINT).read_bytes(), type=_Hint).version
+    except (FileNotFoundError, msgspec.DecodeError):
+        return 0
+
+
+__all__ = ["local_root", "make_root", "sync_commit", "sync_log", "write_checkpoint"]
