@@ -14,7 +14,7 @@ from state_engine.log.paths import (
 )
 from state_engine.log.records import Manifest, Span
 
-RemovalKind = Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored"]
+RemovalKind = Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored", "unfinished"]
 RemovalRule = Literal["checkpoints", "savepoints", "strays"]
 
 
@@ -64,6 +64,7 @@ class Facts(NamedTuple):
         leaving: Files of savepoints that go, and why.
         copies: Folders with copies of canonical savepoints, and the (generation, epoch) of manifests that name them.
         names: Of the files that stay with their epochs; None lets every file stay with its epoch.
+        unfinished: Path to length of what dead processes left of their puts; nobody can ever name it.
     """
 
     objects: Mapping[str, int]
@@ -75,11 +76,13 @@ class Facts(NamedTuple):
     leaving: Mapping[str, str] = MappingProxyType({})
     copies: Mapping[str, Collection[tuple[int, int]]] = MappingProxyType({})
     names: Names | None = None
+    unfinished: Mapping[str, int] = MappingProxyType({})
 
 
 def decide(facts: Facts) -> list[Removal]:
     """Returns the files that go. A file whose name this release does not understand always stays."""
-    found = []
+    reason = "its writer died before it had put it"
+    found = [Removal(path, size, "unfinished", reason, "checkpoints") for path, size in facts.unfinished.items()]
     idle = _idle_copies(facts)
     for path, length in facts.objects.items():
         if path in facts.needed:

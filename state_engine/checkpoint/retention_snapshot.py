@@ -12,7 +12,7 @@ from state_engine.checkpoint.retention_needs import (
     files_owed,
     way_back,
 )
-from state_engine.checkpoint.retention_policy import Retained, RetentionPolicy, retained_checkpoints
+from state_engine.checkpoint.retention_policy import HOUR_MS, Retained, RetentionPolicy, retained_checkpoints
 from state_engine.checkpoint.retention_savepoints import Leaving, find_leaving, read_pin
 from state_engine.checkpoint.retention_strays import read_names
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
@@ -30,7 +30,7 @@ from state_engine.log.paths import (
 )
 from state_engine.log.records import Span
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import job_names, open_storage
+from state_engine.storage.port import CheckpointStorage, job_names, open_storage
 from state_engine.storage.tables import Tables, open_tables
 
 
@@ -115,9 +115,15 @@ def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int
         entered=tuple(dict.fromkeys(entered)),
         leaving=leaving.files,
         copies=_copies(log, objects),
+        unfinished=_unfinished(storage, now_ms),
         names=read_names(history, objects, completed) if policy is not None and policy.strays else None,
     )
     return Found(facts, retained, head.hash if head is not None else None, leaving)
+
+
+def _unfinished(storage: CheckpointStorage, now_ms: int) -> dict[str, int]:
+    """Returns what writers left that are dead: they hold no lock, and, where locks do not tell, it is old enough."""
+    return {info.path: info.size for info in storage.abandoned() if info.modified_ms <= now_ms - HOUR_MS}
 
 
 def _newest_first(rows: Iterable[CheckpointRow]) -> tuple[CheckpointRow, ...]:

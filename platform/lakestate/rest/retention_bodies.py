@@ -39,7 +39,7 @@ class RemovalInfo(msgspec.Struct, kw_only=True):
 
     path: str
     bytes: int
-    kind: Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored"]
+    kind: Literal["savepoint", "manifest", "changes", "output", "base", "state", "restored", "unfinished"]
     reason: str
 
 

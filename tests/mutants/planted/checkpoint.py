@@ -6,6 +6,24 @@ RETENTION = "tests/checkpoint/test_retention.py"
 
 MUTANTS = (
     Mutant(
+        "young-temporary-files-go",
+        "state_engine.checkpoint.retention_snapshot",
+        "_unfinished",
+        " if info.modified_ms <= now_ms - HOUR_MS",
+        "",
+        "Where locks do not tell, retention removes the file of a put that is under way, which then fails.",
+        ("tests/checkpoint/test_retention_of_unfinished_puts.py::test_what_dead_processes_left_of_their_puts_goes",),
+    ),
+    Mutant(
+        "floor-that-is-not-durable",
+        "state_engine.checkpoint.floors",
+        "raise_floor",
+        "storage.put_if_absent(info.path, storage.get(info.path))",
+        "pass",
+        "After a power cut a start goes on after a manifest that a savepoint kept, over epochs that were deleted.",
+        ("tests/epoch/test_floors.py::test_a_floor_that_is_there_is_made_durable",),
+    ),
+    Mutant(
         "retention-forgets-owed-output",
         "state_engine.checkpoint.retention_snapshot",
         "look_around",
