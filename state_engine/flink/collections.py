@@ -1,8 +1,8 @@
 """`from_collection`: values as a file that Spark reads as a stream, and can read again."""
 
 import hashlib
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from state_engine.api.types import StructType
-from state_engine.errors import JobDefinitionError, UnsupportedTypeError
+from state_engine.errors import AlreadyExistsError, JobDefinitionError, UnsupportedTypeError
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.spark.schemas import ddl_of
+from state_engine.storage.local import LocalStorage
 from state_engine.storage.roots import local_path
 
 FOLDER = "_collections"
@@ -50,12 +51,8 @@ def write_collection(root: str, job: str, number: int, batch: pa.RecordBatch) ->
     pq.write_table(pa.Table.from_batches([batch]), sink)
     data = sink.getvalue().to_pybytes()
     folder = Path(local, FOLDER, job, str(number))
-    file = folder / f"{hashlib.sha256(data).hexdigest()[:32]}.parquet"
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        hidden = folder / f".{file.name}.{os.getpid()}"
-        hidden.write_bytes(data)
-        hidden.rename(file)
+    with suppress(AlreadyExistsError):  # an earlier start has written it
+        LocalStorage(folder).put_if_absent(f"{hashlib.sha256(data).hexdigest()[:32]}.parquet", data)
     return folder
 
 

@@ -75,25 +75,30 @@ def sync_log(path: str) -> None:
 def write_checkpoint(path: str, version: int) -> None:
     """Writes a checkpoint of a version of a local table: durable before `_last_checkpoint` names it.
 
+    Nothing happens if somebody else has written one of this version or a later one.
+
     Raises:
         DeltaError, OSError, StorageError: It was not written. The table is as good as before.
     """
     root = local_root(path)
     assert root is not None
     log = root / _LOG
+    first = _hinted(log)
+    if first >= version:
+        return
     storage = LocalStorage(log)
     for left in storage.abandoned():
         storage.delete(left.path)
     with TemporaryDirectory(prefix="lakestate-checkpoint-") as scratch:
         twin = Path(scratch, _LOG)
         twin.mkdir()
-        linked = [*_files(log, _hinted(log), version), log / "_sidecars"]
-        for file in linked:
-            (twin / file.name).symlink_to(os.path.abspath(file))
+        linked = {file.name for file in _files(log, first, version)} | {"_sidecars"}
+        for name in linked & set(os.listdir(log)):
+            (twin / name).symlink_to(os.path.abspath(log / name))
         if (log / _HINT).exists():
             shutil.copyfile(log / _HINT, twin / _HINT)
         DeltaTable(scratch).create_checkpoint()
-        for made in sorted({file.name for file in twin.iterdir()} - {_HINT, *(file.name for file in linked)}):
+        for made in sorted(set(os.listdir(twin)) - linked - {_HINT}):
             with suppress(AlreadyExistsError):
                 storage.put_if_absent(made, (twin / made).read_bytes())
         durable.replace(str(log / _HINT), (twin / _HINT).read_bytes())

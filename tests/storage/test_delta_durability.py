@@ -21,6 +21,7 @@ from state_engine.storage.delta import (
     prepare_schema,
     transaction_version,
 )
+from state_engine.storage.delta_durable import write_checkpoint
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.parquet import write_parquet
 
@@ -161,3 +162,15 @@ def test_a_table_without_a_usable_hint_gets_its_checkpoint(tmp_path: Path) -> No
         append(str(table), version)
     assert b'"version":5' in (table / "_delta_log/_last_checkpoint").read_bytes()
     assert len(live_files(str(table))) == 5
+
+
+def test_a_later_checkpoint_of_another_stays(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    ensure_table(str(table), SCHEMA, {"delta.checkpointInterval": "3"})
+    for version in range(1, 6):
+        append(str(table), version)
+    before = sorted((table / "_delta_log").iterdir())
+    write_checkpoint(str(table), 2)
+    write_checkpoint(str(table), 5)
+    assert sorted((table / "_delta_log").iterdir()) == before
+    assert b'"version":5' in (table / "_delta_log/_last_checkpoint").read_bytes()

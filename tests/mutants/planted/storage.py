@@ -116,6 +116,15 @@ MUTANTS = (
         (f"{DURABLE}::test_a_change_of_a_tables_features_is_synced",),
     ),
     Mutant(
+        "delta-checkpoint-of-another-is-overwritten",
+        "state_engine.storage.delta_durable",
+        "write_checkpoint",
+        "    if first >= version:\n        return\n",
+        "",
+        "A commit fails after it took effect, if another program has written a later checkpoint meanwhile.",
+        (f"{DURABLE}::test_a_later_checkpoint_of_another_stays",),
+    ),
+    Mutant(
         "delta-folder-is-not-durable",
         "state_engine.storage.delta",
         "create_table",
