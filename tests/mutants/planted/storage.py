@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "manifest-of-another-generation",
         "state_engine.storage.manifest_log",
-        "ManifestLog.read",
+        "ManifestLog._load",
         "(found.job, found.generation, found.epoch) != (self._job, generation, epoch)",
         "(found.job, found.epoch) != (self._job, epoch)",
         "A manifest that was copied from another generation is taken for that of this one.",
