@@ -97,6 +97,7 @@ def publish(
         StorageError: Nothing became visible, or it is unknown whether something did.
         CorruptionError: The log is damaged, or files of the checkpoint are gone.
         CondemnedError: Retention is removing files of the checkpoint: another driver owns the job.
+        FencedError: A later generation has a checkpoint.
         AbandonedError: It may not become visible.
     """
     epoch, began = sealed.manifest.epoch, world.clock.now_ms()

@@ -229,6 +229,7 @@ class CheckpointTable:
             fence: Nothing is appended where its application has a later transaction.
 
         Raises:
+            FencedError: The fence was passed.
             StorageError: The outcome is unknown; appending again with the same transaction is safe.
         """
         name, data = encode_rows(rows)

@@ -302,8 +302,7 @@ def append_files(
 ) -> int:
     """Adds files in one commit, once for (app_id, version).
 
-    Does nothing where the table holds this version of the application or a higher one, also when the files differ, or
-    a higher one of the fence.
+    Does nothing where the table holds this version of the application or a higher one, also when the files differ.
 
     Args:
         path: Root of the table.
@@ -317,9 +316,10 @@ def append_files(
         fence: Committed along.
 
     Returns:
-        The version of the commit; where nothing was committed, the newest one.
+        The version of the commit; where it had taken effect before, the newest one.
 
     Raises:
+        FencedError: The application of `fence` has a later transaction.
         NotFoundError: no table; `ensure_table` first.
         MissingFileError: a file to add is not there (local tables).
         StorageError: anything else; whether it was committed is unknown, and calling again is safe.

@@ -8,7 +8,7 @@ commit. After a conflict the writer opens the table again and decides again.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from state_engine.errors import StorageError
+from state_engine.errors import FencedError, StorageError
 from state_engine.log.records import OutputFile
 
 CONFLICTS = 50
@@ -150,6 +150,18 @@ class Fence(NamedTuple):
     app_id: str
     version: int
 
+    def check(self, passed: int | None, path: str) -> None:
+        """Compares it with the application's last transaction in a table.
+
+        Raises:
+            FencedError: That is a later one.
+        """
+        if passed is not None and passed > self.version:
+            raise FencedError(
+                f"{path} is at {passed} of {self.app_id!r}: what belongs to {self.version} comes too late.",
+                action="Nothing; the job went on without it.",
+            )
+
 
 VersionT = TypeVar("VersionT", bound=TableVersion)
 
@@ -164,7 +176,7 @@ def commit_once(
 ) -> int:
     """Commits once for (app_id, version), whoever else commits at the same time.
 
-    Does nothing where the table holds this transaction of the application or a later one, or is beyond the fence.
+    Does nothing where the table holds this transaction of the application or a later one.
 
     Args:
         path: Where the table is, for messages.
@@ -175,19 +187,21 @@ def commit_once(
         fence: Nothing is committed where its application has a later transaction.
 
     Returns:
-        The table's version that this commit made; if nothing was committed, the newest one.
+        The table's version that this commit made; if it had taken effect before, the newest one.
 
     Raises:
+        FencedError: The fence was passed.
         StorageError: There were too many conflicts, or what `open_table` and `commit` raise.
     """
     conflict: CommitConflictError | None = None
     for _ in range(CONFLICTS):
         table = open_table()
         done = table.transaction_version(app_id)
-        passed = table.transaction_version(fence.app_id) if fence is not None else None
-        if (done is not None and done >= version) or (fence and passed is not None and passed > fence.version):
+        if done is not None and done >= version:
             table.make_durable()
             return table.version
+        if fence is not None:
+            fence.check(table.transaction_version(fence.app_id), path)
         try:
             commit(table)
         except CommitConflictError as error:

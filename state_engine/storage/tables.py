@@ -61,11 +61,12 @@ class Tables(Protocol):
     ) -> int:
         """Adds files in one transaction, makes the table when it is missing, and returns the table's version.
 
-        Nothing happens when `app_id` has committed `version` or a later one, or when the application of `fence`, whose
-        transaction is committed along, has committed a later one. With `overwrite` all other files leave
+        Nothing happens when `app_id` has committed `version` or a later one. The transaction of `fence` is committed
+        along. With `overwrite` all other files leave
         the table (their bytes stay).
 
         Raises:
+            FencedError: The application of `fence` has a later transaction; nothing was committed.
             StorageError: The outcome is unknown; committing again is safe.
         """
         ...
@@ -124,9 +125,10 @@ class PlainTables:
     ) -> int:
         while True:
             number, newest = self._newest(table) or (-1, _Version())
-            passed = fence is not None and newest.transactions.get(fence.app_id, -1) > fence.version
-            if passed or newest.transactions.get(app_id, -1) >= version:
+            if newest.transactions.get(app_id, -1) >= version:
                 return number
+            if fence is not None:
+                fence.check(newest.transactions.get(fence.app_id), table)
             names = tuple(file.name for file in files)
             after = _Version(
                 names=names if overwrite else newest.names + names,

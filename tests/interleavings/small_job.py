@@ -174,9 +174,9 @@ class Run:
             ),
             restore=resolve_restore(self.root, self.job, self.restore) if self.restore is not None else None,
         )
-        start = StartUp(log, NoSinks(), publisher, self.clock, self.ids)
-        with kept_for_start(request, clock=self.clock, ids=self.ids):
-            head = start.run(adopt_for(request, log, clock=self.clock, ids=self.ids, validate=False))
+        with kept_for_start(request, clock=self.clock, ids=self.ids) as hold:
+            start = StartUp(log, NoSinks(), publisher, self.clock, self.ids, hold=hold)
+            head = start.run(adopt_for(request, log, clock=self.clock, ids=self.ids, hold=hold, validate=False))
         barriers = ManualBarriers(publisher.next_checkpoint_id())
         driver = self.driver = EpochDriver(head, log, NoSinks(), publisher, barriers, self.clock)
         if self.stopping:

@@ -84,8 +84,10 @@ def restore_of_key_groups_takes_no_lease(patch: Patch) -> None:
     in_processes(patch, GroupRestorer, "kept", lambda *_: nullcontext())
 
 
-def checkpoint_takes_no_lease(patch: Patch) -> None:
+def checkpoint_has_neither_lease_nor_fence(patch: Patch) -> None:
+    """Either of them is enough here: the fence where another generation has a checkpoint, the lease until then."""
     in_processes(patch, attempt, "files_kept", lambda *_: nullcontext())
+    in_processes(patch, attempt, "Fence", lambda *_: None)
 
 
 def pin_goes_last(patch: Patch) -> None:
@@ -105,7 +107,7 @@ HUNTS: list[tuple[Callable[[Patch], None], list[str], str, Sequence[str], Sequen
     (retention_raises_no_floor, ["driver", "rewind", "retention"], "driver", TAKEN_OVER, ()),
     (nobody_reads_the_floors, ["driver", "rewind", "retention"], "driver", TAKEN_OVER, ()),
     (
-        checkpoint_takes_no_lease,
+        checkpoint_has_neither_lease_nor_fence,
         ["driver", "savepoint", "rewind", "retention"],
         "driver/publish",
         ("savepoint", *TAKEN_OVER),

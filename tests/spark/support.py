@@ -23,6 +23,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
+from state_engine.clock import SystemClock
 from state_engine.inspect import read_state
 from state_engine.spark import DeltaSink, MemorySink, StreamJob
 
@@ -55,6 +56,18 @@ def records(count: int, *, seed: int = 1, keys: int = 23, first: int = 0) -> lis
         )
         for i in range(count)
     ]
+
+
+class Ahead(SystemClock):
+    """A clock that a test puts forward."""
+
+    by_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.by_ms
+
+    def steady_ms(self) -> int:
+        return super().steady_ms() + self.by_ms  # time passes; nobody sets the clock
 
 
 class Input:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import newest, run_all, wait_for, with_epochs
+from support import Ahead, newest, run_all, wait_for, with_epochs
 
 from state_engine.api import (
     Duration,
@@ -23,7 +23,6 @@ from state_engine.api import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from state_engine.clock import SystemClock
 from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.spark import MemorySink, StreamJob
 
@@ -342,15 +341,6 @@ def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Pat
     client = started(job.start(trigger_interval_ms=50))
     wait_for(lambda: rows(sink) or client.exception, "a row")
     assert rows(sink) == [("a", None)]
-
-
-class Ahead(SystemClock):
-    """A clock that a test may put forward."""
-
-    by_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.by_ms
 
 
 def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Input, newest, wait_for, with_epochs
+from support import Ahead, Input, newest, wait_for, with_epochs
 
 from state_engine.api import KeyedProcessFunction, TimeDomain, Types, ValueStateDescriptor
-from state_engine.clock import SystemClock
 from state_engine.errors import UserFunctionError
 from state_engine.spark import MemorySink, StreamJob
 
@@ -74,15 +73,6 @@ def test_timers_of_an_idle_stream_fire_once(spark, tmp_path: Path, started) -> N
     assert rows(sink) == expected(source, 300)
     assert [epoch.kind for epoch in client.epochs] == ["epoch", "idle"]
     assert newest(tmp_path / "root", "idle-alarms").timers == {}
-
-
-class Ahead(SystemClock):
-    """A clock that a test may put forward."""
-
-    by_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.by_ms
 
 
 def test_timers_survive_a_restart_at_another_parallelism(

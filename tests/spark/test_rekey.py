@@ -136,7 +136,7 @@ def test_renamed_operators_find_their_state(spark, tmp_path: Path) -> None:
     expected = {k: times for _, k, times in counted(source.all)}
     assert state_of(root, "renamed", "tally", "count") == expected
     run_all(job())
-    with pytest.raises(RestoreError, match="nothing is restored"):
+    with pytest.raises(RestoreError, match="change what is restored, and nothing is"):
         job().start(uid_mapping={"count": "tally"})
 
 

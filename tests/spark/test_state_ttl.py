@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Input, Record, count_job, newest, wait_for
+from support import Ahead, Input, Record, count_job, newest, wait_for
 
 from state_engine.api import (
     KeyedProcessFunction,
@@ -16,21 +16,11 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
-from state_engine.clock import SystemClock
 from state_engine.inspect import open_job, read_state
 from state_engine.spark import MemorySink
 
 pytestmark = pytest.mark.spark
 HOUR = 3_600_000
-
-
-class Ahead(SystemClock):
-    """A clock that a test puts forward."""
-
-    by_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.by_ms
 
 
 class Mortal(KeyedProcessFunction):
