@@ -256,6 +256,7 @@ def test_delta_rs_refuses_a_stale_handle_without_retries(table: str) -> None:
 
 def test_too_many_conflicts_end_with_a_named_error(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta.time, "sleep", lambda _: None)
+
     def always_overtaken(*_: object, **__: object) -> None:
         raise CommitFailedError("conflict")
 
