@@ -356,18 +356,17 @@ def version_and_files(path: str) -> tuple[int, list[str]]:
     return table.version, sorted(table.files())
 
 
-def open_version(path: str, wanted: pa.Schema | None = None) -> DeltaVersion:
+def open_version(path: str) -> DeltaVersion:
     """Loads the newest version of a table.
 
     Args:
         path: Root of the table.
-        wanted: Columns of the files that its writer adds, for `other_columns`.
 
     Raises:
         NotFoundError: There is no table.
         StorageError: It cannot be loaded.
     """
-    return DeltaVersion(path, _load(path), wanted)
+    return DeltaVersion(path, _load(path))
 
 
 def _load(path: str) -> DeltaTable:
