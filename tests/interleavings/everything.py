@@ -214,7 +214,7 @@ class Everything:
         return {name: lambda: single[kind](ids)}
 
     def _again(self, name: str) -> Mapping[str, Process]:
-        wanted = ("driver", "rewind", "compact", "fork", "import", "retention", "cleaner", "dispose")
+        wanted = ("driver", "rewind", "compact", "fork", "late-fork", "import", "retention", "cleaner", "dispose")
         return self.processes(f"{name}+") if name in wanted else {}
 
     def _job(
