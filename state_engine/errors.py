@@ -4,6 +4,7 @@
 LakestateError
 ├── JobDefinitionError            refused when the job is built; nothing ran
 │   ├── UnsupportedTypeError
+│   ├── UnsupportedAddressError
 │   ├── DuplicateUidError
 │   ├── DuplicateStateError
 │   ├── UnsupportedUpstreamError
@@ -18,6 +19,7 @@ LakestateError
 │   ├── SourcesChangedError
 │   ├── SourceFileMissingError
 │   ├── UnknownOperatorError
+│   ├── UnreadStateError
 │   ├── GeneratedUidError
 │   ├── NothingToRestoreError
 │   ├── SinkRewindError
@@ -93,6 +95,10 @@ class UnsupportedTypeError(JobDefinitionError):
     """A type that state, keys or outputs cannot have."""
 
 
+class UnsupportedAddressError(JobDefinitionError):
+    """An address of a state root, table or savepoint that would be another place than it seems."""
+
+
 class DuplicateUidError(JobDefinitionError):
     """Two operators, or two sinks, carry one uid."""
 
@@ -147,6 +153,10 @@ class SourceFileMissingError(RestoreError):
 
 class UnknownOperatorError(RestoreError):
     """State of an operator that the job no longer has."""
+
+
+class UnreadStateError(RestoreError):
+    """The log has state that the job's code does not read, and the start was told to be strict."""
 
 
 class StateReturnsError(RestoreError):

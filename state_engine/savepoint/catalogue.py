@@ -29,7 +29,7 @@ from state_engine.savepoint.source import (
 )
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, check_name, open_storage
-from state_engine.storage.roots import local_path
+from state_engine.storage.roots import address
 from state_engine.storage.tables import open_tables
 
 
@@ -138,12 +138,12 @@ def location_of(root: str, savepoint: CanonicalSavepoint) -> SavepointLocation:
 
 def address_of_root(root: str) -> str:
     """Returns a root as the note on a native savepoint names it: on local disks the absolute path."""
-    return (local_path(root) or root).rstrip("/")
+    return address(root).rstrip("/")
 
 
 def is_location(what: str) -> bool:
     """Says whether a restore is asked for by path or address, not by name. Relative paths are names."""
-    return what.startswith("/") or "://" in what
+    return what.startswith(("/", "file:")) or "://" in what
 
 
 def find_savepoint(storage: CheckpointStorage, savepoint_id: str) -> Savepoint | None:

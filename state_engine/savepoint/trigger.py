@@ -27,7 +27,7 @@ from state_engine.savepoint.native import (
 from state_engine.savepoint.writers import RangeWriter
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_root, open_storage
-from state_engine.storage.roots import local_path
+from state_engine.storage.roots import address
 from state_engine.storage.tables import open_tables
 
 _NOTE = (
@@ -117,6 +117,7 @@ def trigger_savepoint(
         The savepoint, verified, and listed in `_checkpoints`.
 
     Raises:
+        UnsupportedAddressError: The directory would be another place than it seems.
         NothingToRestoreError: The job never sealed an epoch, or not this one.
         CorruptionError: A file that a restore would need is gone or damaged; no savepoint was left behind.
         CondemnedError: Retention is removing files of this epoch; no savepoint was left behind.
@@ -126,6 +127,7 @@ def trigger_savepoint(
     """
     if kind not in ("native", "canonical"):
         raise JobDefinitionError(f"There is no kind {kind!r} of savepoints.", action="Use native or canonical.")
+    directory = _absolute(directory) if directory is not None else None
     clock, ids = clock or SystemClock(), ids or RandomIds()
     storage = open_storage(root, job)
     log = ManifestLog(storage, job, open_job=lambda other: open_storage(root, other))
@@ -159,7 +161,7 @@ def _native(
     directory: str | None,
     log: ManifestLog,
 ) -> Pin:
-    pin = write_pin(root, storage, ids, draft, head, _parent(directory) if directory is not None else None, log)
+    pin = write_pin(root, storage, ids, draft, head, directory, log)
     if pin.directory is not None:
         reference = SavepointReference(
             savepoint_id=pin.savepoint_id,
@@ -189,8 +191,7 @@ def _canonical(
 ) -> CanonicalSavepoint:
     pin: Pin | None = None
     if foreign_origin(behind) is None:  # else no pin can keep the files, and the fold has to be quicker than retention
-        parent = _parent(directory) if directory is not None else None
-        pin = write_pin(root, storage, ids, replace(draft, folds=True), head, parent)
+        pin = write_pin(root, storage, ids, replace(draft, folds=True), head, directory)
     name = pin.savepoint_id if pin is not None else new_savepoint_id(ids, draft.created_at)
     savepoint = CanonicalSavepoint(
         savepoint_id=name,
@@ -204,7 +205,7 @@ def _canonical(
         trigger=draft.trigger,
         label=draft.label,
         note=draft.note,
-        directory=f"{_parent(directory)}/{name}" if directory is not None else None,
+        directory=f"{directory}/{name}" if directory is not None else None,
     )
     try:
         return write_canonical(root, savepoint, head, behind, ids, writer)
@@ -213,9 +214,9 @@ def _canonical(
             storage.delete(pin_path(pin.savepoint_id))
 
 
-def _parent(directory: str) -> str:
+def _absolute(directory: str) -> str:
     """A directory into which savepoints are put; on local disks an absolute path, whoever reads it from wherever."""
-    return (local_path(directory) or directory).rstrip("/")
+    return address(directory).rstrip("/")
 
 
 def _row(taken: Savepoint, now_ms: int) -> CheckpointRow:

@@ -1,5 +1,6 @@
 """Sinks, as an author names them. All output is staged and named in the manifest until its sink has committed."""
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from state_engine.errors import JobDefinitionError
-from state_engine.storage.roots import local_path
+from state_engine.storage.roots import address
 
 
 class EpochId(NamedTuple):
@@ -40,18 +41,21 @@ class Sink:
     """Base of all sinks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DeltaSink(Sink):
     """A Delta table, exactly once. The table is made when it is missing.
 
     Args:
         path: Root of the table, on a storage that both Spark and delta-rs reach.
+
+    Raises:
+        UnsupportedAddressError: It would be another place than it seems.
     """
 
     path: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", local_path(self.path) or self.path)
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "path", address(path))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from deltalake import DeltaTable
@@ -21,6 +20,7 @@ from deltalake import DeltaTable
 from state_engine.errors import AlreadyExistsError
 from state_engine.storage import durable
 from state_engine.storage.local import LocalStorage
+from state_engine.storage.roots import local_path
 
 _LOG = "_delta_log"
 _HINT = "_last_checkpoint"
@@ -33,9 +33,8 @@ class _Hint(msgspec.Struct):
 
 def local_root(path: str) -> Path | None:
     """Returns the folder of a table; None if it is not on a local disk."""
-    if "://" not in path:
-        return Path(path)
-    return Path(unquote(urlsplit(path).path)) if path.startswith("file://") else None
+    folder = local_path(path)
+    return Path(folder) if folder is not None else None
 
 
 def make_root(path: str) -> None:

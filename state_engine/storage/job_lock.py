@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
-from urllib.parse import unquote, urlsplit
 
 from state_engine.errors import JobAlreadyRunningError
 from state_engine.storage.durable import make_folder
 from state_engine.storage.port import check_name
+from state_engine.storage.roots import local_path
 
 CONTROL = "_control"
 """The folder of a job's control files, below the job's own."""
@@ -53,12 +53,11 @@ def control_folder(root: str, job: str) -> Path | None:
     For another root it is one below `LAKESTATE_CONTROL`; null if that is not set.
     """
     check_name("job name", job)
-    scheme, separator, _ = root.partition("://")
-    if separator and scheme != "file":
+    if (folder := local_path(root)) is None:
         local = os.environ.get(CONTROL_FOLDER)
         address = hashlib.sha256(root.rstrip("/").encode()).hexdigest()[:16]
         return Path(local) / address / job if local else None
-    return Path(unquote(urlsplit(root).path) if separator else root) / job / CONTROL
+    return Path(folder) / job / CONTROL
 
 
 def lock_folder(root: str, job: str) -> Path | None:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from state_engine.errors import JobDefinitionError, StorageError
+from state_engine.storage.roots import address, local_path
 
 Data = bytes | bytearray | memoryview | pa.Buffer
 
@@ -154,7 +154,7 @@ def check_prefix(prefix: str) -> str:
 
 def open_storage(root: str, job: str) -> CheckpointStorage:
     """Opens the storage of one job: the folder of its name below `root`, an address as of `open_root`."""
-    return open_root(f"{root.rstrip('/') if root.strip('/') else root}/{check_name('job name', job)}")
+    return open_root(f"{address(root).rstrip('/')}/{check_name('job name', job)}")
 
 
 def job_names(root: str) -> Sequence[str]:
@@ -172,18 +172,20 @@ def open_root(url: str) -> CheckpointStorage:
     Args:
         url: `memory://name`, a path or `file://` URL of a directory, or the URL of a bucket and prefix as obstore
             takes it (`s3://`, `gs://`, `az://`, `abfss://`, `http(s)://`).
+
+    Raises:
+        UnsupportedAddressError: It would be another place than it seems.
+        StorageError: No storage opens it.
     """
     # imported here, since the implementations import this port, and local jobs do not pay for loading obstore
     from state_engine.storage.local import LocalStorage
     from state_engine.storage.memory import MemoryStorage
 
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return LocalStorage(url)
+    if (path := local_path(url)) is not None:
+        return LocalStorage(path)
+    scheme, _, rest = url.partition("://")
     if scheme == "memory":
         return MemoryStorage.open(rest.strip("/"))
-    if scheme == "file":
-        return LocalStorage(unquote(urlsplit(url).path))
     return _open_bucket(url)
 
 

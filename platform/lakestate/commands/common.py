@@ -26,7 +26,9 @@ from state_engine.errors import (
     LakestateError,
     NothingToRestoreError,
     UnknownOperatorError,
+    UnsupportedAddressError,
 )
+from state_engine.storage.roots import local_path
 
 ROOT_VARIABLE = "LAKESTATE_ROOT"
 _WIDE = 1_000
@@ -55,9 +57,16 @@ def checked_root(root: str | None) -> str | None:
     """Returns a root.
 
     Raises:
-        BadParameter: It holds a secret, which the list of processes and every log would show.
+        BadParameter: It holds a secret, which the list of processes and every log would show; or it would be another
+            place than it seems.
     """
-    if root is not None and "://" in root:
+    if root is None:
+        return None
+    try:
+        is_local = local_path(root) is not None
+    except UnsupportedAddressError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not is_local:
         parts = urlsplit(root)
         if parts.username is not None or parts.password is not None or parts.query:
             raise typer.BadParameter(

@@ -8,7 +8,7 @@ from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint import RangeWriter, dispose_savepoint, read_catalogue, trigger_savepoint
 from state_engine.savepoint.catalogue import DamagedSavepoint, find_savepoint
 from state_engine.storage.port import open_storage
-from state_engine.storage.roots import local_path
+from state_engine.storage.roots import address
 
 TRIGGER = "rest"
 """Who asked, in `_checkpoints`, if the request does not say it."""
@@ -88,9 +88,11 @@ def checked_directory(directory: str) -> str:
 
     Raises:
         SavepointError: It is relative, and this process is somewhere else than whoever asked.
+        UnsupportedAddressError: It would be another place than it seems.
     """
-    if directory.startswith("/") or "://" in directory or directory.startswith("file:/"):
-        return local_path(directory) or directory
+    found = address(directory)
+    if directory.startswith("/") or "://" in directory or directory.startswith("file:"):
+        return found
     raise SavepointError(
         f"The directory {directory!r} is relative.", action="Give an absolute path or an address, such as file:///…."
     )

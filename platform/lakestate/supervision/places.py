@@ -4,10 +4,10 @@ They are about processes of this machine, so they are on it even if the state is
 """
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from state_engine.errors import LakestateError
 from state_engine.storage.job_lock import CONTROL_FOLDER, lock_folder
+from state_engine.storage.roots import address
 
 
 class NoControlFolderError(LakestateError):
@@ -32,10 +32,7 @@ def driver_folder(root: str, job: str) -> Path:
 
 def absolute_root(root: str) -> str:
     """Returns a root that means the same in every folder that a driver may be started in."""
-    scheme, separator, _ = root.partition("://")
-    if separator and scheme != "file":
-        return root.rstrip("/")
-    return str(Path(unquote(urlsplit(root).path) if separator else root).absolute())
+    return address(root).rstrip("/")
 
 
 __all__ = ["NoControlFolderError", "absolute_root", "driver_folder"]

@@ -259,4 +259,22 @@ MUTANTS = (
         "A load folds manifests onto a base that they do not follow, and an epoch is missing or counts twice.",
         ("tests/checkpoint/test_table.py::test_a_history_begins_where_its_base_ends",),
     ),
+    Mutant(
+        "a-scheme-without-slashes-is-a-folder",
+        "state_engine.storage.roots",
+        "_refused",
+        "if (found := _SCHEME.match(text)) is not None:",
+        "if (found := None) is not None:",
+        "A job whose root is s3:/bucket keeps its state in a folder of the working directory.",
+        ("tests/storage/test_addresses.py::test_an_address_that_would_be_another_place_is_refused_everywhere",),
+    ),
+    Mutant(
+        "a-folder-of-another-name",
+        "state_engine.storage.roots",
+        "local_path",
+        "if (found := _UNREADABLE.search(path)) is not None:",
+        "if (found := _CONTROL.search(path)) is not None:",
+        "A table in a folder with %41 in its name is written there and looked for elsewhere.",
+        ("tests/storage/test_addresses.py::test_an_address_that_would_be_another_place_is_refused_everywhere",),
+    ),
 )
