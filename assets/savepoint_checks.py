@@ -10,8 +10,7 @@ import dagster as dg
 from lakestate.assets.names import savepoint_key
 from lakestate.job_code import operators_of_code
 from state_engine.savepoint import ValidationReport, validate_savepoint
-from state_engine.savepoint.fitness import misfits
-from state_engine.savepoint.restore_report import Refusal
+from state_engine.savepoint.fitness import Fitness, fitness
 from state_engine.savepoint.validate import Aspect
 
 COMPLETE = "complete"
@@ -27,7 +26,7 @@ _ABOUT: dict[str, tuple[frozenset[Aspect], str]] = {
     KEY_GROUPS: (frozenset({"keys"}), "Every key is in the key group that its hash says."),
     ROW_COUNTS: (frozenset({"rows"}), "Files hold as many rows as the savepoint says."),
 }
-_READABLE = "The job's present code can go on from it."
+_READABLE = "The job's present code can go on from it, and reads all that the code before read."
 
 
 def savepoint_checks(job: str) -> list[dg.AssetCheckSpec]:
@@ -50,19 +49,19 @@ def check_savepoint(root: str, job: str, savepoint_id: str) -> list[dg.AssetChec
         NothingToRestoreError: There is no such savepoint.
     """
     report = validate_savepoint(root, job, savepoint_id)
-    reasons = misfits(root, job, savepoint_id, operators_of_code(job, root)) if report.ok else None
-    return evaluate(job, report, reasons)
+    code = fitness(root, job, savepoint_id, operators_of_code(job, root)) if report.ok else None
+    return evaluate(job, report, code)
 
 
-def evaluate(job: str, report: ValidationReport, reasons: Sequence[Refusal] | None) -> list[dg.AssetCheckResult]:
+def evaluate(job: str, report: ValidationReport, code: Fitness | None) -> list[dg.AssetCheckResult]:
     """Returns the result of every check of `savepoint_checks`.
 
     Args:
         job: Name of the job.
         report: What is wrong with the savepoint.
-        reasons: Why the present code cannot go on from it; None where nobody asked it.
+        code: How the present code fits it; None where nobody asked it.
     """
-    return [*_damage(job, report), _readable(job, report, reasons)]
+    return [*_damage(job, report), _readable(job, report, code)]
 
 
 def _damage(job: str, report: ValidationReport) -> Iterator[dg.AssetCheckResult]:
@@ -84,10 +83,16 @@ def _damage(job: str, report: ValidationReport) -> Iterator[dg.AssetCheckResult]
         )
 
 
-def _readable(job: str, report: ValidationReport, reasons: Sequence[Refusal] | None) -> dg.AssetCheckResult:
+def _readable(job: str, report: ValidationReport, code: Fitness | None) -> dg.AssetCheckResult:
+    """What the release that took the savepoint did not read either is told, and no warning."""
+    reasons = code.refusals if code is not None else ()
+    unread = code.unread if code is not None else ()
+    lost = [one for one in unread if not one.before]
     if reasons:
         said = f"{reasons[0].error}: {reasons[0].message} {reasons[0].action}"
-    elif reasons is not None:
+    elif lost:
+        said = f"The job's present code can go on from it, and does not read {lost[0]}."
+    elif code is not None:
         said = _READABLE
     elif not report.ok:
         said = "The savepoint is damaged; its code was not asked."
@@ -96,13 +101,18 @@ def _readable(job: str, report: ValidationReport, reasons: Sequence[Refusal] | N
     return dg.AssetCheckResult(
         asset_key=savepoint_key(job),
         check_name=READABLE,
-        passed=report.ok and not reasons,
+        passed=report.ok and not reasons and not lost,
         severity=dg.AssetCheckSeverity.WARN,
         description=said,
         metadata={
             "savepoint_id": report.savepoint_id,
-            "code_was_asked": reasons is not None,
-            "findings": _table([(reason.error, f"{reason.message} {reason.action}") for reason in reasons or ()]),
+            "code_was_asked": code is not None,
+            "findings": _table(
+                [
+                    *((reason.error, f"{reason.message} {reason.action}") for reason in reasons),
+                    *(("not read", str(one)) for one in unread),
+                ]
+            ),
         },
     )
 

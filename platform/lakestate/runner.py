@@ -22,6 +22,7 @@ from lakestate.commands.options import (
     DiscardState,
     MaxParallelism,
     ResumeState,
+    Strict,
     UidMapping,
     uids_of,
 )
@@ -214,6 +215,7 @@ def run(
     discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
     allow_changed_sources: AllowChangedSources = None,
+    strict: Strict = False,
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks per operator.")] = None,
     available_now: Annotated[bool, typer.Option(help="End when the input that is there now is read.")] = False,
     cores: Annotated[str, typer.Option(help="Task slots of the local session.")] = "2",
@@ -249,6 +251,7 @@ def run(
             discard_state=discard_state or (),
             adopt_sinks=adopt_sinks,
             allow_changed_sources=allow_changed_sources or (),
+            strict=strict,
             parallelism=parallelism,
             cancelled=stop.is_set,
         )

@@ -34,6 +34,7 @@ def runner_command(
     discard_state: Sequence[str] = (),
     adopt_sinks: bool = False,
     allow_changed_sources: Sequence[int] = (),
+    strict: bool = False,
     parallelism: int | None = None,
     available_now: bool = False,
     cores: str | None = None,
@@ -61,6 +62,8 @@ def runner_command(
         command.append("--adopt-sinks")
     for number in allow_changed_sources:
         command += ["--allow-changed-sources", str(number)]
+    if strict:
+        command.append("--strict")
     if parallelism is not None:
         command += ["--parallelism", str(parallelism)]
     if cores is not None:

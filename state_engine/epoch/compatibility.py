@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from state_engine.epoch.request import StartRequest
 from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.source_changes import check_changes
+from state_engine.epoch.unread import check_unread
 from state_engine.errors import (
     GeneratedUidError,
     KeyTypeChangedError,
@@ -50,6 +51,7 @@ def check(request: StartRequest, target: Manifest) -> None:
     check_max_parallelism(request, target)
     check_keys(request, target)
     merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas), target.epoch)
+    check_unread(request, target)
     check_sources(request, target)
 
 

@@ -14,7 +14,8 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator as the job declares it today.
 
     `schemas` holds the states that are known before any task has run; the others are checked when they first appear in
-    an ack. `generated_uid` says that the author gave no uid, so that it stands for the operator's place in the job.
+    an ack. `all_known` says that its `open()` could be asked, so that it does not ask for others there. `generated_uid`
+    says that the author gave no uid, so that it stands for the operator's place in the job.
     """
 
     uid: str
@@ -24,6 +25,7 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[StreamEdge, ...] = (StreamEdge(),)
     schemas: tuple[StateSchema, ...] = ()
     generated_uid: bool = False
+    all_known: bool = False
 
 
 class SavepointLocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
             Timers and last accesses keep their times.
         allow_changed_sources: Numbers of sources that may be others than those of the position, as far as the position
             can be carried over. Nothing else changes where they are the same.
+        strict: Refuse a start if the log has state that the code does not read.
         lasting: `parallelism` also holds for later starts, until the job's definition says another number, as if it had
             been rescaled.
     """
@@ -91,6 +94,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     adopt_sinks: bool = False
     reset_processing_time: bool = False
     allow_changed_sources: tuple[int, ...] = ()
+    strict: bool = False
     lasting: bool = False
 
 

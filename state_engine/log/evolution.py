@@ -54,6 +54,20 @@ def evolve(known: StateSchema, found: StateSchema, until: int) -> StateSchema:
     return replace(known, schema_id=found.schema_id, value=found.value, former=(*known.former, former))
 
 
+def dropped_fields(known: StateSchema, found: StateSchema) -> tuple[str, ...]:
+    """Returns the fields, by path, whose values nothing reads once a state has the type that the code declares.
+
+    None if the types have no way from one to the other (`evolve` says so), or the author's function is that way.
+    """
+    declared = found.declared or DeclaredChanges()
+    if known.value == found.value or known.value in declared.migrates_from:
+        return ()
+    try:
+        return conversion(parse_ddl(known.value), parse_ddl(found.value), declared.aliases, declared.defaults).dropped
+    except IncompatibleTypesError:
+        return ()
+
+
 def is_migrated(known: StateSchema, found: StateSchema) -> bool:
     """Says whether the author's function stands between two schemas: the next epoch then writes the whole state."""
     declared = found.declared
@@ -175,4 +189,4 @@ def _changed(schema: StateSchema, differences: str, action: str) -> StateTypeCha
     )
 
 
-__all__ = ["convert_rows", "counts", "evolve", "fitted", "is_migrated", "reported", "types_of"]
+__all__ = ["convert_rows", "counts", "dropped_fields", "evolve", "fitted", "is_migrated", "reported", "types_of"]

@@ -40,6 +40,8 @@ class Adapter(Function):
     verb: str  # what the author called, for messages
     interface: ClassVar[type[Function]]
     method: ClassVar[str]
+    asks_in_open: ClassVar[bool] = True
+    """Whether its own states are all asked for in `open()`."""
 
     def __init__(self, function: Any) -> None:
         wanted = self.interface.__name__

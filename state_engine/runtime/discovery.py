@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.backends.keys import KeyContext
@@ -17,6 +17,18 @@ from state_engine.runtime.lifecycle import InitializationContext, LifeCycle
 from state_engine.runtime.spec import OperatorSpec
 
 
+class Discovered(NamedTuple):
+    """The states that a function asks for in `initialize_state()` and `open()`.
+
+    Attributes:
+        states: Their schemas, as far as they are known.
+        all_known: Whether both ran to their end, so that there are no others, unless the author asks for them later.
+    """
+
+    states: tuple[StateSchema, ...]
+    all_known: bool
+
+
 class _Placeholder:
     """Stands for a state while a function is opened without records."""
 
@@ -26,8 +38,8 @@ class _Placeholder:
         )
 
 
-def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[StateSchema, ...]:
-    """Returns the schemas of the states that the function's `initialize_state()` and `open()` ask for.
+def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> Discovered:
+    """Finds the states that the function's `initialize_state()` and `open()` ask for.
 
     They are called on a copy, as they will be in the workers, and so is `close()`; one that needs what only a worker
     has may fail here without harm, and its states are then known with the first epoch.
@@ -69,9 +81,10 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
     operator_state = OperatorStateBackend(spec.uid, 0, 1)
     for declared in spec.broadcast:
         operator_state.get_broadcast_state(declared)
-    life = LifeCycle(function, keys, lambda error, _: error)
+    life, all_known = LifeCycle(function, keys, lambda error, _: error), False
     try:
         life.begin(InitializationContext(None, operator_state, context, keyed=bool(spec.key)), context)
+        all_known = getattr(function, "asks_in_open", True)
     except LakestateError:
         raise
     except (Exception, SystemExit, GeneratorExit):
@@ -81,7 +94,7 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> tuple[Sta
             life.close()
     states = (*found.values(), *operator_state.schemas)
     check_names(states)
-    return states
+    return Discovered(states, all_known)
 
 
-__all__ = ["discover_states"]
+__all__ = ["Discovered", "discover_states"]

@@ -1,30 +1,47 @@
 """Whether a job's present code can go on from what would be restored. Writes nothing."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from state_engine.epoch import compatibility
-from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
+from state_engine.epoch.unread import Unread, check_unread, unread
 from state_engine.errors import LakestateError
-from state_engine.log.records import Manifest
+from state_engine.log.records import Manifest, StateSchema
 from state_engine.savepoint.catalogue import resolve_restore
-from state_engine.savepoint.restore_report import Refusal
+from state_engine.savepoint.restore_report import Refusal, UnreadState
+from state_engine.savepoint.segments import log_size, segments_of_target
+from state_engine.storage.state_reader import Segment
 
 OperatorsOf = Callable[[Manifest], Sequence[OperatorShape] | None]
 """Says what the job's code declares today, asked with the epoch that is restored; None where the code is not known."""
 
 
-def misfits(root: str, job: str, source: str, operators_of: OperatorsOf) -> tuple[Refusal, ...] | None:
-    """Says why a job's present code cannot go on from a source: all reasons, by operator and state.
+class Fitness(NamedTuple):
+    """How a job's present code fits a source.
+
+    Attributes:
+        refusals: Why it cannot go on from it: all reasons, by operator and state. None if it can.
+        unread: What it would not read of the state, with rows and bytes.
+    """
+
+    refusals: tuple[Refusal, ...]
+    unread: tuple[UnreadState, ...]
+
+
+def fitness(root: str, job: str, source: str, operators_of: OperatorsOf, *, strict: bool = False) -> Fitness | None:
+    """Says whether a job's present code can go on from a source, and what it would not read.
 
     Args:
         root: Of the storage.
         job: The job.
         source: What `resolve_restore` takes.
         operators_of: The job's code.
+        strict: As a start that is told to be strict: state that is not read is a reason, too.
 
     Returns:
-        The reasons, none if it fits; None where the code is not known.
+        None where the code is not known.
 
     Raises:
         NothingToRestoreError: The source does not exist.
@@ -42,8 +59,51 @@ def misfits(root: str, job: str, source: str, operators_of: OperatorsOf) -> tupl
         fingerprints=seen.fingerprints,
         sinks=(),
         restore=target,
+        strict=strict,
     )
-    return tuple(refusals_of(code_checks(request, seen)))
+    return Fitness(tuple(refusals_of(code_checks(request, seen))), unread_of_target(root, target, operators))
+
+
+def unread_of_target(root: str, target: RestoreTarget, operators: Sequence[OperatorShape]) -> tuple[UnreadState, ...]:
+    """Returns what operators will not read of a source, under the uids that they have.
+
+    Raises:
+        CorruptionError: A file of the source is gone or damaged.
+    """
+    if not (found := unread(operators, target.seen.manifest)):
+        return ()
+    uids = target.rewrite.uids if target.rewrite is not None else {}
+    return unread_states(found, target.stored.manifest.schemas, segments_of_target(root, target), uids)
+
+
+def unread_states(
+    found: Sequence[Unread],
+    schemas: Sequence[StateSchema],
+    segments: Sequence[Segment],
+    uids: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[UnreadState, ...]:
+    """Returns what is not read, with the rows and bytes of its log.
+
+    Args:
+        found: What is not read.
+        schemas: All states, as the log has them.
+        segments: What folds to them.
+        uids: From uids in the log to those in `found`, where they differ.
+    """
+    known = {(uids.get(schema.uid, schema.uid), schema.kind, schema.name): schema for schema in schemas}
+    sizes = [log_size(segments, known[one.uid, one.kind, one.state]) for one in found]
+    return tuple(
+        UnreadState(
+            uid=one.uid,
+            state=one.state,
+            kind=one.kind,
+            fields=one.fields,
+            before=one.before,
+            rows=rows,
+            bytes=size,
+        )
+        for one, (rows, size) in zip(found, sizes, strict=True)
+    )
 
 
 def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], Any]]:
@@ -54,6 +114,7 @@ def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], 
     yield lambda: compatibility.check_keys(request, seen)
     for shape in request.operators:
         yield _states_of(shape, seen)
+    yield lambda: check_unread(request, seen)
     yield lambda: compatibility.check_sources(request, seen)
 
 
@@ -75,4 +136,13 @@ def _states_of(shape: OperatorShape, seen: Manifest) -> Callable[[], Any]:
     return lambda: compatibility.merge_schemas(seen.schemas, shape.schemas, seen.epoch)
 
 
-__all__ = ["OperatorsOf", "code_checks", "misfits", "refusal", "refusals_of"]
+__all__ = [
+    "Fitness",
+    "OperatorsOf",
+    "code_checks",
+    "fitness",
+    "refusal",
+    "refusals_of",
+    "unread_of_target",
+    "unread_states",
+]

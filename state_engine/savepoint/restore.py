@@ -25,10 +25,17 @@ from state_engine.savepoint.adoption import adopt_for
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
-from state_engine.savepoint.fitness import OperatorsOf, code_checks, refusal, refusals_of
+from state_engine.savepoint.fitness import OperatorsOf, code_checks, refusal, refusals_of, unread_of_target
 from state_engine.savepoint.holding import RestoreHold, kept_for_start
 from state_engine.savepoint.rekey import with_rewrite
-from state_engine.savepoint.restore_report import Fate, Refusal, RestoredOperator, RestoredState, WholeRestore
+from state_engine.savepoint.restore_report import (
+    Fate,
+    Refusal,
+    RestoredOperator,
+    RestoredState,
+    UnreadState,
+    WholeRestore,
+)
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import CheckpointStorage, open_storage
@@ -57,6 +64,7 @@ class JobRestore:
         adopt_sinks: So do sinks whose tables have output that the job's log does not know.
         reset_processing_time: Begin with the time of the clock, though processing time was later before.
         allow_changed_sources: Numbers of sources that may be others than in the source; with `fingerprints`.
+        strict: Refuse if there is state, or a field of one, that the code does not read.
         claim_mode: Whether the savepoint belongs to the job from now on.
         validate: Read every file and compare its checksum before anything is written.
         cancelled: Asked between files and ranges of key groups; once it says True the restore ends.
@@ -90,6 +98,7 @@ class JobRestore:
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
         allow_changed_sources: Sequence[int] = (),
+        strict: bool = False,
         claim_mode: ClaimMode = "NO_CLAIM",
         validate: bool = True,
         cancelled: Callable[[], bool] | None = None,
@@ -139,6 +148,7 @@ class JobRestore:
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
             allow_changed_sources=tuple(allow_changed_sources),
+            strict=strict,
             lasting=True,
         )
 
@@ -158,11 +168,13 @@ class JobRestore:
         """
         refusals = [*self._refusals()]
         states: list[RestoredState] = []
+        unread: tuple[UnreadState, ...] = ()
         try:
-            states.extend(self._states())
+            unread = self._unread()
+            states.extend(self._states(unread))
         except CorruptionError as error:
             refusals.append(refusal(error))
-        return self._report(tuple(states), tuple(refusals))
+        return self._report(tuple(states), tuple(refusals), unread)
 
     def run(self) -> WholeRestore:
         """Does it.
@@ -178,11 +190,12 @@ class JobRestore:
         """
         sink_standing.check(self._sinks, self._log, self._job, adopt_sinks=self._request.adopt_sinks)
         with kept_for_start(self._request, self._log, clock=self._clock, ids=self._ids) as hold:
+            unread = self._unread()
             restored, head = self._start(hold)
         if self._claim_mode == "CLAIM":
             claim_source(self._root, restored)  # behind the lease: who disposes of a savepoint asks those
         sealed = head.stored.manifest
-        return replace(self._report((), ()), sealed=(sealed.generation, sealed.epoch))
+        return replace(self._report((), (), unread), sealed=(sealed.generation, sealed.epoch))
 
     def _start(self, hold: RestoreHold) -> tuple[RestoreTarget, Head]:
         request = adopt_for(
@@ -222,7 +235,11 @@ class JobRestore:
 
         return refusals_of(checks())
 
-    def _states(self) -> Iterator[RestoredState]:
+    def _unread(self) -> tuple[UnreadState, ...]:
+        return unread_of_target(self._root, self.target, self._request.operators) if self._code_checked else ()
+
+    def _states(self, unread: Sequence[UnreadState]) -> Iterator[RestoredState]:
+        not_read = {(one.uid, one.kind, one.state) for one in unread if not one.fields}
         target, head = self.target, self.target.stored
         rewrite = target.rewrite or Rewrite()
         segments = segments_of_target(self._root, target)
@@ -238,17 +255,21 @@ class JobRestore:
                 self._progress(f"{schema.uid}/{schema.name}", (number + 1) / len(states))
             left = schema.uid in rewrite.left
             groups = plan.max_parallelism if left else rewrite.max_parallelism or plan.max_parallelism
+            uid = schema.uid if left else rewrite.uids.get(schema.uid, schema.uid)
+            fate = _fate(left, groups != plan.max_parallelism and bool(schema.key))
             yield RestoredState(
-                uid=schema.uid if left else rewrite.uids.get(schema.uid, schema.uid),
+                uid=uid,
                 state=schema.name,
                 kind=schema.kind,
-                fate=_fate(left, groups != plan.max_parallelism and bool(schema.key)),
+                fate="unread" if (uid, schema.kind, schema.name) in not_read else fate,
                 rows=rows,
                 bytes=size,
                 groups=groups,
             )
 
-    def _report(self, states: tuple[RestoredState, ...], refusals: tuple[Refusal, ...]) -> WholeRestore:
+    def _report(
+        self, states: tuple[RestoredState, ...], refusals: tuple[Refusal, ...], unread: tuple[UnreadState, ...]
+    ) -> WholeRestore:
         head = self._head
         return WholeRestore(
             job=self._job,
@@ -259,6 +280,7 @@ class JobRestore:
             copied=self.target.location is not None or self.target.rewrite is not None,
             code_checked=self._code_checked,
             refusals=refusals,
+            unread=unread,
         )
 
     def _operators(self) -> Iterator[RestoredOperator]:

@@ -5,9 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from state_engine.log.records import Origin
+from state_engine.log.records import Origin, StateKind
 
-Fate = Literal["restored", "re-keyed", "left", "new"]
+Fate = Literal["restored", "re-keyed", "left", "new", "unread"]
 
 
 class RestoredState(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +17,8 @@ class RestoredState(msgspec.Struct, frozen=True, kw_only=True):
         uid: Operator that has it from now on; of one that is left, the operator that had it.
         state: Its name.
         kind: Its kind.
-        fate: Whether it is taken as it is, sorted into other key groups, or left behind.
+        fate: Whether it is taken as it is, sorted into other key groups, or left behind; or goes on in the log, but no
+            operator reads it.
         rows: Live rows.
         bytes: Of the files and sections that were read for it.
         groups: Key groups among which its keys are spread from now on.
@@ -42,6 +43,39 @@ class RestoredOperator(msgspec.Struct, frozen=True, kw_only=True):
     max_parallelism: tuple[int, int]
 
 
+class UnreadState(msgspec.Struct, frozen=True, kw_only=True):
+    """A state, or fields of it, that the job's code does not read.
+
+    Attributes:
+        uid: Its operator.
+        state: Its name.
+        kind: Its kind.
+        fields: Paths of the fields; empty if nothing of the state is read.
+        before: Whether the release that sealed the epoch did not read it either.
+        rows: Of its log; not all of them need be live.
+        bytes: Of these.
+    """
+
+    uid: str
+    state: str
+    kind: StateKind
+    fields: tuple[str, ...]
+    before: bool
+    rows: int
+    bytes: int
+
+    def __str__(self) -> str:
+        """What it is, how much, and what becomes of it."""
+        size = f"{self.rows} rows, {self.bytes} bytes"
+        if not self.fields:
+            what = f"state {self.state!r} of operator {self.uid!r} ({size})"
+            return f"{what}, which no operator asks for in open(): it stays in the log"
+        return (
+            f"{', '.join(self.fields)} of state {self.state!r} of operator {self.uid!r} ({size}), which its type does "
+            "not have: gone with the next write of each value"
+        )
+
+
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """One reason why the restore would be refused."""
 
@@ -59,6 +93,7 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
         onto: Generation and epoch where the job stood; None if it never ran.
         operators: Those of the source, and those that are new.
         states: Those of the source.
+        unread: What the job's code will not read of them.
         copied: Whether state is copied below the job's root; otherwise it goes on from the files that are there.
         code_checked: Whether it was held against the job's code; otherwise the next start does so.
         refusals: Why it would be refused; nothing is done then.
@@ -74,6 +109,7 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
     code_checked: bool
     refusals: tuple[Refusal, ...] = ()
     sealed: tuple[int, int] | None = None
+    unread: tuple[UnreadState, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -93,6 +129,8 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
             yield self._operator(operator)
             for state in (state for state in self.states if state.uid == (operator.uid)):
                 yield f"  {state.state} ({state.kind}): {state.rows} rows, {state.bytes} bytes, {state.fate}"
+        for unread in self.unread:
+            yield f"Not read: {unread}."
         if self.copied:
             yield "State is copied below the job's root; the source is needed no more."
         if self.sealed:
@@ -120,4 +158,4 @@ def _change(numbers: tuple[int, int]) -> str:
     return str(after) if before == after else f"{before} → {after}"
 
 
-__all__ = ["Fate", "Refusal", "RestoredOperator", "RestoredState", "WholeRestore"]
+__all__ = ["Fate", "Refusal", "RestoredOperator", "RestoredState", "UnreadState", "WholeRestore"]

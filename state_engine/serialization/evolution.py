@@ -73,11 +73,13 @@ class Conversion(NamedTuple):
         convert: From an Arrow array to an Arrow array; nulls stay nulls.
         renamed: Fields by path, with the names that they had; those for which an alias was needed.
         defaults: Values of added fields by path; those that were declared.
+        dropped: Fields of the old type that the new one does not have, by path.
     """
 
     convert: Convert
     renamed: dict[str, str]
     defaults: dict[str, bytes]
+    dropped: tuple[str, ...]
 
 
 def conversion(
@@ -98,7 +100,7 @@ def conversion(
         IncompatibleTypesError: There is none.
     """
     planner = _Planner(aliases or {}, defaults or {})
-    return Conversion(planner.plan(old, new, ""), planner.renamed, planner.used)
+    return Conversion(planner.plan(old, new, ""), planner.renamed, planner.used, tuple(planner.dropped))
 
 
 @lru_cache(maxsize=1024)
@@ -121,13 +123,14 @@ def encode_default(type_info: TypeInformation, value: Any) -> bytes:
 
 
 class _Planner:
-    """Builds a conversion from the outside in, and notes which aliases and defaults it used."""
+    """Builds a conversion from the outside in; notes which aliases and defaults it used, and what it left."""
 
     def __init__(self, aliases: Mapping[str, tuple[str, ...]], defaults: Mapping[str, bytes]) -> None:
         self._aliases = aliases
         self._defaults = defaults
         self.renamed: dict[str, str] = {}
         self.used: dict[str, bytes] = {}
+        self.dropped: list[str] = []
 
     def plan(self, old: TypeInformation, new: TypeInformation, path: str) -> Convert:
         if old == new:
@@ -150,6 +153,8 @@ class _Planner:
         places = self._places(old, new, path)
         if all(place is None for place in places):
             raise IncompatibleTypesError(path, old, new, "no field of the old one is left")
+        left = [name for place, name in enumerate(old.names) if place not in places]
+        self.dropped.extend(join_path(path, quote(name)) for name in left)
         parts: list[Convert] = []
         for name, kind, place in zip(new.names, new.types, places, strict=True):
             here = join_path(path, quote(name))

@@ -48,6 +48,7 @@ def plan_restore(job: "StreamJob", options: StartOptions) -> WholeRestore:
             keep_output=options.keep_output,
             adopt_sinks=options.adopt_sinks,
             allow_changed_sources=options.allow_changed_sources,
+            strict=options.strict,
             claim_mode=options.claim_mode,
             cancelled=options.cancelled,
             progress=options.progress,

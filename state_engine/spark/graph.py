@@ -98,9 +98,10 @@ class OperatorNode:
     """One operator.
 
     `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
-    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front. `downstream` are the
-    operators that read one of its outputs, each with the number of the edge. With `object_reuse` an operator that is
-    chained behind this one gets the rows that the function gave, and no copies of them.
+    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front; with
+    `all_states_known` there are no others. `downstream` are the operators that read one of its outputs, each with the
+    number of the edge. With `object_reuse` an operator that is chained behind this one gets the rows that the function
+    gave, and no copies of them.
     """
 
     uid: str
@@ -117,6 +118,7 @@ class OperatorNode:
     sinks: list[SinkNode] = field(default_factory=list)
     side_outputs: dict[str, StructType] = field(default_factory=dict)
     states: tuple[StateSchema, ...] = ()
+    all_states_known: bool = False
     downstream: "list[tuple[OperatorNode, int]]" = field(default_factory=list)
     chaining: ChainingStrategy = "always"
     object_reuse: bool = False

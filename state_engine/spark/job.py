@@ -39,7 +39,7 @@ from state_engine.spark.task import TaskFunction
 from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
 from state_engine.spark.uids import Uids
 from state_engine.spark.upstream import check_replays, check_upstream
-from state_engine.storage.roots import local_path
+from state_engine.storage.roots import address, local_path
 
 
 class StreamJob:
@@ -214,7 +214,7 @@ class StreamJob:
         if not self.operator_chaining:
             node.chaining = "never"
         check_reads_changelog(node)
-        node.states = discover_states(self._spec(node), _sent_copy)
+        node.states, node.all_states_known = discover_states(self._spec(node), _sent_copy)
         for upstream, number in node.upstream:
             upstream.downstream.append((node, number))
         self._read |= {source.number: source for source, _ in node.sources}
@@ -317,6 +317,7 @@ class StreamJob:
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
         allow_changed_sources: Sequence[int] = (),
+        strict: bool = False,
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -348,6 +349,8 @@ class StreamJob:
             allow_changed_sources: Numbers of sources, counted from 0 as refusals name them, whose options or path may
                 differ from those at the position that the job goes on from. Records that come from then on may be
                 others, or be read otherwise. A folder that has moved keeps its position.
+            strict: Refuse to start if there is state, or a field of one, that the code does not read. Without it the
+                log names them.
             max_parallelism: With `restore`: sort all keys anew into so many key groups, from now on. State of the
                 source is copied for it.
             uid_mapping: With `restore`: from uids that operators had in the source to those that they have now. State
@@ -392,6 +395,7 @@ class StreamJob:
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
             allow_changed_sources=allow_changed_sources,
+            strict=strict,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,
@@ -414,6 +418,7 @@ class StreamJob:
         keep_output: bool = False,
         adopt_sinks: bool = False,
         allow_changed_sources: Sequence[int] = (),
+        strict: bool = False,
         max_parallelism: int | None = None,
         uid_mapping: Mapping[str, str] | None = None,
         claim_mode: ClaimMode = "NO_CLAIM",
@@ -438,6 +443,7 @@ class StreamJob:
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             allow_changed_sources=allow_changed_sources,
+            strict=strict,
             max_parallelism=max_parallelism,
             uid_mapping=uid_mapping or {},
             claim_mode=claim_mode,
@@ -462,18 +468,18 @@ def _checkpoint_config(config: CheckpointConfig | None, interval_ms: int | None)
 def _root_of(root: str | os.PathLike[str] | None, config: CheckpointConfig) -> str:
     """The root that the job or its checkpoint storage names: there is one, since a log and its folds lie together."""
     named = path_of(config.get_checkpoint_storage())
-    given = named if root is None else os.fspath(root)
+    given = named if root is None else root
     if given is None:
         raise JobDefinitionError(
             "The job has no state root.", action="Give root, or a checkpoint storage with a checkpoint_path."
         )
-    found = local_path(given) or given.rstrip("/")
-    if named is not None and (local_path(named) or named.rstrip("/")) != found:
+    found = address(given)
+    if named is not None and address(named).rstrip("/") != found.rstrip("/"):
         raise JobDefinitionError(
             f"The state root is {found}, and the checkpoint storage is at {named}.",
             action="Give one of them, or the same path to both: checkpoints lie below the state root.",
         )
-    return local_path(given) or given
+    return found
 
 
 def _sent_copy(function: Any) -> Any:

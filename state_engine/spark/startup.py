@@ -19,6 +19,7 @@ from state_engine.epoch.rewrite import is_back
 from state_engine.epoch.sink_names import described, moved
 from state_engine.epoch.source_changes import accepted
 from state_engine.epoch.start import StartUp
+from state_engine.epoch.unread import unread
 from state_engine.errors import NotFoundError
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, inlined_bytes
@@ -27,6 +28,7 @@ from state_engine.log.source_records import SourceFile, SourceFingerprint
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
+from state_engine.savepoint.fitness import unread_states
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.clock_notices import tell_of_difference
@@ -63,6 +65,7 @@ class StartOptions(NamedTuple):
     max_parallelism: int | None = None
     uid_mapping: Mapping[str, str] = {}
     claim_mode: ClaimMode = "NO_CLAIM"
+    strict: bool = False
     validate: bool = True
     cancelled: Callable[[], bool] | None = None
     progress: Progress | None = None
@@ -124,6 +127,8 @@ def start_up(job: "StreamJob", options: StartOptions) -> Started:
     origin = request.restore.seen if request.restore is not None else before
     for change in accepted(origin.manifest, request.fingerprints) if origin is not None else ():
         _log.warning("Job %r goes on with a changed source, as it was told to: %s.", job.name, change)
+    if origin is not None:
+        _tell_of_unread(job, request, origin.manifest, head)
     if request.restore is not None and options.claim_mode == "CLAIM":
         claim_source(job.root, request.restore)
     _resume(coordinator, publisher.next_checkpoint_id(), log, head)
@@ -196,6 +201,7 @@ def _request(job: "StreamJob", log: ManifestLog, options: StartOptions, sinks: S
         adopt_sinks=options.adopt_sinks,
         reset_processing_time=options.reset_processing_time,
         allow_changed_sources=tuple(sorted(set(options.allow_changed_sources))),
+        strict=options.strict,
     )
 
 
@@ -221,6 +227,15 @@ def _rewriting(target: RestoreTarget, job: "StreamJob", options: StartOptions) -
     return found
 
 
+def _tell_of_unread(job: "StreamJob", request: StartRequest, origin: Manifest, head: Head) -> None:
+    """Names the state that the code does not read, so that nobody loses values without a word."""
+    found = unread(request.operators, origin)
+    segments = segments_at(job.root, job.name, head.stored) if found else ()
+    for one in unread_states(found, origin.schemas, segments):
+        level = logging.INFO if one.before else logging.WARNING
+        _log.log(level, "The code of job %r does not read %s.", job.name, one)
+
+
 def shapes_of(job: "StreamJob") -> tuple[OperatorShape, ...]:
     """Returns the operators as the job declares them."""
     states, specs = job.states(), job.specs()
@@ -233,6 +248,7 @@ def shapes_of(job: "StreamJob") -> tuple[OperatorShape, ...]:
             edges=tuple(_stream_edge(edge, chained=node.chained) for edge in node.edges),
             schemas=tuple(s for s in states if s.uid == spec.uid),
             generated_uid=node.generated_uid,
+            all_known=node.all_states_known,
         )
         for spec, node in zip(specs, job.operators, strict=True)
     )

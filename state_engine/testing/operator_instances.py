@@ -61,7 +61,7 @@ class OperatorInstances:
         self._parallelism = parallelism
         self._subtasks = subtasks
         self._backends = HarnessBackends(state_backend, JOB)
-        self._states = discover_states(spec, copy.deepcopy)
+        self._states = discover_states(spec, copy.deepcopy).states
         self._log = OperatorLog()
         self._running: list[Operator] = []
         self._epoch = 0

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from lakestate.commands import restore, savepoints, status
+from state_engine.epoch.request import OperatorShape
 from state_engine.log.paths import pin_path
 from state_engine.savepoint import list_savepoints
 
@@ -114,6 +118,62 @@ def test_the_code_of_a_registered_job_is_asked_whether_it_fits(job) -> None:
     found = job.run("savepoints", "validate", "flights", savepoint_id, "--json")
     assert (found.code, found.json["ok"], found.json["findings"]) == (1, False, [])
     assert found.json["code"][0]["error"] == "MaxParallelismChangedError"
+
+
+def test_what_the_code_of_a_registered_job_does_not_read_is_named(job, monkeypatch) -> None:
+    """Its `legs` have lost a field, and `count` is called otherwise."""
+    states = {schema.name: schema for schema in job.builder.schemas}
+    wanted = [
+        replace(states["count"], name="counted", schema_id="counted"),
+        replace(states["legs"], value="struct<origin:string>", schema_id="shorter"),
+        states["seen"],
+    ]
+    shapes = tuple(
+        OperatorShape(
+            uid=uid,
+            parallelism=1,
+            max_parallelism=job.builder.max_parallelism,
+            keys=next(schema.key for schema in wanted if schema.uid == uid),
+            schemas=tuple(schema for schema in wanted if schema.uid == uid),
+            all_known=True,
+        )
+        for uid in ("aircraft", "carrier")
+    )
+    for command in (savepoints, status, restore):
+        monkeypatch.setattr(command, "operators_of_code", lambda *_: lambda _: shapes)
+    savepoint_id = job.run("savepoint", "flights").out.split()[0]
+    told = ("state 'count' of operator 'aircraft'", "minutes of state 'legs' of operator 'aircraft'")
+    ended = job.run("savepoints", "validate", "flights", savepoint_id)
+    assert ended.code == 0
+    assert all(f"The code does not read {what} (" in ended.out.replace("\n", " ") for what in told)
+    found = job.run("savepoints", "validate", "flights", savepoint_id, "--json").json
+    assert (found["ok"], found["code"]) == (True, [])
+    assert [(one["state"], one["fields"]) for one in found["unread"]] == [("count", []), ("legs", ["minutes"])]
+    assert job.run("savepoints", "validate", "flights", savepoint_id, "--strict").code == 1
+
+    ended = job.run("status", "flights")
+    assert all(what in ended.out.replace("\n", " ") for what in told)
+    assert job.run("status", "flights", "--json").json["code"]["unread"] == found["unread"]
+    assert job.run("status", "flights", "--json", "--without-code").json["code"] is None
+
+    arguments = ("restore", "flights", "--from", savepoint_id, "--dry-run")
+    ended = job.run(*arguments)
+    assert ended.code == 0
+    assert "count (keyed): 2 rows" in ended.out
+    assert ", unread" in ended.out
+    assert all(f"Not read: {what}" in ended.out.replace("\n", " ") for what in told)
+    ended = job.run(*arguments, "--strict")
+    assert (ended.code, "UnreadStateError" in ended.out) == (1, True)
+
+
+def test_code_that_fails_to_load_does_not_hide_where_the_job_stands(job, monkeypatch) -> None:
+    def broken(_: object) -> None:
+        raise ImportError("No module named 'gone'")
+
+    monkeypatch.setattr(status, "operators_of_code", lambda *_: broken)
+    ended = job.run("status", "flights")
+    assert ended.code == 0
+    assert "could not be asked: ImportError: No module named 'gone'" in ended.out
 
 
 def test_a_damaged_savepoint_is_listed_as_such_beside_the_others(job) -> None:

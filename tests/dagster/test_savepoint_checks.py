@@ -24,7 +24,8 @@ from state_engine.log.change_file import checksum_of
 from state_engine.log.documents import decode_savepoint, encode_savepoint
 from state_engine.log.paths import METADATA, savepoint_folder
 from state_engine.savepoint import Finding, ValidationReport, trigger_savepoint
-from state_engine.savepoint.restore_report import Refusal
+from state_engine.savepoint.fitness import Fitness
+from state_engine.savepoint.restore_report import Refusal, UnreadState
 
 NAMES = {COMPLETE, CHECKSUMS, KEY_GROUPS, ROW_COUNTS, READABLE}
 
@@ -124,7 +125,7 @@ def test_a_row_too_few_is_found(stream, canonical):
 def test_a_savepoint_that_the_code_does_not_fit_is_a_warning(stream, savepoint):
     report = ValidationReport("sp-1", "native", (), 3, 20)
     reason = Refusal(error="UnknownOperatorError", message="Operator x is gone.", action="Bring it back.")
-    found = {result.check_name: result for result in evaluate("flights", report, [reason])}
+    found = {result.check_name: result for result in evaluate("flights", report, Fitness((reason,), ()))}
     assert [name for name, result in found.items() if not result.passed] == [READABLE]
     assert found[READABLE].severity == dg.AssetCheckSeverity.WARN
     assert found[READABLE].description == "UnknownOperatorError: Operator x is gone. Bring it back."
@@ -135,6 +136,19 @@ def test_a_savepoint_that_the_code_does_not_fit_is_a_warning(stream, savepoint):
     ]
     assert readable.passed
     assert readable.description.startswith("Not asked")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_the_code_does_not_read_is_named_and_a_warning_if_it_is_new(before):
+    report = ValidationReport("sp-1", "native", (), 3, 20)
+    unread = UnreadState(uid="a", state="s", kind="keyed", fields=("x",), before=before, rows=7, bytes=99)
+    found = {result.check_name: result for result in evaluate("flights", report, Fitness((), (unread,)))}[READABLE]
+    assert found.passed is before
+    assert found.severity == dg.AssetCheckSeverity.WARN
+    assert ("x of state 's' of operator 'a' (7 rows, 99 bytes)" in found.description) is not before
+    [record] = found.metadata["findings"].records
+    assert record.data["what"] == "not read"
+    assert "7 rows, 99 bytes" in record.data["problem"]
 
 
 def test_the_code_of_a_registered_job_is_asked(stream, canonical, monkeypatch):

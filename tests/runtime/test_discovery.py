@@ -44,14 +44,14 @@ class Two(Base):
 
 def test_states_are_found_on_a_copy(spec: Any) -> None:
     function = Two()
-    schemas = discover_states(spec(function), sent)
+    schemas = discover_states(spec(function), sent).states
     assert [(s.name, s.shape, s.value) for s in schemas] == [("count", "value", "bigint"), ("routes", "map", "bigint")]
     assert [c.name for c in schemas[0].key] == ["k"]
     assert not function.opened
 
 
 def test_a_function_without_states(spec: Any) -> None:
-    assert discover_states(spec(Base()), sent) == ()
+    assert discover_states(spec(Base()), sent).states == ()
 
 
 class Raw(Base, CheckpointedFunction):
@@ -63,7 +63,7 @@ class Raw(Base, CheckpointedFunction):
 
 
 def test_raw_states_that_are_read_are_found(spec: Any) -> None:
-    keyed, partitions = discover_states(spec(Raw()), sent)
+    keyed, partitions = discover_states(spec(Raw()), sent).states
     assert (keyed.name, keyed.kind, keyed.shape) == ("_raw_keyed_state", "keyed", "value")
     assert (partitions.name, partitions.kind, partitions.shape) == ("_raw_operator_state", "operator", "list")
     assert [(schema.key, schema.value) for schema in (keyed, partitions)] == [((), "binary")] * 2
@@ -82,7 +82,9 @@ class ClosingBadly(Two):
 
 @pytest.mark.parametrize(("kind", "names"), [(Needing, ["count"]), (ClosingBadly, ["count", "routes"])])
 def test_an_open_that_needs_a_worker_does_no_harm(spec: Any, kind: type, names: list[str]) -> None:
-    assert [s.name for s in discover_states(spec(kind()), sent)] == names
+    found = discover_states(spec(kind()), sent)
+    assert [s.name for s in found.states] == names
+    assert found.all_known is (kind is ClosingBadly), "only if open() came to its end"
 
 
 def test_one_name_with_two_types_is_refused(spec: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from canonical_jobs import NoSinks
+from msgspec.structs import replace
 from rekey_jobs import SCHEMAS, assert_state, files_below, job_of, start_rewritten, under
 
 from state_engine.backends.schemas import raw_keyed_schema
@@ -18,10 +19,12 @@ from state_engine.errors import (
     MissingFileError,
     RestoreCancelledError,
     StateTypeChangedError,
+    UnreadStateError,
 )
 from state_engine.inspect import open_job
 from state_engine.log.records import Pin, StateSchema
 from state_engine.savepoint import trigger_savepoint
+from state_engine.savepoint.fitness import fitness
 from state_engine.savepoint.restore import JobRestore
 from state_engine.savepoint.restore_report import WholeRestore
 from state_engine.serialization.column import Column
@@ -38,7 +41,7 @@ def restore_of(root: str, job: str, source: str, **options: Any) -> JobRestore:
     return JobRestore(root, job, source, lambda *_: NoSinks(), clock=ManualClock(1_700_000_200_000), **options)
 
 
-def code(schemas: Sequence[StateSchema], groups: int = 13, parallelism: int = 2) -> Any:
+def code(schemas: Sequence[StateSchema], groups: int = 13, parallelism: int = 2, all_known: bool = False) -> Any:
     """What a job with these states declares."""
     uids = dict.fromkeys(schema.uid for schema in schemas)
     shapes = tuple(
@@ -48,6 +51,7 @@ def code(schemas: Sequence[StateSchema], groups: int = 13, parallelism: int = 2)
             max_parallelism=groups,
             keys=next(schema.key for schema in schemas if schema.uid == uid),
             schemas=tuple(schema for schema in schemas if schema.uid == uid),
+            all_known=all_known,
         )
         for uid in uids
     )
@@ -135,8 +139,6 @@ def test_a_dry_run_tells_everything_that_speaks_against_it(root: str) -> None:
 
 
 def changed(schema: StateSchema) -> StateSchema:
-    from msgspec.structs import replace
-
     return replace(schema, schema_id="other", value="string") if schema.name == "count" else schema
 
 
@@ -158,6 +160,54 @@ def test_a_dry_run_names_what_is_left_and_what_is_new(root: str) -> None:
     assert plan.ok, plan.refusals
     assert {o.uid: o.fate for o in plan.operators} == {"aircraft": "re-keyed", "carrier": "left", "new": "new"}
     assert {s.state: s.fate for s in plan.states if s.uid == "carrier"} == {"seen": "left"}
+
+
+@pytest.mark.parametrize("source", ["latest", "canonical"])
+@pytest.mark.parametrize("groups", [13, 128])
+def test_what_the_code_does_not_read_is_no_state_that_is_restored(root: str, source: str, groups: int) -> None:
+    job_of(root)
+    if source == "canonical":
+        source = trigger_savepoint(root, "flights", kind="canonical").savepoint_id
+    fewer = under({"aircraft": "plane"})
+    fewer = tuple(schema for schema in fewer if schema.name != "legs")
+    options: dict[str, Any] = {
+        "operators_of": code(fewer, groups, all_known=True),
+        "uid_mapping": {"aircraft": "plane"},
+        "max_parallelism": groups,
+    }
+    plan = restore_of(root, "flights", source, **options).plan()
+    assert plan.ok, plan.refusals
+    [unread] = plan.unread
+    [legs] = [state for state in plan.states if state.state == "legs"]
+    assert (legs.uid, legs.fate) == ("plane", "unread")
+    assert {state.fate for state in plan.states if state is not legs} <= {"restored", "re-keyed"}
+    assert (unread.uid, unread.state, unread.fields, unread.bytes) == ("plane", "legs", (), legs.bytes)
+    assert unread.rows >= legs.rows > 0
+    assert f"Not read: state 'legs' of operator 'plane' ({unread.rows} rows" in "\n".join(plan.lines())
+    before = files_below(root)
+    strict = restore_of(root, "flights", source, strict=True, **options)
+    assert [refusal.error for refusal in strict.plan().refusals] == ["UnreadStateError"]
+    with pytest.raises(UnreadStateError, match="'legs'"):
+        strict.run()
+    assert files_below(root) == before
+    assert restore_of(root, "flights", source, **options).run().unread == plan.unread
+
+
+def test_fields_that_the_code_does_not_read_are_told_with_rows_and_bytes(root: str) -> None:
+    job_of(root)
+    [legs] = [schema for schema in SCHEMAS if schema.name == "legs"]
+    assert legs.value == "struct<origin:string,minutes:int>"
+    shorter = [replace(s, value="struct<origin:string>", schema_id="x") if s is legs else s for s in SCHEMAS]
+    found = fitness(root, "flights", "latest", code(shorter, all_known=True))
+    assert found is not None
+    assert found.refusals == ()
+    [unread] = found.unread
+    assert (unread.uid, unread.state, unread.fields, unread.before) == ("aircraft", "legs", ("minutes",), False)
+    assert unread.rows > 0
+    assert unread.bytes > 0
+    [refusal] = fitness(root, "flights", "latest", code(shorter, all_known=True), strict=True).refusals
+    assert (refusal.error, "minutes of state 'legs'" in refusal.message) == ("UnreadStateError", True)
+    assert fitness(root, "flights", "latest", code(SCHEMAS, all_known=True)).unread == ()
 
 
 def test_a_dry_run_finds_the_file_that_is_damaged(root: str) -> None:

@@ -70,6 +70,12 @@ AdoptSinks = Annotated[
         "--adopt-sinks", help="Go on behind rows of sinks that the state root does not know of, and keep them."
     ),
 ]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse if there is state, or a field of one, that the code does not read.")
+]
+WithoutCode = Annotated[
+    bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
+]
 AllowChangedSources = Annotated[
     list[int] | None,
     typer.Option(
@@ -180,8 +186,10 @@ __all__ = [
     "SavepointLabel",
     "SavepointNote",
     "SavepointType",
+    "Strict",
     "UidMapping",
     "Url",
+    "WithoutCode",
     "options_of",
     "request_of",
     "uids_of",

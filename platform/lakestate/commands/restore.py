@@ -28,8 +28,10 @@ from lakestate.commands.options import (
     DiscardState,
     MaxParallelism,
     ResumeState,
+    Strict,
     UidMapping,
     Url,
+    WithoutCode,
     uids_of,
 )
 from lakestate.commands.stopped import Stopped, ensure_stopped
@@ -67,6 +69,7 @@ def restore(
     parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
     keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
     adopt_sinks: AdoptSinks = False,
+    strict: Strict = False,
     reset_processing_time: Annotated[
         bool,
         typer.Option("--reset-processing-time", help="Begin with this machine's time, after a clock that was ahead."),
@@ -85,9 +88,7 @@ def restore(
     operator: Annotated[
         list[str] | None, typer.Option("--operator", help="With key groups or keys: only this operator; again.")
     ] = None,
-    without_code: Annotated[
-        bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
-    ] = False,
+    without_code: WithoutCode = False,
     no_validate: Annotated[
         bool, typer.Option("--no-validate", help="Do not read every file before anything is written.")
     ] = False,
@@ -104,6 +105,7 @@ def restore(
         "--parallelism": parallelism,
         "--keep-output": keep_output,
         "--adopt-sinks": adopt_sinks,
+        "--strict": strict,
         "--reset-processing-time": reset_processing_time,
         "--claim": claim,
         "--no-validate": no_validate,
@@ -140,6 +142,7 @@ def restore(
                 discard_state=discard_state or (),
                 keep_output=keep_output,
                 adopt_sinks=adopt_sinks,
+                strict=strict,
                 reset_processing_time=reset_processing_time,
                 claim_mode="CLAIM" if claim else "NO_CLAIM",
                 validate=not no_validate,

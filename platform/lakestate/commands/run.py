@@ -34,6 +34,7 @@ from lakestate.commands.options import (
     Restore,
     RestPort,
     ResumeState,
+    Strict,
     UidMapping,
     request_of,
 )
@@ -68,6 +69,7 @@ def run(
     discard_state: DiscardState = None,
     adopt_sinks: AdoptSinks = False,
     allow_changed_sources: AllowChangedSources = None,
+    strict: Strict = False,
     parallelism: Parallelism = None,
     available_now: AvailableNow = False,
     cores: Cores = None,
@@ -89,6 +91,7 @@ def run(
         discard_state=tuple(discard_state or ()),
         adopt_sinks=adopt_sinks,
         allow_changed_sources=tuple(allow_changed_sources or ()),
+        strict=strict,
         parallelism=parallelism,
         available_now=available_now,
         cores=cores,

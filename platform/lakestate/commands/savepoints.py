@@ -24,6 +24,7 @@ from lakestate.commands.common import (
     waiting,
 )
 from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of
+from lakestate.commands.options import Strict, WithoutCode
 from lakestate.job_code import operators_of_code
 from state_engine.clock import SystemClock
 from state_engine.log.records import Pin
@@ -130,31 +131,34 @@ def validate(
     job: Job,
     savepoint: AnySavepoint,
     root: Root,
-    without_code: Annotated[
-        bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
-    ] = False,
+    without_code: WithoutCode = False,
+    strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
     """Read all of a savepoint and check it: files, checksums, key groups; and whether a registered job's code fits it.
 
-    Exit code 1 if anything is wrong.
+    It names what the code does not read. Exit code 1 if anything is wrong.
     """
     with named_errors():
         from state_engine.savepoint import validate_savepoint
-        from state_engine.savepoint.fitness import misfits
+        from state_engine.savepoint.fitness import fitness
 
         with waiting(f"read {savepoint}"):
             report = validate_savepoint(root, job, savepoint)
             asks = report.ok and not without_code
-            reasons = misfits(root, job, savepoint, operators_of_code(job, root)) if asks else None
+            code = fitness(root, job, savepoint, operators_of_code(job, root), strict=strict) if asks else None
+    reasons = code.refusals if code is not None else None
     if as_json:
-        print_json(plain(report) | {"ok": report.ok and not reasons, "code": reasons})
+        unread = code.unread if code is not None else None
+        print_json(plain(report) | {"ok": report.ok and not reasons, "code": reasons, "unread": unread})
     else:
         console = make_console()
         for finding in report.findings:
             console.print(Text(str(finding), style="red"))
         for reason in reasons or ():
             console.print(Text(f"{reason.error}: {reason.message} {reason.action}", style="red"))
+        for one in code.unread if code is not None else ():
+            console.print(Text(f"The code does not read {one}.", style="yellow"))
         verdict = "is sound" if report.ok else f"is damaged: {number_of(len(report.findings), 'finding')}"
         read = f"{number_of(report.files, 'file')} with {number_of(report.rows, 'row')} read"
         fits = "" if reasons is None else f"; the code of the job {'does not fit' if reasons else 'can go on from it'}"

@@ -19,16 +19,21 @@ from lakestate.commands.common import (
     print_title,
 )
 from lakestate.commands.formats import format_bytes, format_count, format_duration, format_time, number_of
+from lakestate.commands.options import WithoutCode
+from lakestate.job_code import operators_of_code
+from state_engine.causes import cause_line, sentence
 from state_engine.clock import SystemClock
+from state_engine.errors import CorruptionError
 
 if TYPE_CHECKING:
     from lakestate.running_job import ProcessState
     from lakestate.supervision import Wanted
     from state_engine.inspect import JobStatus, OperatorStatus
+    from state_engine.savepoint.fitness import Fitness
 
 
-def status(job: Job, root: Root, as_json: AsJson = False) -> None:
-    """Show where a job stands: its newest epoch, operators, states, checkpoint and lag."""
+def status(job: Job, root: Root, without_code: WithoutCode = False, as_json: AsJson = False) -> None:
+    """Show where a job stands: its newest epoch, operators, states, checkpoint and lag; and whether its code fits."""
     with named_errors():
         from lakestate.running_job import state_of
         from lakestate.supervision import failure_of, wanted_of
@@ -36,10 +41,26 @@ def status(job: Job, root: Root, as_json: AsJson = False) -> None:
 
         found = status_of(open_job(root, job))
         process, wanted, failure = state_of(root, job), wanted_of(root, job), failure_of(root, job)
+        code = None if without_code else _code(job, root)
         if as_json:
-            print_json(plain(found) | {"process": plain(process), "wanted": plain(wanted), "failure": failure})
+            told = {"process": plain(process), "wanted": plain(wanted), "failure": failure, "code": plain(code)}
+            print_json(plain(found) | told)
         else:
-            _print(make_console(), found, process, wanted, failure, SystemClock().now_ms())
+            console = make_console()
+            _print(console, found, process, wanted, failure, SystemClock().now_ms())
+            _print_code(console, code)
+
+
+def _code(job: str, root: str) -> "Fitness | str | None":
+    """Asks the job's code whether it can go on from the newest epoch; what the author's code raises is told as text."""
+    from state_engine.savepoint.fitness import fitness
+
+    try:
+        return fitness(root, job, "latest", operators_of_code(job, root))
+    except CorruptionError:
+        raise
+    except Exception as error:
+        return sentence(cause_line(error))
 
 
 def _print(
@@ -96,6 +117,19 @@ def _print(
         for sink in found.sinks:
             add_row(table, sink.uid, sink.kind, sink.table)
         console.print(table)
+
+
+def _print_code(console: Console, code: "Fitness | str | None") -> None:
+    if code is None:
+        return
+    lines = [f"The code of the job could not be asked: {code}"] if isinstance(code, str) else []
+    if not isinstance(code, str):
+        lines += [f"{reason.error}: {reason.message} {reason.action}" for reason in code.refusals]
+        lines += [f"The code does not read {one}." for one in code.unread]
+    if lines:
+        print_title(console, "code")
+    for line in lines:
+        console.print(Text(line, style="yellow"))
 
 
 def _process(process: "ProcessState | None") -> str:

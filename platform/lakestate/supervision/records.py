@@ -40,6 +40,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         discard_state: Operators that are back and begin without state.
         adopt_sinks: Keep rows of sinks that the state root does not know of; a restart does not do it again.
         allow_changed_sources: Numbers of sources that may differ from what they were; not those of a restart.
+        strict: Refuse if there is state that the code does not read.
         available_now: End when the input that is there is read.
         rest_address: Where the job's REST server listens.
         rest_port: Its port.
@@ -57,6 +58,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     discard_state: tuple[str, ...] = ()
     adopt_sinks: bool = False
     allow_changed_sources: tuple[int, ...] = ()
+    strict: bool = False
     available_now: bool = False
     rest_address: str | None = None
     rest_port: int | None = None

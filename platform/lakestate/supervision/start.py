@@ -47,6 +47,7 @@ def driver_command(job: str, root: str, request: StartRequest, *, epochs: bool =
         discard_state=request.discard_state,
         adopt_sinks=request.adopt_sinks,
         allow_changed_sources=request.allow_changed_sources,
+        strict=request.strict,
         parallelism=request.parallelism,
         available_now=request.available_now,
         cores=request.cores,

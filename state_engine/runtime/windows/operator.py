@@ -47,6 +47,8 @@ class WindowAdapter(Adapter):
         operation: What to do.
     """
 
+    asks_in_open = False  # triggers and assigners ask with their first record
+
     def __init__(self, operation: WindowOperation) -> None:
         self.verb = operation.verb
         self._do = operation

@@ -473,4 +473,22 @@ MUTANTS = (
         "The error of a changed source shows a connection string, and with it a key.",
         (f"{CHANGED}::test_secrets_are_neither_recorded_nor_shown",),
     ),
+    Mutant(
+        "a-strict-start-reads-on",
+        "state_engine.epoch.compatibility",
+        "check",
+        "    check_unread(request, target)\n",
+        "",
+        "A start that was told to be strict goes on although a field is lost, and the next write loses its values.",
+        ("tests/epoch/test_unread.py::test_a_strict_start_is_refused_and_writes_nothing",),
+    ),
+    Mutant(
+        "states-are-told-by-name-alone",
+        "state_engine.epoch.unread",
+        "_unread",
+        "if fields := dropped_fields(schema, found):",
+        "if fields := ():",
+        "A field without an alias is gone with the next write, and nobody is told.",
+        ("tests/epoch/test_unread.py::test_fields_that_the_type_has_no_more_are_named_by_path",),
+    ),
 )

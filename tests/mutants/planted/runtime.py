@@ -185,4 +185,13 @@ MUTANTS = (
         "A record is dropped one millisecond before its last partner can come.",
         (f"{JOINS}::test_a_record_waits_for_a_partner_of_the_millisecond_behind_the_watermark",),
     ),
+    Mutant(
+        "an-open-that-failed-knows-all",
+        "state_engine.runtime.discovery",
+        "discover_states",
+        "life, all_known = LifeCycle(function, keys, lambda error, _: error), False",
+        "life, all_known = LifeCycle(function, keys, lambda error, _: error), True",
+        "States that a worker will ask for are called lost, and a strict start is refused for nothing.",
+        ("tests/runtime/test_discovery.py::test_an_open_that_needs_a_worker_does_no_harm",),
+    ),
 )

@@ -115,4 +115,15 @@ MUTANTS = (
             "tests/savepoint/test_restore_of_a_stopped_job.py::test_state_that_needs_no_copy_is_read_before_anything_is_written",
         ),
     ),
+    Mutant(
+        "a-state-that-nobody-reads-is-restored",
+        "state_engine.savepoint.restore",
+        "JobRestore._states",
+        'fate="unread" if (uid, schema.kind, schema.name) in not_read else fate,',
+        "fate=fate,",
+        "A dry run says of a state that was renamed that it is restored, and its values are never seen again.",
+        (
+            "tests/savepoint/test_restore_of_a_stopped_job.py::test_what_the_code_does_not_read_is_no_state_that_is_restored",
+        ),
+    ),
 )

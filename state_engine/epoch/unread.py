@@ -1,0 +1,102 @@
+"""What a job's code will not read of the state that is there: nobody loses values without a word. Pure.
+
+A start goes on without them: a state that no operator asks for stays in the log as it is, and a field that the type has
+no more goes with the first epoch that writes its value again.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from state_engine.backends.schemas import RAW_KEYED, RAW_OPERATOR
+from state_engine.epoch.request import OperatorShape, StartRequest
+from state_engine.errors import UnreadStateError
+from state_engine.log.evolution import dropped_fields
+from state_engine.log.records import Manifest, StateKind, StateSchema
+
+_RAW = (RAW_KEYED, RAW_OPERATOR)
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """A state, or fields of it, that today's code does not read.
+
+    Attributes:
+        uid: Its operator.
+        state: Its name.
+        kind: Its kind.
+        fields: Paths of the fields whose values are not read; empty if nothing of the state is.
+        before: Whether the release that sealed the epoch did not read it either.
+    """
+
+    uid: str
+    state: str
+    kind: StateKind
+    fields: tuple[str, ...] = ()
+    before: bool = False
+
+    def __str__(self) -> str:
+        if self.fields:
+            return f"{', '.join(self.fields)} of state {self.state!r} of operator {self.uid!r}"
+        return f"state {self.state!r} of operator {self.uid!r}"
+
+
+def unread(operators: Sequence[OperatorShape], target: Manifest) -> tuple[Unread, ...]:
+    """Returns what the operators will not read of the state at an epoch.
+
+    An operator has the states that it asks for in `open()`. Of one that could not be opened, and of windows, whose
+    triggers ask later, only changed types are known. Timers and raw state belong to each operator.
+
+    Args:
+        operators: As the job declares them.
+        target: The epoch.
+    """
+    shapes = {shape.uid: shape for shape in operators}
+    return tuple(_unread(shapes, target))
+
+
+def check_unread(request: StartRequest, target: Manifest) -> None:
+    """Refuses a start that was told to be strict.
+
+    Raises:
+        UnreadStateError: It names every state and field that the code does not read.
+    """
+    if not request.strict:
+        return
+    if found := unread(request.operators, target):
+        raise UnreadStateError(
+            f"The code of job {request.job!r} does not read all that epoch {target.epoch} of job {target.job!r} holds: "
+            f"{'; '.join(map(str, found))}.",
+            action="Give states and fields their names back, or say what they were called: with_alias() of the "
+            "descriptor for a field (docs/schema-evolution.md). Or start without strict, which leaves them.",
+        )
+
+
+def _unread(shapes: dict[str, OperatorShape], target: Manifest) -> Iterator[Unread]:
+    for schema in target.schemas:
+        operator = target.operators.get(schema.uid)
+        if schema.kind == "timer" or schema.name in _RAW or (operator is not None and operator.unwritten):
+            continue
+        shape = shapes.get(schema.uid)
+        found = _declared(shape, schema) if shape is not None else None
+        if found is not None:
+            if fields := dropped_fields(schema, found):
+                yield Unread(uid=schema.uid, state=schema.name, kind=schema.kind, fields=fields)
+        elif shape is None or shape.all_known:
+            before = _was_unread(schema, target)
+            yield Unread(uid=schema.uid, state=schema.name, kind=schema.kind, before=before)
+
+
+def _declared(shape: OperatorShape, schema: StateSchema) -> StateSchema | None:
+    return next((one for one in shape.schemas if (one.kind, one.name) == (schema.kind, schema.name)), None)
+
+
+def _was_unread(schema: StateSchema, target: Manifest) -> bool:
+    """Whether the tasks of an epoch did not ask for a state; False where an epoch had no tasks."""
+    operator = target.operators.get(schema.uid)
+    if operator is None or operator.left_at is not None:
+        return True
+    acks = operator.acks
+    return bool(acks) and not any((one.kind, one.name) == (schema.kind, schema.name) for a in acks for one in a.schemas)
+
+
+__all__ = ["Unread", "check_unread", "unread"]
