@@ -1,5 +1,6 @@
 """A stream whose code changed goes on from its state: rules, functions, refusals, and the way back."""
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from state_engine.api import (
     Types,
     ValueStateDescriptor,
 )
-from state_engine.errors import StateMigrationError, StateTypeChangedError
+from state_engine.errors import StateMigrationError, StateTypeChangedError, UnreadStateError
 from state_engine.inspect import list_states, open_job, run_sql
 from state_engine.spark import MemorySink, StreamJob
 
@@ -71,6 +72,18 @@ class AsText(Visits):
 class Narrow(Visits):
     def describe(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("seen", "struct<times:smallint,last:bigint>")
+
+
+class WithoutLast(Visits):
+    """Keeps a field less."""
+
+    def describe(self) -> ValueStateDescriptor:
+        return ValueStateDescriptor("seen", "struct<times:int>")
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        seen = self.seen.value()
+        self.seen.update(((seen.times if seen else 0) + 1,))
+        return [(value.n, value.k, self.seen.value().times)]
 
 
 def counted(rows: Iterable[Record]) -> dict[Any, tuple[int, int, int]]:
@@ -199,3 +212,21 @@ def test_a_refused_change_leaves_the_store_as_it_was(spark, tmp_path: Path) -> N
     assert job.files() == before
     assert newest(job.root, job.name) == head
     assert [s.value for s in list_states(str(job.root), job.name)] == [FIRST.ddl()]
+
+
+def test_a_field_that_is_not_read_any_more_is_named_by_the_start(
+    spark, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Job(spark, tmp_path, "shorter")
+    job.run(Visits(), strict=True)
+    before = job.files()
+    with pytest.raises(UnreadStateError, match="last of state 'seen' of operator 'visits'"):
+        job.run(WithoutLast(), strict=True)
+    assert job.files() == before
+    assert "does not read" not in caplog.text
+    job.source.add_many(1, rows=40, seed=7)
+    job.run(WithoutLast())
+    job.check_output()
+    assert re.search(
+        r"'shorter' does not read last of state 'seen' of operator 'visits' \(\d+ rows, \d+ bytes\)", caplog.text
+    )
