@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from lakestate.registry import AnyOption, find_job, load_job
+from lakestate.registry import build_dry, find_job
 
 _PATIENCE_S = 60.0
 _DIGITS = 12
@@ -69,11 +69,11 @@ def digest_of(job: str) -> str:
 
 def _plan_of(job: str) -> msgspec.Struct | None:
     """Returns what the job is made of; null where nobody but Spark knows it."""
-    from state_engine.spark.dry import DrySession, NeedsSparkError
+    from state_engine.spark.dry import NeedsSparkError
     from state_engine.spark.explain import explain_job
 
     try:
-        return explain_job(load_job(job)(DrySession(), "", AnyOption()))
+        return explain_job(build_dry(job))
     except NeedsSparkError:
         return None
 

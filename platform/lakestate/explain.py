@@ -1,5 +1,7 @@
 """`lakestate explain`: what a registered job is made of, without starting it, or Spark."""
 
+import sys
+from contextlib import redirect_stdout
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +10,8 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from lakestate.commands.common import ROOT_VARIABLE, AsJson, make_console, named_errors
-from lakestate.registry import AnyOption, load_job
+from lakestate.commands.common import AsJson, checked_root, make_console, named_errors
+from lakestate.registry import ANY_ROOT, build_dry, load_job
 
 if TYPE_CHECKING:
     from state_engine.spark.explain import InputPlan, JobExplanation, OperatorExplanation
@@ -19,8 +21,8 @@ def explain(
     job: Annotated[str, typer.Argument(help="Name of a registered job.")],
     root: Annotated[
         str,
-        typer.Option(envvar=ROOT_VARIABLE, help="The state root that the job would have; nothing is written."),
-    ] = "state",
+        typer.Option(callback=checked_root, help="The state root that the job would have; nothing is written."),
+    ] = ANY_ROOT,
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
     ] = None,
@@ -40,17 +42,18 @@ def explain(
 
 def _explained(job: str, root: str, options: dict[str, str], *, with_spark: bool) -> "JobExplanation":
     # Here and not above, so that the command line starts quickly.
-    from state_engine.spark.dry import DrySession
     from state_engine.spark.explain import explain_job
 
-    factory = load_job(job)
     if not with_spark:
-        return explain_job(factory(DrySession(), root, AnyOption(options)))
+        return explain_job(build_dry(job, root, options))
+    factory = load_job(job)
     from state_engine.spark import local_session
 
     session = local_session(f"explain-{job}")
     try:
-        return explain_job(factory(session, root, options))
+        with redirect_stdout(sys.stderr):
+            built = factory(session, root, options)
+        return explain_job(built)
     finally:
         session.stop()
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from lakestate.registry import AnyOption, load_job, registered_jobs
+from lakestate.registry import build_dry, registered_jobs
 
 if TYPE_CHECKING:
     from state_engine.epoch.request import OperatorShape
@@ -22,11 +22,11 @@ def operators_of_code(job: str, root: str, max_parallelism: int | None = None) -
     def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
         if job not in registered_jobs():
             return None
-        from state_engine.spark.dry import DrySession, NeedsSparkError
+        from state_engine.spark.dry import NeedsSparkError
         from state_engine.spark.startup import shapes_of
 
         try:
-            built = load_job(job)(DrySession(), root, AnyOption())
+            built = build_dry(job, root)
         except NeedsSparkError:
             return None
         if max_parallelism is not None:

@@ -9,7 +9,9 @@ job, not started.
 
 import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,28 @@ class AnyOption(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return f"/<{name}>"
+
+
+ANY_ROOT = "/<root>"
+"""Stands for the state root where it does not matter which it is, as `AnyOption` does for options."""
+
+
+class MissingOptionError(JobDefinitionError, KeyError):
+    """A job's factory asked for an option that nobody gave."""
+
+
+class GivenOptions(dict[str, str]):
+    """The options of a job, of which it may ask none that was not given."""
+
+    def __init__(self, job: str, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._job = job
+
+    def __missing__(self, name: str) -> str:
+        raise MissingOptionError(
+            f"Job {self._job!r} needs the option {name!r}; given were {', '.join(sorted(self)) or 'none'}.",
+            action=f"Give it: `-o {name}=…` on the command line, `options` of the job in Dagster.",
+        )
 
 
 _BUILT_IN = {
@@ -70,7 +94,7 @@ def find_job(name: str) -> importlib.metadata.EntryPoint:
 
 
 def load_job(name: str) -> JobFactory:
-    """Returns the factory of a registered job.
+    """Returns the factory of a registered job, which refuses to return anything else than that job.
 
     Raises:
         JobDefinitionError: No job of this name is registered, or its factory cannot be imported.
@@ -88,7 +112,51 @@ def load_job(name: str) -> JobFactory:
             f"Job {name!r} is registered as {entry.value}, which is no function.",
             action="Register a function of (spark, root, options) that returns the job.",
         )
-    return factory  # type: ignore[no-any-return]
+
+    def build(spark: Any, root: str, options: Mapping[str, str]) -> Any:
+        asked = options if isinstance(options, AnyOption) else GivenOptions(name, options)
+        return _checked(name, entry.value, factory(spark, root, asked))
+
+    return build
+
+
+def build_dry(name: str, root: str = ANY_ROOT, options: Mapping[str, str] | None = None) -> Any:
+    """Builds a registered job without Spark: enough to know what it is made of.
+
+    What its code prints goes to standard error, since the answer goes to standard output.
+
+    Args:
+        name: Of the job.
+        root: Of the storage.
+        options: For its factory; of those that are missing it may ask any.
+
+    Raises:
+        NeedsSparkError: Only Spark can say what the job is made of.
+        JobDefinitionError: No job of this name is registered, or its factory cannot be imported or returns no such job.
+    """
+    from state_engine.spark.dry import DrySession
+
+    factory = load_job(name)
+    with redirect_stdout(sys.stderr):
+        return factory(DrySession(), root, AnyOption(options or {}))
+
+
+def _checked(name: str, value: str, built: Any) -> Any:
+    from state_engine.spark.job import StreamJob
+
+    if not isinstance(built, StreamJob):
+        raise JobDefinitionError(
+            f"The factory of job {name!r}, {value}, returned {'None' if built is None else type(built).__name__}, "
+            "not a StreamJob.",
+            action="End the function with `return job`; it must not start the job.",
+        )
+    if built.name != name:
+        raise JobDefinitionError(
+            f"{value} is registered as {name!r}, and builds the job {built.name!r}.",
+            action=f"Name both alike: {name!r} as entry point and in StreamJob(…). The name is that of the folder with "
+            "the job's state.",
+        )
+    return built
 
 
 def find_plan(name: str) -> bytes | None:
@@ -109,4 +177,16 @@ def find_plan(name: str) -> bytes | None:
     return path.read_bytes() if path is not None else None
 
 
-__all__ = ["GROUP", "AnyOption", "JobFactory", "find_job", "find_plan", "load_job", "registered_jobs"]
+__all__ = [
+    "ANY_ROOT",
+    "GROUP",
+    "AnyOption",
+    "GivenOptions",
+    "JobFactory",
+    "MissingOptionError",
+    "build_dry",
+    "find_job",
+    "find_plan",
+    "load_job",
+    "registered_jobs",
+]

@@ -16,6 +16,7 @@ from state_engine.epoch.source_changes import check_changes
 from state_engine.epoch.unread import check_unread
 from state_engine.errors import (
     GeneratedUidError,
+    JobDefinitionError,
     KeyTypeChangedError,
     MaxParallelismChangedError,
     SinkRewindError,
@@ -139,6 +140,22 @@ def check_max_parallelism(request: StartRequest, target: Manifest) -> None:
             )
 
 
+def check_parallelism(request: StartRequest) -> None:
+    """A start that asks for more subtasks than an operator has key groups would get fewer.
+
+    Raises:
+        JobDefinitionError: It names the operator.
+    """
+    for shape in request.operators:
+        if request.parallelism is not None and request.parallelism > shape.max_parallelism:
+            raise JobDefinitionError(
+                f"Parallelism {request.parallelism} is out of bounds: operator {shape.uid!r} of job {request.job!r} "
+                f"has {shape.max_parallelism} key groups.",
+                action=f"Use 1 to {shape.max_parallelism}; or have the state re-keyed by a restore with a larger "
+                "max_parallelism.",
+            )
+
+
 def check_keys(request: StartRequest, target: Manifest) -> None:
     """A key of another type hashes to other key groups.
 
@@ -259,6 +276,7 @@ __all__ = [
     "check_max_parallelism",
     "check_migrated",
     "check_operators",
+    "check_parallelism",
     "check_sources",
     "merge_schemas",
     "written_of",

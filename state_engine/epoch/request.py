@@ -64,7 +64,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
         operators: Upstream first.
         fingerprints: The sources as they are declared today, in order.
         sinks: The sinks as they are declared today.
-        parallelism: Overrides that of every operator, up to its max parallelism.
+        parallelism: Overrides that of every operator; no operator may have fewer key groups.
         restore: Without it the job goes on from its newest sealed epoch.
         allow_non_restored_state: State of operators that the job no longer has stays in the log, untouched.
         resume_state: Operators that come back after releases without them, and go on with the state that they had.

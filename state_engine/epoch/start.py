@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from state_engine.clock import Clock, Ids
 from state_engine.epoch import carry, debts, look, sink_standing
-from state_engine.epoch.compatibility import check, check_imported
+from state_engine.epoch.compatibility import check, check_imported, check_parallelism
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
 from state_engine.epoch.ports import Crash, Log, OperatorPlan, Publisher, Sinks, SinkStanding, SourceHold
 from state_engine.epoch.request import Head, RestoreTarget, StartRequest
@@ -68,6 +68,7 @@ class StartUp:
         """Takes a job over and leaves it without debts; S4 and S5 are the engine's.
 
         Raises:
+            JobDefinitionError: It asks for more subtasks than an operator has key groups; nothing was written.
             RestoreError: The job cannot go on from there; nothing was written.
             SinkAheadError: A sink's table was written by another log, or is ahead of this one; nothing was written.
             FencedError: A driver that started at the same time or later owns the job.
@@ -75,6 +76,7 @@ class StartUp:
             SinkError: A sink that is owed output is gone, or a table goes on under another uid, and nothing was
                 written; or the job is claimed, but a sink does not take what it is owed. Starting again is safe.
         """
+        check_parallelism(request)
         nonce, me = self._ids.new_id(), None
         wanted = request.restore
         for _ in range(self._claim_attempts):

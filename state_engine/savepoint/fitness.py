@@ -108,6 +108,7 @@ def unread_states(
 
 def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], Any]]:
     """Yields what a start asks of its operators, each as a call that raises the reason against it."""
+    yield lambda: compatibility.check_parallelism(request)
     yield lambda: compatibility.check_operators(request, seen)
     yield lambda: compatibility.check_generated_uids(request, seen)
     yield lambda: compatibility.check_max_parallelism(request, seen)

@@ -307,7 +307,10 @@ class Player:
         if head is None:
             raise Found("nothing is sealed")
         expected = truth(position(head.manifest))
-        found = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
+        try:
+            found = load(self.cluster.root, JOB, log, head, KeyGroupRange(0, GROUPS - 1))
+        except LakestateError as error:
+            raise Found(f"the state cannot be loaded ({type(error).__name__})", str(error)) from error
         if found != expected.state:
             raise Found("the state is wrong", f"{found} instead of {expected.state}")
         rows = [row for row in self.cluster.table.live if row[0] >= 0]

@@ -286,7 +286,7 @@ def test_another_parallelism(job, running: Job) -> None:
 
 
 def test_another_parallelism_without_waiting_for_it(job, running: Job) -> None:
-    for wanted, asked in ((("3",), 3), (("--operator", "c=1"), {"c": 1})):
+    for wanted, asked in ((("--parallelism", "3"), 3), (("--operator", "c=1"), {"c": 1})):
         trigger_id = job.run("rescale", "flights", *wanted, "--detached").out.strip()
         said = job.run("operation", "flights", trigger_id, "--wait")
         assert (said.code, said.out) == (0, f"{trigger_id} is done: rescaling\n")
@@ -302,7 +302,16 @@ def test_another_parallelism_of_some_operators(job, running: Job) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("3", "--operator", "a=1"), ("--operator", "a"), ("--operator", "a=0"), ("--operator", "=1"), ("0",)],
+    [
+        (),
+        ("3", "--operator", "a=1"),
+        ("--parallelism", "3", "--operator", "a=1"),
+        ("--parallelism", "3", "4"),
+        ("--operator", "a"),
+        ("--operator", "a=0"),
+        ("--operator", "=1"),
+        ("0",),
+    ],
 )
 def test_a_rescale_that_says_too_little_or_too_much(job, running: Job, options: tuple[str, ...]) -> None:
     assert job.run("rescale", "flights", *options).code == 2

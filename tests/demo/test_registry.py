@@ -6,8 +6,9 @@ import types
 
 import pytest
 
-from lakestate.registry import GROUP, load_job, registered_jobs
+from lakestate.registry import GROUP, MissingOptionError, build_dry, load_job, registered_jobs
 from state_engine.errors import JobDefinitionError
+from state_engine.spark import StreamJob
 
 
 @pytest.fixture
@@ -29,10 +30,45 @@ def test_a_job_of_another_distribution_is_found(
     announce: list[importlib.metadata.EntryPoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = types.ModuleType("shop_jobs")
-    module.build = lambda spark, root, options: (spark, root, options)  # type: ignore[attr-defined]
+    module.build = lambda spark, root, options: StreamJob(options["name"], root=root)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "shop_jobs", module)
     announce.append(importlib.metadata.EntryPoint("invoices", "shop_jobs:build", GROUP))
-    assert load_job("invoices")(None, "r", {}) == (None, "r", {})
+    build = load_job("invoices")
+    assert build(None, "/r", {"name": "invoices"}).root == "/r"
+    with pytest.raises(JobDefinitionError, match="registered as 'invoices', and builds the job 'others'"):
+        build(None, "/r", {"name": "others"})
+    with pytest.raises(MissingOptionError, match="'invoices' needs the option 'name'; given were input") as missing:
+        build(None, "/r", {"input": "x"})
+    assert "-o name=" in missing.value.action
+    assert isinstance(missing.value, KeyError), "a factory may have a default of its own"
+
+
+@pytest.mark.parametrize(("returned", "told"), [(None, "returned None"), (5, "returned int")])
+def test_a_factory_that_returns_no_job_is_told_so(
+    announce: list[importlib.metadata.EntryPoint], monkeypatch: pytest.MonkeyPatch, returned: object, told: str
+) -> None:
+    module = types.ModuleType("shop_jobs")
+    module.build = lambda *_: returned  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "shop_jobs", module)
+    announce.append(importlib.metadata.EntryPoint("invoices", "shop_jobs:build", GROUP))
+    with pytest.raises(JobDefinitionError, match=told):
+        build_dry("invoices")
+
+
+def test_what_a_job_prints_while_it_is_built_is_not_in_the_answer(
+    announce: list[importlib.metadata.EntryPoint], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(spark: object, root: str, options: dict[str, str]) -> StreamJob:
+        print("reading", options["input"])
+        return StreamJob("invoices", root=root)
+
+    module = types.ModuleType("shop_jobs")
+    module.build = build  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "shop_jobs", module)
+    announce.append(importlib.metadata.EntryPoint("invoices", "shop_jobs:build", GROUP))
+    assert build_dry("invoices").root == "/<root>"
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "reading /<input>\n")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from state_engine.epoch.request import OperatorShape, StartRequest
 from state_engine.errors import (
+    JobDefinitionError,
     KeyTypeChangedError,
+    LakestateError,
     MaxParallelismChangedError,
-    RestoreError,
     SourcesChangedError,
     StateReturnsError,
     StateTypeChangedError,
@@ -40,7 +41,8 @@ def source(**fields: object) -> Change:
     return lambda start: replace(start, fingerprints=(replace(start.fingerprints[0], **fields),))
 
 
-REFUSALS: list[tuple[Change, type[RestoreError], str]] = [
+REFUSALS: list[tuple[Change, type[LakestateError], str]] = [
+    (lambda start: replace(start, parallelism=14), JobDefinitionError, "14 is out of bounds: operator 'count'.*13 key"),
     (operator(max_parallelism=128), MaxParallelismChangedError, "128; its state was written with 13"),
     (operator(keys=(Column(name="key", type="bigint"),)), KeyTypeChangedError, r"\(key bigint\).*\(key string\)"),
     (operator(keys=()), KeyTypeChangedError, "'count'"),
@@ -69,7 +71,7 @@ REFUSALS: list[tuple[Change, type[RestoreError], str]] = [
 
 @pytest.mark.parametrize("restore", [False, True])
 @pytest.mark.parametrize(("change", "kind", "says"), REFUSALS, ids=[says[:20] for _, _, says in REFUSALS])
-def test_a_refusal_writes_nothing(change: Change, kind: type[RestoreError], says: str, restore: bool) -> None:
+def test_a_refusal_writes_nothing(change: Change, kind: type[LakestateError], says: str, restore: bool) -> None:
     simulation = Simulation()
     simulation.finish(Faults())
     start = request()
@@ -154,8 +156,11 @@ def test_an_operator_and_a_state_may_be_added() -> None:
 
 def test_parallelism_may_change_but_not_beyond_max_parallelism() -> None:
     simulation = Simulation()
+    with pytest.raises(JobDefinitionError, match="14 is out of bounds"):
+        simulation.start(replace(request(), parallelism=14))
+    assert simulation.world.storage.objects == {}
     simulation.finish(Faults())
-    simulation.start(replace(request(), parallelism=50))
+    simulation.start(replace(request(), parallelism=13))
     assert {op.parallelism for op in simulation.head.manifest.operators.values()} == {13}
 
 

@@ -29,7 +29,8 @@ VERBS = dict(verbs(typer.main.get_command(app), "lakestate"))
 
 
 def heading_of(name: str, command: click.Command) -> str:
-    arguments = [(one.metavar or one.name or "").upper() for one in command.params if one.param_type_name == "argument"]
+    shown = [one for one in command.params if one.param_type_name == "argument" and not getattr(one, "hidden", False)]
+    arguments = [(one.metavar or one.name or "").upper() for one in shown]
     return " ".join([name, *arguments])
 
 

@@ -6,14 +6,16 @@ import typer
 from rich.text import Text
 
 from lakestate.commands.common import AsJson, Job, make_console, named_errors, print_json, waiting
-from lakestate.commands.options import AskedRoot, Detached, Url
+from lakestate.commands.options import AskedRoot, Detached, Parallelism, Url
 
 
 def rescale(
     job: Job,
-    parallelism: Annotated[
-        int | None, typer.Argument(metavar="PARALLELISM", min=1, help="Subtasks of every operator.")
+    subtasks: Annotated[
+        int | None,
+        typer.Argument(metavar="PARALLELISM", min=1, help="As --parallelism, which other verbs have.", hidden=True),
     ] = None,
+    parallelism: Parallelism = None,
     root: AskedRoot = None,
     operator: Annotated[
         list[str] | None,
@@ -25,8 +27,9 @@ def rescale(
 ) -> None:
     """Give a running job, or some of its operators, another parallelism with its next epoch and without a restart."""
     some = dict(_pair(one) for one in operator or [])
-    if (parallelism is None) == (not some):
-        raise typer.BadParameter("Give either PARALLELISM, for every operator, or --operator UID=N.")
+    if sum(given is not None for given in (subtasks, parallelism)) + bool(some) != 1:
+        raise typer.BadParameter("Give one of --parallelism, for every operator, and --operator UID=N.")
+    parallelism = parallelism or subtasks
     with named_errors():
         from lakestate.commands.operation import print_trigger
         from lakestate.rest.bodies import Rescaling
