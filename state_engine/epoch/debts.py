@@ -23,12 +23,15 @@ def owed(log: Log, head: StoredManifest) -> StoredManifest | None:
         manifest = head.manifest
         if (place := predecessor_of(manifest)) is None:
             return None
+        published = manifest.base is not None and manifest.base.epoch >= place.epoch
         try:
             before = log.read(place.generation, place.epoch)
         except NotFoundError:
-            if manifest.base is not None and manifest.base.epoch >= place.epoch:
-                return None  # a published epoch was removed by retention, which waits for its sinks
+            if published:
+                return None  # retention removed it, which waits for its sinks
             raise
+        if before.hash != manifest.predecessor and published:
+            return None  # so it did, and a late driver put another one there
         if before.hash != manifest.predecessor:
             raise DamagedManifestError(
                 f"Epoch {manifest.epoch} of generation {manifest.generation} of job {manifest.job!r} names another "

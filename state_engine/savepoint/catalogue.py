@@ -192,7 +192,7 @@ def resolve_restore(root: str, job: str, what: str) -> RestoreTarget:
     if colon and kind == "checkpoint":
         return RestoreTarget(stored=_checkpoint(root, job, log, name))
     if colon and kind == "epoch":
-        return RestoreTarget(stored=_epoch(job, log, name))
+        return RestoreTarget(stored=_kept_epoch(root, job, log, name))
     if colon:
         raise _not_understood(what)
     owner, slash, savepoint_id = what.rpartition("/")
@@ -259,6 +259,27 @@ def _checkpoint(root: str, job: str, log: ManifestLog, wanted: str) -> StoredMan
             action="Restore another checkpoint or savepoint, and find out who wrote to the job's root.",
         )
     return stored
+
+
+def _kept_epoch(root: str, job: str, log: ManifestLog, place: str) -> StoredManifest:
+    """Returns a sealed epoch. At a number that retention has freed lies what a savepoint keeps, or nothing.
+
+    A driver that slept too long may have put a manifest there, too. It has found the floor behind its put and ended,
+    and no hash leads to what it left.
+    """
+    stored = _epoch(job, log, place)
+    floor = log.floors().get(stored.manifest.generation, 0)  # read last: it rises before a number is freed
+    if stored.manifest.epoch > floor:
+        return stored
+    for savepoint in list_savepoints(root, job):
+        manifests = savepoint.manifests if isinstance(savepoint, Pin) else ()
+        if stored.hash == savepoint.manifest or any(stored.hash == digest for _, digest in manifests):
+            return stored
+    raise NothingToRestoreError(
+        f"Retention has freed generation {stored.manifest.generation} of job {job!r} up to epoch {floor}, and no "
+        f"savepoint keeps the state of epoch {stored.manifest.epoch}. What lies there may be what a late driver left.",
+        action=f"Name an epoch behind {floor}, a checkpoint or a savepoint.",
+    )
 
 
 def _epoch(job: str, log: ManifestLog, place: str) -> StoredManifest:

@@ -15,7 +15,14 @@ from state_engine.epoch.ports import SinkStanding
 from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
 from state_engine.epoch.table_sink import TableSink, standing
-from state_engine.errors import DamagedFileError, LakestateError, MissingFileError, SinkError, SinkRewindError
+from state_engine.errors import (
+    DamagedFileError,
+    LakestateError,
+    MissingFileError,
+    NotFoundError,
+    SinkError,
+    SinkRewindError,
+)
 from state_engine.log.birth import birth_number
 from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest
@@ -202,13 +209,18 @@ class SinkCommits:
         return plain._replace(behind=self._behind(manifest), attempt=attempts[0] if attempts else "")
 
     def _behind(self, manifest: Manifest) -> int:
-        """The epoch in front that brought output, or might have: claims and the like lie between, as often as not."""
-        place = predecessor_of(manifest)
-        while place is not None and place.job == self._job:
-            before = self._log.read(place.generation, place.epoch).manifest
-            if before.kind in ("epoch", "idle"):
-                return before.epoch
-            place = predecessor_of(before)
+        """The epoch in front that brought output, or might have: claims and the like lie between, as often as not.
+
+        One that retention has removed had its output committed, and counts as such.
+        """
+        while (place := predecessor_of(manifest)) is not None and place.job == self._job:
+            try:
+                before = self._log.read(place.generation, place.epoch)
+            except NotFoundError:
+                return place.epoch
+            if before.hash != manifest.predecessor or before.manifest.kind in ("epoch", "idle"):
+                return place.epoch
+            manifest = before.manifest
         return 0
 
     def _commit_one(

@@ -126,4 +126,15 @@ MUTANTS = (
             "tests/savepoint/test_restore_of_a_stopped_job.py::test_what_the_code_does_not_read_is_no_state_that_is_restored",
         ),
     ),
+    Mutant(
+        "an-epoch-at-a-freed-number",
+        "state_engine.savepoint.catalogue",
+        "_kept_epoch",
+        "    if stored.manifest.epoch > floor:\n        return stored\n",
+        "    return stored\n",
+        "A restore goes back to what a late driver left at a number that retention had freed, and the job is lost.",
+        (
+            "tests/savepoint/test_freed_numbers.py::test_what_a_late_driver_left_at_a_freed_number_is_not_restored_and_not_read",
+        ),
+    ),
 )
