@@ -6,6 +6,7 @@ import dagster as dg
 
 KINDS = {"spark", "deltalake"}
 JOB_TAG = "lakestate/job"
+_TAKEN = ("sources", "sinks")  # an operator may have such a uid, too
 MAX_RUNTIME_S = 3_600
 """A run that takes longer is ended by Dagster's run monitoring: its host may have died, and others want the pool."""
 
@@ -30,7 +31,8 @@ def state_key(job: str, table: str) -> dg.AssetKey:
         job: Name of the job.
         table: Folder of the state below the job's root; that of operator state begins with `_operator/`.
     """
-    return dg.AssetKey([job, *table.split("/")])
+    parts = table.split("/")
+    return dg.AssetKey([job, "operators", *parts] if parts[0] in _TAKEN else [job, *parts])
 
 
 def source_key(job: str, name: str) -> dg.AssetKey:

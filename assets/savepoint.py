@@ -92,6 +92,12 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
     ) -> dg.MaterializeResult:  # type: ignore[type-arg] # Dagster takes no other name where there are checks
         if not context.has_partition_key:
             raise refused("A savepoint needs a name.", action=_NO_PARTITION)
+        if "|" in context.partition_key:
+            raise refused(
+                f"A savepoint cannot be called {context.partition_key!r}: `|` joins savepoint and key groups in the "
+                f"partitions of {job}/restored_state, so that it could not be restored from there.",
+                action="Add a partition with another name, and delete this one.",
+            )
         limit_runtime(context)
         with named_failures():
             found = _find(context, job, state_store)

@@ -158,8 +158,9 @@ class StreamJob:
 
         Args:
             df: The stream, after any stateless and deterministic transformation.
-            name: For messages. A job's positions in its sources go by their order, not by their names: to add, remove
-                or exchange sources changes the job.
+            name: For messages, and for Dagster's lineage. A second source of a name gets its number behind it. A job's
+                positions in its sources go by their order, not by their names: to add, remove or exchange sources
+                changes the job.
             replays: False declares that a source cannot read again what it has read (a socket): each start then begins
                 where the sources' options say, and records between the last sealed epoch and the start are lost.
             bounded: The stream ends with what is there when the job is started, which has to be with `available_now`.
@@ -178,6 +179,8 @@ class StreamJob:
             if replays:
                 check_replays(df)
         self.session = df.sparkSession
+        while name in self._names:
+            name = f"{name}_{len(self._names) + 1}"
         source = SourceNode(df, name, len(self._names), replays, bounded)
         self._names.append(name)
         self._sources = None

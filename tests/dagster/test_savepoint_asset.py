@@ -134,6 +134,13 @@ def test_a_savepoint_needs_a_name(stream, instance):
         build_savepoint_asset("flights")(context, SavepointConfig())
 
 
+def test_a_name_that_no_restore_could_be_asked_for_is_refused_before_anything_is_taken(stream, instance):
+    stream.checkpoints(1, 1)
+    with pytest.raises(dg.Failure, match=r"cannot be called 'a\|b'"):
+        materialize(stream, instance, "a|b")
+    assert list_savepoints(stream.state_store.root, "flights") == []
+
+
 def test_a_note_a_kind_and_a_directory_are_the_runs_config(stream, instance, tmp_path):
     stream.checkpoints(1, 1)
     metadata = metadata_of(

@@ -52,13 +52,12 @@ def test_the_flights_are_known_before_they_ever_run():
 def test_the_plan_of_an_example_is_that_of_its_code(job):
     import msgspec
 
-    from lakestate.registry import AnyOption, load_job
-    from state_engine.spark.dry import DrySession
+    from lakestate.registry import build_dry
     from state_engine.spark.explain import explain_job
 
-    found = explain_job(load_job(job)(DrySession(), "/state", AnyOption()))
+    found = explain_job(build_dry(job))
     written = json.loads((ROOT / "examples" / job / "job.plan.json").read_bytes())
-    again = f"lakestate explain {job} --root /state --json > examples/{job}/job.plan.json"
+    again = f"lakestate explain {job} --json > examples/{job}/job.plan.json"
     assert written == json.loads(msgspec.json.encode(found)), again
 
 
@@ -102,6 +101,21 @@ def test_a_plan_and_an_epoch_make_one():
     assert merged(None, seen) is seen
     assert merged(PLAN, None) is PLAN
     assert merged(None, None) == StreamPlan()
+
+
+@pytest.mark.parametrize("uid", ["sources", "sinks"])
+def test_an_operator_may_be_called_as_what_stands_beside_operators(uid):
+    """Its state is then not taken for a source or a sink of that name."""
+    plan = StreamPlan(
+        sources=(Source("s"),),
+        states=(State(uid, f"{uid}/s"), State("operators", "operators/s")),
+        sinks=(Sink("s", "DeltaSink", "", uid),),
+        ways={uid: (Way("s", True),)},
+    )
+    specs = build_lineage("flights", plan, uri="/state/flights")
+    keys = [spec.key.to_user_string() for spec in specs]
+    assert len(keys) == len(set(keys))
+    assert {f"flights/operators/{uid}/s", "flights/operators/s", "flights/sources/s", "flights/sinks/s"} <= set(keys)
 
 
 def test_the_lineage_goes_from_sources_by_states_to_checkpoint_and_sinks():

@@ -37,6 +37,18 @@ from state_engine.spark.explain import explain_job
 NO_JAVA = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
 
 
+def test_sources_without_names_are_told_apart() -> None:
+    """Dagster's lineage has an asset for each name."""
+    job, session = StreamJob("several", root="memory://x"), DrySession()
+    streams = [
+        job.from_stream(session.readStream.schema("k string").load("/in"), *named) for named in ((), (), ("in",))
+    ]
+    again = job.from_stream(session.readStream.schema("k string").load("/in"), "in")
+    for number, stream in enumerate([*streams, again]):
+        stream.map(lambda row: (row.k,), "k string", uid=f"op{number}").sink_to(DiscardingSink(), uid=f"s{number}")
+    assert [source.name for source in explain_job(job).sources] == ["source", "source_2", "in", "in_4"]
+
+
 def lakestate(*arguments: str) -> Result:
     app = Typer()
     app.command()(explain)

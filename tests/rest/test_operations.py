@@ -91,6 +91,17 @@ def test_the_same_trigger_id_begins_one_operation() -> None:
     assert len(job.asked) == 1
 
 
+def test_ids_may_come_in_capital_letters() -> None:
+    job = FakeJob()
+    with client_of(job) as client:
+        begun = client.post(f"/jobs/{job.job_id.upper()}/savepoints", json={"triggerId": ID.upper()})
+        assert begun.json() == {"request-id": ID}
+        result_of(client, f"/jobs/{job.job_id.upper()}/savepoints", ID.upper())
+        assert client.get(f"/jobs/{job.job_id.upper()}").json()["jid"] == job.job_id
+        assert client.patch(f"/jobs/{job.job_id.upper()}?mode=cancel").status_code == 202
+    assert [asked[0] for asked in job.asked][-1] == "cancel"
+
+
 def test_an_operation_on_an_unknown_job_begins_and_fails() -> None:
     job = FakeJob()
     with client_of(job) as client:

@@ -31,23 +31,24 @@ class Cluster(NamedTuple):
         Raises:
             RefusedError: This is no id, or there is no such job.
         """
-        check_id("jobid", job_id)
+        job_id = check_id("jobid", job_id)
         if job_id not in self.jobs:
             raise RefusedError(404, f"Job {job_id} not found")
         return self.jobs[job_id]
 
 
 def check_id(name: str, text: str) -> str:
-    """Returns an id.
+    """Returns an id, as ids are kept: in small letters, whichever it came in. Flink reads both, too.
 
     Raises:
         RefusedError: It is none.
     """
-    if not is_id(text):
+    found = text.lower()
+    if not is_id(found):
         raise RefusedError(
             400, f"Cannot resolve path parameter ({name}) from value {text[:64]!r}: an id has 32 hexadecimal digits."
         )
-    return text
+    return found
 
 
 class Call(NamedTuple):

@@ -206,7 +206,7 @@ def _kind(format_type: bodies.FormatType | None) -> Literal["native", "canonical
 
 
 def _look(call: Call, kind: Kind, job_id: str) -> Outcome | None:
-    key = Key(kind, job_id, check_id("triggerid", call.path["triggerid"]))
+    key = Key(kind, job_id and check_id("jobid", job_id), check_id("triggerid", call.path["triggerid"]))
     try:
         return call.cluster.operations.registry.look(key)
     except UnknownOperationError as error:
