@@ -41,7 +41,7 @@ class ConnectedStreams:
         self._streams[0].check_meets(self._streams[1])
 
     def key_by(
-        self, columns1: Keys, columns2: Keys, *, order_by1: Sequence[str] = (), order_by2: Sequence[str] = ()
+        self, columns1: Keys, columns2: Keys, *, order_by1: Keys = (), order_by2: Keys = ()
     ) -> "ConnectedStreams":
         """Partitions both streams by key.
 
@@ -56,9 +56,7 @@ class ConnectedStreams:
             JobDefinitionError: A column is missing or has a reserved name.
         """
         first, second = self._streams
-        return ConnectedStreams(
-            first.key_by(*_names(columns1), order_by=order_by1), second.key_by(*_names(columns2), order_by=order_by2)
-        )
+        return ConnectedStreams(first.key_by(columns1, order_by=order_by1), second.key_by(columns2, order_by=order_by2))
 
     def map(self, function: CoMapFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
         """Makes one row of each record, or none where the function returns None."""
@@ -145,10 +143,6 @@ def _input(stream: "DataStream | KeyedStream") -> KeyedInput:
     if isinstance(stream, KeyedStream):
         return KeyedInput(stream.stream.columns, stream.key, stream.order_by)
     return KeyedInput(stream.columns)
-
-
-def _names(columns: Keys) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 __all__ = ["ConnectedStreams"]

@@ -29,6 +29,7 @@ from state_engine.spark.fence_watch import default_interval_ms
 from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
 from state_engine.spark.link import Packed
 from state_engine.spark.local_aggregation import AggPhaseStrategy
+from state_engine.spark.names import uid_list
 from state_engine.spark.plan import PlannedChain
 from state_engine.spark.schemas import struct_of
 from state_engine.spark.sinks import DeltaSink, DiscardingSink
@@ -314,8 +315,8 @@ class StreamJob:
         restore: str | None = None,
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
-        resume_state: Sequence[str] = (),
-        discard_state: Sequence[str] = (),
+        resume_state: str | Sequence[str] = (),
+        discard_state: str | Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
         reset_processing_time: bool = False,
@@ -392,8 +393,8 @@ class StreamJob:
             restore=restore,
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
-            resume_state=resume_state,
-            discard_state=discard_state,
+            resume_state=uid_list(resume_state),
+            discard_state=uid_list(discard_state),
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             reset_processing_time=reset_processing_time,
@@ -416,8 +417,8 @@ class StreamJob:
         *,
         parallelism: int | None = None,
         allow_non_restored_state: bool = False,
-        resume_state: Sequence[str] = (),
-        discard_state: Sequence[str] = (),
+        resume_state: str | Sequence[str] = (),
+        discard_state: str | Sequence[str] = (),
         keep_output: bool = False,
         adopt_sinks: bool = False,
         allow_changed_sources: Sequence[int] = (),
@@ -441,8 +442,8 @@ class StreamJob:
             restore=restore,
             parallelism=parallelism,
             allow_non_restored_state=allow_non_restored_state,
-            resume_state=resume_state,
-            discard_state=discard_state,
+            resume_state=uid_list(resume_state),
+            discard_state=uid_list(discard_state),
             keep_output=keep_output,
             adopt_sinks=adopt_sinks,
             allow_changed_sources=allow_changed_sources,

@@ -1,4 +1,8 @@
-"""Names in Spark SQL."""
+"""Names in Spark SQL, and lists of names that authors give."""
+
+from collections.abc import Iterable
+
+from state_engine.errors import JobDefinitionError
 
 
 def quote_always(name: str) -> str:
@@ -6,4 +10,45 @@ def quote_always(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-__all__ = ["quote_always"]
+def column_names(given: object, verb: str) -> tuple[str, ...]:
+    """Returns names of columns: one name is one column, and a list is its names.
+
+    Args:
+        given: What the author gave.
+        verb: Where, for messages.
+
+    Raises:
+        JobDefinitionError: It is something else, such as a function of the record or a `Column` of Spark.
+    """
+    if isinstance(given, str):
+        return (given,)
+    is_list = isinstance(given, Iterable) and not isinstance(given, (bytes, dict)) and not callable(given)
+    names = []
+    for name in given if is_list and not _is_column(given) else (given,):  # type: ignore[attr-defined]
+        if isinstance(name, str):
+            names.append(name)
+        else:
+            raise JobDefinitionError(
+                f"{verb} takes names of columns, and got {_what(name)}.",
+                action='Name the columns, as in key_by("id"); what has to be computed is a column in front of it: '
+                '.with_column("k", "upper(id)").key_by("k"). Streams of state_engine.flink take functions.',
+            )
+    return tuple(names)
+
+
+def uid_list(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Returns uids: one uid is one operator."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _is_column(given: object) -> bool:
+    return type(given).__name__ == "Column"  # of classic Spark and of Connect, which have no base in common
+
+
+def _what(name: object) -> str:
+    if _is_column(name):
+        return f"a Column of Spark ({name})"
+    return "a function" if callable(name) else f"{type(name).__name__} ({name!r})"
+
+
+__all__ = ["column_names", "quote_always", "uid_list"]

@@ -36,7 +36,7 @@ from state_engine.spark.graph import (
     WhereStep,
 )
 from state_engine.spark.keyed_stream import KeyedStream
-from state_engine.spark.names import quote_always
+from state_engine.spark.names import column_names, quote_always
 from state_engine.spark.operator_output import OperatorOutput
 from state_engine.spark.schemas import ddl_of, struct_of
 from state_engine.spark.timing import check_gives_time, timing_columns
@@ -180,11 +180,12 @@ class DataStream(OperatorOutput):
         """Whether the records have event times."""
         return any(edge.timed for edge in self._edges)
 
-    def key_by(self, *columns: str, order_by: Sequence[str] = ()) -> KeyedStream:
+    def key_by(self, *columns: str | Sequence[str], order_by: str | Sequence[str] = ()) -> KeyedStream:
         """Partitions the records by key.
 
         Args:
-            columns: Key columns: integers, string, binary, boolean, date, timestamp or decimal; null is a key like any.
+            columns: Names of the key columns: integers, string, binary, boolean, date, timestamp or decimal; null is a
+                key like any.
             order_by: Columns by which the records of an epoch reach the function in order. Give a total order:
                 without it results are independent of parallelism only for functions that do not care about order.
                 Without any, and without event times, records of different keys come in no order: those of a large epoch
@@ -192,13 +193,15 @@ class DataStream(OperatorOutput):
 
         Raises:
             UnsupportedTypeError: A column cannot be a key.
-            JobDefinitionError: A column is missing or has a reserved name.
+            JobDefinitionError: A column is missing or has a reserved name, or what is given is no name.
         """
-        if not columns:
+        key = tuple(name for given in columns for name in column_names(given, "key_by()"))
+        order = column_names(order_by, "order_by of key_by()")
+        if not key:
             raise JobDefinitionError("key_by() got no columns.", action="Name at least one.")
-        key_columns(self._columns, columns)
-        check_columns(self._columns, order_by)
-        return KeyedStream(self._partitioned(broadcast=False), tuple(columns), tuple(order_by))
+        key_columns(self._columns, key)
+        check_columns(self._columns, order)
+        return KeyedStream(self._partitioned(broadcast=False), key, order)
 
     @overload
     def broadcast(self) -> "DataStream": ...
