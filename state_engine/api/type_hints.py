@@ -149,7 +149,7 @@ class _Parser:
         return self._next == len(self._tokens)
 
     def looks_like_columns(self) -> bool:
-        return len(self._tokens) >= 2 and self._tokens[0] not in "<>(),:"
+        return len(self._tokens) >= 2 and self._tokens[0] not in "<>(),:" and self._tokens[1] not in "(<"
 
     def peek(self) -> str:
         return "" if self.done() else self._tokens[self._next]
@@ -184,8 +184,10 @@ class _Parser:
             self.take(">")
             return StructType(tuple(n for n, _ in fields), tuple(t for _, t in fields))
         if name in ("varchar", "char") and self.peek() == "(":
-            self.take("("), self.take(), self.take(")")
-            name = "string"
+            raise UnsupportedTypeError(
+                f"{self._text!r} limits the length of a string, which nothing here would check.",
+                action="Say string; check the length in the function, or in a where() in front of the sink.",
+            )
         if name not in ATOMS or self.peek().lower() == "collate":
             raise self.error()
         return AtomicType(name)

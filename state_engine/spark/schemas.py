@@ -1,9 +1,9 @@
-"""Column types between Spark's classes and ours, by way of DDL."""
+"""Column types between Spark's classes and ours."""
 
 from pyspark.sql import types as spark_types
 
 from state_engine.api.type_hints import parse_ddl
-from state_engine.api.types import StructType, quote
+from state_engine.api.types import DecimalType, ListType, MapType, StructType, TypeInformation, Types, quote
 from state_engine.errors import UnsupportedTypeError
 
 
@@ -16,7 +16,7 @@ def struct_of(schema: spark_types.StructType, what: str) -> StructType:
     names, types = [], []
     for field in schema.fields:
         try:
-            types.append(parse_ddl(field.dataType.simpleString()))
+            types.append(_type_of(field.dataType))
         except UnsupportedTypeError as error:
             raise UnsupportedTypeError(
                 f"Column {field.name!r} of {what} has the type {field.dataType.simpleString()}.",
@@ -24,6 +24,22 @@ def struct_of(schema: spark_types.StructType, what: str) -> StructType:
             ) from error
         names.append(field.name)
     return StructType(tuple(names), tuple(types))
+
+
+def _type_of(kind: spark_types.DataType) -> TypeInformation:
+    """Goes by Spark's classes: in its own text names of fields are not quoted, and may hold anything."""
+    match kind:
+        case spark_types.ArrayType():
+            return ListType(_type_of(kind.elementType))
+        case spark_types.MapType():
+            return MapType(_type_of(kind.keyType), _type_of(kind.valueType))
+        case spark_types.StructType():
+            return StructType(tuple(kind.names), tuple(_type_of(field.dataType) for field in kind.fields))
+        case spark_types.DecimalType():
+            return DecimalType(kind.precision, kind.scale)
+        case spark_types.CharType() | spark_types.VarcharType():  # Spark reads them as strings
+            return Types.STRING()
+    return parse_ddl(kind.simpleString())
 
 
 def ddl_of(struct: StructType) -> str:

@@ -33,6 +33,7 @@ _ON_COLUMNS = {
     "delta.identity.start": "identity columns",
     "delta.invariants": "column invariants",
     "CURRENT_DEFAULT": "columns with default values",
+    "__CHAR_VARCHAR_TYPE_STRING": "columns of limited length",
 }
 
 

@@ -13,8 +13,6 @@ CANONICAL = {
     "bool": "boolean",
     "real": "float",
     "timestamp_ltz": "timestamp",
-    "varchar(10)": "string",
-    "char(3)": "string",
     "decimal": "decimal(10,0)",
     "numeric(5)": "decimal(5,0)",
     "dec( 5 , 2 )": "decimal(5,2)",
@@ -26,6 +24,13 @@ CANONICAL = {
     "`a``b` int not null comment 'text'": "struct<`a``b`:int>",
     "`grüße` int": "struct<`grüße`:int>",
 }
+
+
+@pytest.mark.parametrize("text", ["varchar(10)", "CHAR(3)", "a int, b varchar(3)", "array<struct<a:char(1)>>"])
+def test_a_limit_that_nobody_would_check_is_refused_with_what_to_say(text: str) -> None:
+    with pytest.raises(UnsupportedTypeError, match="limits the length of a string") as refused:
+        parse_ddl(text)
+    assert "Say string" in refused.value.action
 
 
 @pytest.mark.parametrize(("text", "ddl"), CANONICAL.items())

@@ -78,6 +78,7 @@ def test_check_constraints(path: str) -> None:
         ({"delta.identity.start": 1, "delta.identity.step": 1}, "identity columns 'n'"),
         ({"delta.invariants": '{"expression":{"expression":"n > 1"}}'}, "invariants 'n'"),
         ({"CURRENT_DEFAULT": "3"}, "default values 'n'"),
+        ({"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}, "limited length 'n'"),
     ],
 )
 def test_columns_that_a_writer_has_to_look_at(path: str, metadata: dict[str, Any], what: str) -> None:
