@@ -3,6 +3,7 @@
 The names of uids, attempts and outputs are checked where they are declared (`storage.port.check_name`).
 """
 
+import hashlib
 import re
 
 from state_engine.log.records import StateSchema
@@ -21,6 +22,8 @@ BIRTH = f"{EPOCHS}/birth.json"
 RETENTION = "_retention"
 CONDEMNED = f"{RETENTION}/condemned"
 LEASES = f"{RETENTION}/leases"
+
+_LONGEST = 64
 
 _GENERATION = re.compile(r"g(\d{6,})")
 _MANIFEST = re.compile(r"_epochs/g(\d{6,})/e(\d{10,})\.json")
@@ -51,7 +54,15 @@ def change_path(generation: int, epoch: int, uid: str, subtask: int, new_id: str
 
 def output_path(generation: int, epoch: int, uid: str, subtask: int, attempt: str, output: str) -> str:
     """Returns the path of one attempt's staged output for a sink that is not a Delta table."""
-    return f"{changes_folder(generation)}/e{epoch:010d}-{uid}-{subtask}-{attempt}-{output}.parquet"
+    told = f"{_short(uid)}-{subtask}-{attempt}-{_short(output)}"
+    return f"{changes_folder(generation)}/e{epoch:010d}-{told}.parquet"
+
+
+def _short(name: str) -> str:
+    """Returns a name as a part of a file's, of which file systems take 255 bytes in all."""
+    return (
+        name if len(name) <= _LONGEST else f"{name[: _LONGEST - 33]}~{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    )
 
 
 def base_path(generation: int, epoch: int, base_id: str) -> str:

@@ -105,6 +105,20 @@ def test_paths() -> None:
     assert paths.operator_table_path("u", "s") == "_operator/u/s"
 
 
+def test_no_file_has_a_longer_name_than_file_systems_take() -> None:
+    """Operators, sinks and states have names of up to 128 characters."""
+    uid, sink, attempt = "u" * 128, "s" * 128, "f" * 32
+    found = [
+        paths.output_path(1_000_000, 10**11, uid, 32_767, attempt, sink),
+        paths.output_path(1_000_000, 10**11, uid, 32_767, attempt, f"{sink[:-1]}t"),
+        paths.output_path(1_000_000, 10**11, f"{uid[:-1]}v", 32_767, attempt, sink),
+        paths.change_path(1_000_000, 10**11, uid, 32_767, attempt),
+    ]
+    assert len(set(found)) == 4
+    assert all(len(part) <= 255 for path in found for part in path.split("/"))
+    assert [paths.parse_beside_manifest(path) for path in found] == [(1_000_000, 10**11)] * 4
+
+
 @pytest.mark.parametrize(("generation", "epoch"), [(1, 1), (999_999, 9_999_999_999), (1_234_567, 12_345_678_901)])
 def test_manifest_paths_are_parsed_back(generation: int, epoch: int) -> None:
     assert paths.parse_manifest_path(paths.manifest_path(generation, epoch)) == (generation, epoch)
