@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from state_engine.backends.keys import NO_KEY
+from state_engine.backends.schemas import TIMERS
 from state_engine.backends.tables import StateValueError
 from state_engine.causes import HIDDEN, WorkerEndsError, cause_line, sentence, shown, shows_records, trace_of
 from state_engine.errors import LakestateError
@@ -114,10 +115,22 @@ def engine_failure(uid: str, subtask: int, error: BaseException) -> Failure:
     return Failure(kind="engine", uid=uid, subtask=subtask, message=message, action=action, error=name, traceback=trace)
 
 
+_TIMERS = [f"state {name!r}" for name in TIMERS.values()]
+
+
 def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
     state = ", ".join(getattr(error, "__notes__", ()))
     under = "" if state.startswith(("operator", "broadcast")) else f" under key {shown(error.entry)}"
+    if state in _TIMERS:
+        return Failure(
+            kind="user_function",
+            uid=uid,
+            subtask=subtask,
+            message=f"Operator {uid!r} registered a timer for what is no time: {error}.",
+            action="Give whole milliseconds since 1970, from -2**63 to 2**63 - 1.",
+            key=shown(error.entry),
+        )
     return Failure(
         kind="state_type",
         uid=uid,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from state_engine.api import KeyedProcessFunction, RuntimeContext, TimeDomain, Types, ValueStateDescriptor
+from state_engine.errors import UserFunctionError
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness
 
 MIN, MAX = -(1 << 63), (1 << 63) - 1
@@ -199,3 +200,28 @@ def test_a_watermark_that_stands_still_fires_nothing_twice(harness: Any, go_on: 
     run = go_on(run)
     run.process_watermark(5)
     assert said(run) == []
+
+
+class Registering(KeyedProcessFunction):
+    """Registers a timer at a time that it is given."""
+
+    def __init__(self, clock: str, time: int) -> None:
+        self.register, self.time = f"register_{clock}_time_timer", time
+
+    def process_element(self, value: Any, ctx: Any) -> list[Any]:
+        getattr(ctx.timer_service(), self.register)(self.time)
+        return []
+
+
+@pytest.mark.parametrize("clock", ["event", "processing"])
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1])
+def test_a_timer_for_what_is_no_time_is_told_as_such(clock: str, backend: str, time: int) -> None:
+    harness = KeyedOneInputStreamOperatorTestHarness(
+        Registering(clock, time), "k", "k string", "k string", state_backend=backend
+    )
+    with pytest.raises(UserFunctionError, match=rf"timer for what is no time: {time}") as told:
+        harness.open()
+        harness.process_element(("a",))
+        harness.snapshot()
+    assert "milliseconds since 1970" in told.value.action
