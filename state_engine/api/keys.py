@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from state_engine.floats import one_spelling
+
 Numbers = NDArray[np.int64]
 ReadKeys = Callable[[Sequence["pa.Array[Any]"]], list[Any]]
 
@@ -212,7 +214,7 @@ def _codes(column: Any) -> Numbers:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_floating(column.type):
-        column = pc.add(column, 0.0)  # 0.0 and -0.0 are one key
+        column = one_spelling(column)
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     codes: Numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes

@@ -18,6 +18,7 @@ from state_engine.errors import ReadOnlyStateError
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema
 from state_engine.serialization.convert import ValueTypeError, reader, writer
+from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
 from state_engine.serialization.mutability import conformer, copier
 from state_engine.serialization.types import ddl_to_arrow
 
@@ -39,7 +40,8 @@ class BroadcastMap(BroadcastState[Any, Any]):
         self.descriptor = descriptor
         self.read_only = ReadOnlyBroadcastMap(self)
         self._logged = logged
-        self._read_key, self._write_key, self._conform_key = reader(key), writer(key), conformer(key)
+        self._read_key, self._write_key, self._conform_key = key_reader(key), writer(key), key_conformer(key)
+        self._spells = spells(key)
         self._read, self._write, self._conform, self._copy = (
             reader(value),
             writer(value),
@@ -74,7 +76,10 @@ class BroadcastMap(BroadcastState[Any, Any]):
         return not self._entries
 
     def put(self, key: Any, value: Any) -> None:
-        self._set(self._own(key), value if self._conform is None else self._conform(value))
+        own = self._own(key)
+        if self._spells is not None and self._spells(own):
+            own = spelling_in(self._entries, own)
+        self._set(own, value if self._conform is None else self._conform(value))
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in dict_value.items():

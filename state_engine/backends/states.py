@@ -335,6 +335,33 @@ class HeapRowKeyMapState(HeapMapState):
         super().remove(self._conform_key(key))
 
 
+class HeapSpelledMapState(HeapRowKeyMapState):
+    """A map of whose user keys equal ones may be spelled differently: an entry keeps the spelling that it had first."""
+
+    __slots__ = ("_spells",)
+
+    def __init__(self, table: MapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        assert table.spells is not None
+        self._spells = table.spells
+
+    def put(self, key: Any, value: Any) -> None:
+        key = self._conform_key(key)
+        HeapMapState.put(self, self._spelled(key) if self._spells(key) else key, value)
+
+    def _spelled(self, key: Any) -> Any:
+        """Returns a key as the log is to have it."""
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is not None:
+            if delta.entries.get(key) is DELETED:
+                del delta.entries[key]  # and the spelling that it had
+                return key
+            if delta.cleared or key in delta.entries:
+                return key  # a dict keeps the first spelling by itself
+        return self._table.spelled(entry, key)  # type: ignore[attr-defined]
+
+
 class DefaultedValueState(ValueState[Any]):
     """A value state that returns a default where there is no value; only what is updated is stored.
 
@@ -394,6 +421,8 @@ def heap_value_state(table: HeapTable, context: KeyContext) -> HeapValueState:
 
 def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
     """Returns the cheapest map state that the type of the user keys allows."""
+    if table.spells is not None:
+        return HeapSpelledMapState(table, context)
     return (HeapMapState if table.conform_key is None else HeapRowKeyMapState)(table, context)
 
 

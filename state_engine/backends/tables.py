@@ -20,6 +20,7 @@ from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
+from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
 from state_engine.serialization.mutability import conformer, copier, finished_type, holds_atoms, plain_type
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
@@ -321,15 +322,30 @@ class MapDelta(msgspec.Struct, gc=False):
 
 
 class MapTable(HeapTable):
-    """Entry to dict of user keys."""
+    """Entry to dict of user keys.
+
+    Args:
+        user_key: Type of a user key.
+        value: As of `HeapTable`.
+        stamped: As of `HeapTable`.
+
+    Attributes:
+        conform_key: What a user key goes through before it is looked up, None for nothing.
+        spells: Says of such a key whether an equal one may be spelled differently; None where none is.
+    """
 
     def __init__(self, user_key: TypeInformation, value: TypeInformation, stamped: bool = False) -> None:
         super().__init__(value, stamped)
-        self._read_key = reader(user_key)
+        self._read_key = key_reader(user_key)
         self._write_key = writer(user_key)
-        self.conform_key = conformer(user_key)
+        self.conform_key = key_conformer(user_key)
+        self.spells = spells(user_key)
         self._plain_key = plain_type(user_key)
         self._pending: tuple[dict[Any, MapDelta], Any, Any, bool] | None = None
+
+    def spelled(self, entry: Any, user_key: Any) -> Any:
+        """Returns a user key as the map of an entry in the base spells it; as it is given where it is not there."""
+        return spelling_in(self.base.get(entry, {}), user_key)
 
     def freeze(self) -> LogRows | None:
         overlay = self.overlay

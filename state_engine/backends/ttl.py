@@ -20,6 +20,7 @@ from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, HeapValueState, reducer
 from state_engine.backends.tables import MISSING
 from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
+from state_engine.serialization.equality import spells
 from state_engine.serialization.mutability import conformer
 
 
@@ -230,6 +231,24 @@ class TtlMapState(_Ttl, MapState[Any, Any]):
         return all(self._rules.expired(at) for _, (_, at) in self._original.items())
 
 
+class TtlSpelledMapState(TtlMapState):
+    """The same where user keys have several spellings: that of an entry that expired goes, cleaned up or not."""
+
+    __slots__ = ()
+
+    def put(self, key: Any, value: Any) -> None:
+        self.put_all({key: value})
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        self._access()
+        stamp = self._rules.stamp()
+        for key, value in dict_value.items():
+            stamped = self._original.get(key)
+            if stamped is not None and self._rules.expired(stamped[1]):
+                self._original.remove(key)
+            self._original.put(key, (value, stamp))
+
+
 class _TtlFolding(_Ttl):
     """One accumulator per key that may expire; the original is a `FoldedValue`."""
 
@@ -330,7 +349,8 @@ def ttl_state(descriptor: StateDescriptor, original: Any, rules: TtlRules, acces
         case ListStateDescriptor():
             return TtlListState(original, rules, accessed)
         case MapStateDescriptor():
-            return TtlMapState(original, rules, accessed)
+            spelled = spells(descriptor.key_type_info) is not None
+            return (TtlSpelledMapState if spelled else TtlMapState)(original, rules, accessed)
         case ReducingStateDescriptor():
             return TtlReducingState(original, rules, accessed, reducer(descriptor))
         case AggregatingStateDescriptor():
@@ -347,6 +367,7 @@ __all__ = [
     "TtlListState",
     "TtlMapState",
     "TtlReducingState",
+    "TtlSpelledMapState",
     "TtlValueState",
     "ttl_state",
 ]

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from state_engine.floats import one_float
 from state_engine.inspect.read import At, History, known_states, last_group, segments_of
 from state_engine.inspect.reading import history_kept
 from state_engine.inspect.scan import ROWS_AT_ONCE, group_rows, ranges_of
@@ -183,7 +184,7 @@ def _frozen(value: Any) -> Any:
     """Returns a value that can be hashed, equal for equal values: windows and rows come as dictionaries."""
     if isinstance(value, dict):
         return tuple((name, _frozen(one)) for name, one in value.items())
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return tuple(map(_frozen, value)) if isinstance(value, list) else one_float(value)
 
 
 __all__ = ["EXAMPLES", "EntryDiff", "StateDiff", "diff_states"]

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_engine.floats import one_spelling
+
 Codes = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -29,9 +31,7 @@ def codes_of(column: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Codes:
     if isinstance(array, pa.FixedSizeListArray):
         offsets = (np.arange(len(array) + 1) + array.offset) * kind.list_size
         return _with_nulls(_codes_of_runs([array.values], offsets), array)
-    if pa.types.is_floating(kind):
-        array = pc.add(array, pa.scalar(0.0, kind))  # -0.0 + 0.0 is 0.0
-    return _dense(array)
+    return _dense(one_spelling(array) if pa.types.is_floating(kind) else array)
 
 
 def combine(columns: Sequence[Codes]) -> Codes:

@@ -19,6 +19,7 @@ from state_engine.log.fold import fold
 from state_engine.log.ops import KEY_GROUP, NAMESPACE, USER_KEY, VALUE, log_schema, with_position
 from state_engine.log.records import Manifest, StateSchema
 from state_engine.serialization.convert import reader
+from state_engine.serialization.equality import key_reader
 from state_engine.serialization.types import ddl_to_arrow
 
 Changes = list[tuple[StateSchema, pa.Table]]
@@ -53,7 +54,7 @@ class OperatorSubtaskState:
         for name, schema in self._schemas.items():
             if schema.kind == "broadcast":
                 table = self._tables[name]
-                user_keys = reader(parse_ddl(schema.user_key or ""))(table.column(USER_KEY))
+                user_keys = key_reader(parse_ddl(schema.user_key or ""))(table.column(USER_KEY))
                 found[name] = dict(zip(user_keys, _values(schema, table), strict=True))
         return found
 
@@ -125,7 +126,7 @@ def _contents(schema: StateSchema, table: pa.Table) -> dict[Any, Any]:
     values = _values(schema, table)
     found: dict[Any, Any] = {}
     if schema.user_key is not None:
-        user_keys = reader(parse_ddl(schema.user_key))(table.column(USER_KEY))
+        user_keys = key_reader(parse_ddl(schema.user_key))(table.column(USER_KEY))
         for entry, user_key, value in zip(entries, user_keys, values, strict=True):
             found.setdefault(entry, {})[user_key] = value
     elif schema.shape == "list":

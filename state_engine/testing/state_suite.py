@@ -34,6 +34,7 @@ from state_engine.testing.state_edge_suite import EdgeSuite
 from state_engine.testing.state_evolution_suite import StateEvolutionSuite
 from state_engine.testing.state_folding_suite import FoldingStateSuite
 from state_engine.testing.state_harness import At, refused, same
+from state_engine.testing.state_key_suite import EqualKeysSuite
 from state_engine.testing.state_log_suite import StateLogSuite
 from state_engine.testing.state_merging_suite import MergingStateSuite
 from state_engine.testing.state_ttl_change_suite import TtlCleanupSuite
@@ -472,6 +473,7 @@ class StateSuite(
     MapStateSuite,
     FoldingStateSuite,
     MergingStateSuite,
+    EqualKeysSuite,
     EdgeSuite,
     TtlExpirySuite,
     TtlCleanupSuite,

@@ -154,6 +154,11 @@ def test_dictionaries_and_zeros():
     assert Keys([pa.array([0.0, -0.0, None, 1.0])], list).codes.tolist() == [0, 0, 1, 2]
 
 
+def test_every_nan_is_one_key() -> None:
+    nans = pa.array(np.array([0x7FF8 << 48, (0xFFF8 << 48) + 1], np.uint64).view(np.float64))
+    assert Keys([pa.concat_arrays([nans, pa.array([1.0, None])])], list).codes.tolist() == [0, 0, 1, 2]
+
+
 def test_keys_are_freed_at_once():
     """A batch holds up to 64 MiB, and several may follow each other before the garbage collector comes."""
     gc.disable()

@@ -1,5 +1,6 @@
 """Broadcast state as a map: what a function may do with it, and what the log then says."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -128,3 +129,17 @@ def test_values_that_can_change_are_copies() -> None:
             found.append(3)
         assert state["a"] == [1]
     assert pair.do(lambda s: None) == []
+
+
+def test_equal_numbers_are_one_user_key_with_its_first_spelling() -> None:
+    pair = Pair(MapStateDescriptor("rates", Types.DOUBLE(), Types.LONG()))
+    for value in range(3):
+        pair.do(lambda s, value=value: s.put_all({-0.0 if value == 0 else 0.0: value}))
+        pair.do(lambda s, value=value: s.put(float("nan"), value))
+        fresh = pair._map(1)
+        fresh.load(pair.log)
+        for state in (*pair.maps, fresh):
+            assert repr(list(state.items())) == repr([(-0.0, value), (math.nan, value)])
+            assert [state.get(key) for key in (0.0, -0.0, float("nan"))] == [value] * 3
+    assert pair.do(lambda s: s.remove(float("nan")))[0][0] is Op.DELETE
+    assert not any(state.contains(float("nan")) for state in pair.maps)

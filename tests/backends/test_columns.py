@@ -21,6 +21,7 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.errors import LakestateError
+from state_engine.serialization.types import arrow_to_ddl
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness as Harness
 from state_engine.testing.state_folding_suite import Mean
 
@@ -319,6 +320,21 @@ def test_zeros_are_one_user_key(backend):
     with Harness(function, "k", "k string", "k string", state_backend=backend) as harness:
         harness.process_elements([("a",)] * 3)
         assert harness.snapshot().states()["m"] == {"a": {0.0: 3}}
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("wraps", [lambda n: n, lambda n: {"x": n, "y": "z"}], ids=["double", "row"])
+def test_nan_is_one_user_key(backend, wraps):
+    nans = pa.array([wraps(float("nan")) for _ in range(3)])
+    descriptor = MapStateDescriptor("m", arrow_to_ddl(nans.type), Types.LONG())
+    calls = [("put_many", nans, [1, 2, 3]), ("get_many", nans), ("contains_many", nans), ("items_many",)]
+    function = Asks(descriptor, *calls)
+    with Harness(function, "k", "k string", "k string", state_backend=backend) as harness:
+        for _ in range(2):
+            harness.process_elements([("a",)] * 3)
+        values, there, entries = harness.functions[0].got[-3:]
+        assert (values, there, [len(of_key) for of_key in entries]) == ([3] * 3, [True] * 3, [1] * 3)
+        assert [*harness.snapshot().states()["m"]["a"].values()] == [3]
 
 
 def test_without_keys_columns_have_their_types():

@@ -60,6 +60,27 @@ def test_each_entry_of_a_map_counts(root: str) -> None:
     assert unchanged.is_equal  # NaN too
 
 
+def test_an_entry_of_nan_is_the_same_entry(root: str) -> None:
+    rows = "struct<x:double,y:string>"
+    schemas = [state("op", name, "k string", "int", shape="map", user_key=key) for name, key in
+               (("doubles", "double"), ("rows", rows))]  # fmt: skip
+    job = JobBuilder(root, "numbers", schemas)
+    for name in ("doubles", "rows"):  # the model of the builder cannot hold such user keys
+        job.model["op", name] = type("Ignored", (dict,), {"__setitem__": lambda *_: None})()
+    epochs = [
+        job.epoch(
+            {
+                ("op", "doubles"): [put("a", value, user_key=float("nan")), put("a", 1, user_key=zero)],
+                ("op", "rows"): [put("a", value, user_key={"x": float("nan"), "y": "z"})],
+            }
+        )
+        for value, zero in ((1, 0.0), (2, -0.0))
+    ]
+    doubles, in_rows = diff_states(root, "numbers", *epochs)
+    for found, unchanged in ((doubles, 1), (in_rows, 0)):
+        assert (found.added, found.removed, found.changed, found.unchanged) == (0, 0, 1, unchanged)
+
+
 def test_a_window_is_a_name_like_any_other(root: str) -> None:
     schema = StateSchema(
         schema_id="w.1", uid="sum", kind="keyed", name="window", shape="value", value="bigint",

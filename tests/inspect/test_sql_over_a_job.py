@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from state_engine.checkpoint.publish import CheckpointPublisher
@@ -55,6 +56,17 @@ def test_a_state_is_a_table_of_its_live_rows(root: str) -> None:
         {"tailnum": "N1", "carrier": "UA"},
         {"tailnum": "N2", "carrier": "UA"},
     ]
+
+
+def test_equal_user_keys_are_one_row(root: str) -> None:
+    """As in the fold: NaN of any bits equals NaN, and -0.0 equals 0.0."""
+    job = JobBuilder(root, "numbers", [state("op", "times", "k string", "bigint", shape="map", user_key="double")])
+    nans = np.array([0x7FF8 << 48, (0xFFF8 << 48) + 1], np.uint64).view(np.float64).tolist()
+    for number, zero in enumerate((0.0, -0.0)):
+        publish(job, 1 + number, {("op", "times"): [put("a", number, user_key=key) for key in (nans[number], zero)]})
+    for live in (False, True):
+        found = run_sql(root, "numbers", "select value from op.times", live=live)
+        assert found["value"].to_pylist() == [1, 1]
 
 
 def test_published_rows_by_default_and_sealed_ones_when_asked(root: str) -> None:

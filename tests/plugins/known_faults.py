@@ -43,11 +43,6 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         _PROGRAMS,
     ),
     KnownFault(
-        "nan-as-user-key",
-        "As a user key of a map NaN is another key each time, on RocksDB within an epoch.",
-        _PROGRAMS,
-    ),
-    KnownFault(
         "named-row-by-position",
         "A named tuple or a Row of PySpark with the output's names in another order is taken by position.",
         _PROGRAMS,

@@ -10,10 +10,12 @@ the entries of a map, or the pieces of a list, under one key and namespace are o
 | kind | rest | is |
 |---|---|---|
 | 00 | – | a value; or a header of a map or list: number of rows, of the next cell (0: all rows follow), 8 bytes each |
-| 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then the value |
+| 01 | user key | an entry of a map: 8 bytes of its place in the map's order, then its value |
 | 01 | 8 bytes | a piece of a list: elements that one epoch appended, at most `PIECE` |
 
 Of timers a block of key groups has cells of many rows: its first key group, kind 01, and 8 bytes (`timers.py`).
+
+Where user keys have several spellings (`serialization/equality.py`), an entry has its own before the value.
 
 Values and elements are those of `values.py`; elements of a list that is asked for by columns those of `list_cells.py`.
 """

@@ -10,6 +10,7 @@ from state_engine.backends.rocksdb.ordered import MISFIT, OrderedCodec
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.values import ValueCodec
 from state_engine.backends.tables import DELETED, MISSING, MapDelta
+from state_engine.serialization.equality import spelling_in
 
 
 class MapView:
@@ -37,6 +38,10 @@ class MapView:
         found = self._base.find(self._entry, user_key)
         return default if found is MISSING else found
 
+    def spelling(self, user_key: Any) -> Any:
+        """Returns a user key as the map spells it; as it is given where the map does not have it."""
+        return self._base.spelling(self._entry, user_key)
+
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Returns all entries, in the order in which they were put."""
         return self.copy().items()
@@ -49,8 +54,8 @@ class MapBase(HeaderedBase):
         opened: Whoever holds the database.
         cells: The state's.
         user_keys: User keys in keys of cells.
-        values: Values in cells.
-        small: Whole maps in headers; None if none lies there: a user key may be NaN, which a dict does not find.
+        values: Values in cells, or pairs: user keys of several spellings as they are spelled, and their values.
+        small: Whole maps in headers; None where user keys have several spellings, of which each cell has its own.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class MapBase(HeaderedBase):
         self._user_keys = user_keys
         self._values = values
         self._small = small
+        self._spells = small is None
         self._read: dict[Any, dict[Any, Any]] = {}
 
     def get(self, entry: Any, default: Any = None) -> Any:
@@ -116,7 +122,18 @@ class MapBase(HeaderedBase):
         self._hold(cells)
         for (entry, user_key), value in zip(wanted, cells, strict=True):
             found = MISSING if value is None else self._values.decode(value[8:])
+            if self._spells and value is not None:
+                user_key, found = found
             self._read.setdefault(entry, {})[user_key] = found
+
+    def spelling(self, entry: Any, user_key: Any) -> Any:
+        """Returns a user key as a map that is spread spells it; as it is given where the map does not have it."""
+        if self.find(entry, user_key) is MISSING:
+            return user_key
+        delta = self.staged.get(entry)
+        if delta is not None and user_key in delta.entries:
+            return spelling_in(delta.entries, user_key)
+        return spelling_in(self._read[entry], user_key)
 
     def content(self, entry: Any, header: Header) -> dict[Any, Any]:
         """Returns all of a map that is spread, in the order in which its entries were put."""
@@ -128,14 +145,18 @@ class MapBase(HeaderedBase):
             for key, value in self._opened.store.scan(prefix, prefix_end(prefix)):
                 found.append((value[:8], decode_key(key, start)[0], value))
             found.sort(key=_place)
-            content = {user_key: decode(value[8:]) for _, user_key, value in found}
+            if self._spells:
+                content = dict(decode(value[8:]) for _, _, value in found)
+            else:
+                content = {user_key: decode(value[8:]) for _, user_key, value in found}
         if delta is not None:
             _put_all(content, delta.entries)
         return content
 
     def row(self, key: bytes, rest: int, cell: bytes) -> tuple[Any, Any]:
         """Returns user key and value of a cell; `rest` is where its key goes on behind the map's own."""
-        return self._user_keys.decode(key, rest)[0], self._values.decode(cell[8:])
+        found = self._values.decode(cell[8:])
+        return found if self._spells else (self._user_keys.decode(key, rest)[0], found)
 
     def merge(self, deltas: Mapping[Any, MapDelta]) -> int:
         self.read_headers(deltas)
@@ -192,7 +213,8 @@ class MapBase(HeaderedBase):
             if value is DELETED:
                 changes.cells[key] = None
             else:
-                changes.cells[key] = number_bytes(header.end) + self._values.encode(value)
+                stored = (user_key, value) if self._spells else value
+                changes.cells[key] = number_bytes(header.end) + self._values.encode(stored)
                 header.end += 1
 
     def _stage_clear(self, changes: Changes, prefix: bytes) -> None:

@@ -15,7 +15,8 @@ anything else   01, then
 ```
 
 What follows a key never begins with FF, so a closed string is no prefix of a longer one. Numbers that Python holds for
-equal (1, 1.0, True; 0.0 and -0.0) are the same bytes, since a dict would find one by the other.
+equal (1, 1.0, True; 0.0 and -0.0) are the same bytes, since a dict would find one by the other. So is every NaN
+(`serialization/equality.py`); what is decoded is one spelling of all that are equal.
 """
 
 import datetime
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 from state_engine.api.row import InputRow
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
+from state_engine.floats import one_float
 from state_engine.serialization.convert import row_maker
 
 MISFIT = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, struct.error)
@@ -67,13 +69,6 @@ def ordered_codec(type_info: TypeInformation) -> OrderedCodec:
         return (None, at + 1) if data[at] == 0 else decode(data, at + 1)
 
     return OrderedCodec(encode_nullable, decode_nullable)
-
-
-def holds_floats(type_info: TypeInformation) -> bool:
-    """Says whether keys of a type may be NaN, which is one key here and in a dict as many as there are objects."""
-    if isinstance(type_info, StructType):
-        return any(map(holds_floats, type_info.types))
-    return isinstance(type_info, AtomicType) and type_info.name in ("float", "double")
 
 
 def _codec(type_info: TypeInformation) -> OrderedCodec:
@@ -120,7 +115,7 @@ def _encode_double(value: Any) -> bytes:
 def _decode_double(data: bytes, at: int) -> tuple[float, int]:
     bits = _UNSIGNED.unpack_from(data, at)[0]
     number: float = _DOUBLE.unpack(_UNSIGNED.pack(bits ^ (_BIAS if bits & _BIAS else _ALL)))[0]
-    return number, at + 8
+    return one_float(number), at + 8
 
 
 def encode_bytes(data: bytes) -> bytes:
@@ -223,4 +218,4 @@ _ATOMS: dict[str, OrderedCodec] = {
 }
 
 
-__all__ = ["MISFIT", "OrderedCodec", "decode_bytes", "encode_bytes", "encode_integer", "holds_floats", "ordered_codec"]
+__all__ = ["MISFIT", "OrderedCodec", "decode_bytes", "encode_bytes", "encode_integer", "ordered_codec"]

@@ -31,7 +31,7 @@ from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
 from state_engine.log.records import StateTtl
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _META = b"\x00\x00"
 _FIRST_CELL = b"\x00\x01"
 _LAST_CELL = b"\xff" * 16

@@ -20,14 +20,15 @@ from state_engine.backends.rocksdb.column_lists import AT_ONCE, Asked, ColumnLis
 from state_engine.backends.rocksdb.list_cells import ListCells
 from state_engine.backends.rocksdb.lists import ListBase
 from state_engine.backends.rocksdb.maps import MapBase
-from state_engine.backends.rocksdb.ordered import holds_floats, ordered_codec
-from state_engine.backends.rocksdb.values import list_codec, value_codec
+from state_engine.backends.rocksdb.ordered import ordered_codec
+from state_engine.backends.rocksdb.values import list_codec, spelled_codec, value_codec
 from state_engine.backends.stamped_lists import StampedListTable, some_of
 from state_engine.backends.stamped_tables import unexpired
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.backends.tables import DELETED, HeapTable, ListDelta, ListTable, MapDelta, MapTable, ValueTable
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.ops import Op
+from state_engine.serialization.equality import spells
 from state_engine.serialization.types import to_arrow
 
 
@@ -107,6 +108,10 @@ class RocksMapTable(_InDatabase, MapTable):
     def __init__(self, user_key: TypeInformation, value: TypeInformation, stamped: bool, base: MapBase) -> None:
         super().__init__(user_key, value, stamped)
         self.base: Any = base
+
+    def spelled(self, entry: Any, user_key: Any) -> Any:
+        found = self.base.get(entry)
+        return user_key if found is None else found.spelling(user_key)
 
     def settle(self) -> None:
         self.rows += self.base.merge(self._taken())
@@ -217,8 +222,10 @@ def rocks_table(
         return RocksListTable(value, stamped, ListBase(opened, cells, list_codec(stored)))
     if isinstance(descriptor, MapStateDescriptor):
         keys = descriptor.key_type_info
-        small = None if holds_floats(keys) else value_codec(MapType(keys, stored))
-        base = MapBase(opened, cells, ordered_codec(keys), value_codec(stored), small)
+        spelled = spells(keys) is not None
+        values = spelled_codec(keys, stored) if spelled else value_codec(stored)
+        small = None if spelled else value_codec(MapType(keys, stored))
+        base = MapBase(opened, cells, ordered_codec(keys), values, small)
         return RocksMapTable(keys, value, stamped, base)
     return RocksValueTable(value, stamped, ValueBase(opened, cells, value_codec(stored)))
 

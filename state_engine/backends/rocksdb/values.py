@@ -15,6 +15,7 @@ import msgspec
 from state_engine.api.row import InputRow
 from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.serialization.convert import as_tuple, row_maker
+from state_engine.serialization.equality import key_conformer
 
 Convert = Callable[[Any], Any]
 
@@ -43,6 +44,18 @@ def value_codec(type_info: TypeInformation) -> ValueCodec:
 def list_codec(type_info: TypeInformation) -> ValueCodec:
     """Returns the codec of lists of a type."""
     return value_codec(ListType(type_info))
+
+
+def spelled_codec(user_key: TypeInformation, value: TypeInformation) -> ValueCodec:
+    """Returns the codec of pairs of a user key, as it is spelled, and its value."""
+    pairs = value_codec(StructType(("user_key", "value"), (user_key, value), carrier=tuple))
+    conform = key_conformer(user_key) or _same
+
+    def decode(data: bytes) -> Any:
+        found, held = pairs.decode(data)
+        return conform(found), held
+
+    return ValueCodec(pairs.encode, decode)
 
 
 _Pair = tuple[Convert | None, Convert | None]
@@ -138,4 +151,4 @@ def _structs(struct: StructType) -> _Pair:
     return to_plain, from_plain
 
 
-__all__ = ["ValueCodec", "list_codec", "value_codec"]
+__all__ = ["ValueCodec", "list_codec", "spelled_codec", "value_codec"]

@@ -1,6 +1,5 @@
 """Columns compared value by value, in SQL's order: how declared operators find what is newest, first, or changed."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,8 +55,6 @@ def _atoms(column: Any) -> Any:
     kinds = pa.types
     if kinds.is_struct(column.type):
         return indices(row_numbers([pc.is_valid(column), *column.flatten()]))
-    if kinds.is_floating(column.type):  # Arrow tells NaN from one of other bits
-        return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), column)
     if not (kinds.is_list(column.type) or kinds.is_map(column.type)):
         return column
     starts, lengths = _spans(column)

@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture.engine import ConjectureRunner
 from known_faults import known
 
 ROWS = ["tuple", "list", "dict", "Row", *([] if known("named-row-by-position") else ["named tuple"])]
-USER_KEYS = [*KEYS, "double", "struct<a:int,b:string>"]
+USER_KEYS = [*KEYS, "double", "struct<a:int,b:string>", "struct<x:float,y:double>"]
 SUMS = ["bigint", "decimal(38,0)"]
 TTLS = ["", "", "clock", "clock reads", "event", "event reads"]
 
@@ -121,8 +121,6 @@ def _values(state: StateOf) -> st.SearchStrategy[Any]:
 
 def _user_keys(state: StateOf) -> st.SearchStrategy[Any]:
     found = values(state.user_key, nullable=not state.user_key.startswith("struct"))
-    if state.user_key == "double" and known("nan-as-user-key"):
-        return found.filter(lambda value: value == value)
     return found
 
 

@@ -81,12 +81,20 @@ class _Map(PlainMap):
         return self
 
     def user_key(self, value: Any) -> _UserKey:
-        same = canonical(self._kind, value)
-        return _UserKey(value, "double 0.0" if same == "double -0.0" else same)
+        return _UserKey(value, _of_both_zeros(canonical(self._kind, value)))
 
     def _put(self, user_key: Any, value: Any) -> None:
-        first = next((known for known in self._entries if known == user_key), user_key)
-        super()._put(first, value)
+        first = next((known for known in self._entries if known == user_key), None)
+        if first is not None and not self.alive(self._entries[first][1]):
+            del self._entries[first]
+            first = None
+        super()._put(user_key if first is None else first, value)
+
+
+def _of_both_zeros(same: Any) -> Any:
+    if isinstance(same, tuple):
+        return tuple(map(_of_both_zeros, same))
+    return "double 0.0" if same == "double -0.0" else same
 
 
 class _Reduced(PlainFolded):

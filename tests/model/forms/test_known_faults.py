@@ -77,7 +77,6 @@ class Times(KeyedProcessFunction):
         yield value.k, self.times.get(key)
 
 
-@shows("nan-as-user-key")
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_nan_is_one_user_key(backend: str) -> None:
     rows = rows_of(Times("nan"), INPUT, [[("a", 0), ("a", 0)], [("a", 0)]], state_backend=backend)

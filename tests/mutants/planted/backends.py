@@ -6,6 +6,7 @@ CRASHES = "tests/backends/test_rocksdb_crashes.py"
 DATABASE = "tests/backends/test_rocksdb_database.py"
 RANGES = "tests/backends/test_rocksdb_ranges.py"
 HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
+ROCKS = "tests/backends/test_rocksdb_keeps_the_suite.py::TestRocksDBBackend"
 
 MUTANTS = (
     Mutant(
@@ -225,5 +226,50 @@ MUTANTS = (
         "self._removed = ()",
         "After a second rescale elements of operator state come twice.",
         ("tests/backends/test_operator_lists.py::test_every_parallelism_has_all_elements_once_in_even_pieces",),
+    ),
+    Mutant(
+        "last-spelling-of-a-user-key-counts",
+        "state_engine.backends.states",
+        "HeapSpelledMapState._spelled",
+        "return self._table.spelled(entry, key)",
+        "return key",
+        "Whether an entry is shown as 0.0 or -0.0 depends on where epochs are cut.",
+        (f"{HEAP}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
+    ),
+    Mutant(
+        "a-removed-entry-keeps-its-spelling",
+        "state_engine.backends.states",
+        "HeapSpelledMapState._spelled",
+        "if delta.entries.get(key) is DELETED:",
+        "if delta.entries.get(key) is None:",
+        "An entry that was removed and put anew is shown as the removed one within an epoch, and otherwise behind it.",
+        (f"{HEAP}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
+    ),
+    Mutant(
+        "an-expired-entry-keeps-its-spelling",
+        "state_engine.backends.ttl",
+        "TtlSpelledMapState.put_all",
+        "if stamped is not None and self._rules.expired(stamped[1]):",
+        "if stamped is None:",
+        "How a user key is shown depends on whether a clean-up met its expired entry.",
+        (f"{HEAP}::test_an_expired_entry_keeps_no_spelling",),
+    ),
+    Mutant(
+        "cells-spell-user-keys-as-their-bytes",
+        "state_engine.backends.rocksdb.maps",
+        "MapBase.spelling",
+        "if self.find(entry, user_key) is MISSING:",
+        "if self.find(entry, user_key) is not MISSING:",
+        "On RocksDB the last spelling of a user key counts, on the heap the first one.",
+        (f"{ROCKS}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
+    ),
+    Mutant(
+        "broadcast-state-takes-the-last-spelling",
+        "state_engine.backends.broadcast",
+        "BroadcastMap.put",
+        "own = spelling_in(self._entries, own)",
+        "pass",
+        "A rule in broadcast state is shown by another user key than the one under which it was put.",
+        ("tests/backends/test_broadcast_maps.py::test_equal_numbers_are_one_user_key_with_its_first_spelling",),
     ),
 )

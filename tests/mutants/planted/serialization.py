@@ -2,6 +2,8 @@
 
 from mutant import Mutant
 
+HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
+
 MUTANTS = (
     Mutant(
         "lists-of-a-slice",
@@ -110,5 +112,41 @@ MUTANTS = (
         "return value.replace(tzinfo=datetime.UTC)",
         "A timestamp of another time zone is off by hours as long as it is in a worker's cache.",
         ("tests/serialization/test_conforming.py::test_an_instant_of_another_zone_is_the_same_instant_in_utc",),
+    ),
+    Mutant(
+        "nan-is-another-user-key-each-time",
+        "state_engine.floats",
+        "one_float",
+        "return NAN if isinstance(value, float) and value != value else value",
+        "return value",
+        "A map on the heap has an entry for each NaN, which no read finds, and a restore keeps one of them.",
+        (f"{HEAP}::test_nan_is_one_user_key",),
+    ),
+    Mutant(
+        "nan-in-a-row-is-another-user-key",
+        "state_engine.serialization.equality",
+        "_row_rule",
+        "return key if all(map(is_, fields, values)) else make(*fields)",
+        "return key",
+        "A map on the heap has an entry for each row with NaN, which no read finds.",
+        (f"{HEAP}::test_nan_is_one_user_key",),
+    ),
+    Mutant(
+        "nan-of-a-load-is-another-user-key",
+        "state_engine.serialization.equality",
+        "key_reader",
+        "return lambda array: list(map(rule, read(array)))",
+        "return read",
+        "After a restore an entry of NaN is shown and not found.",
+        (f"{HEAP}::test_nan_is_one_user_key",),
+    ),
+    Mutant(
+        "a-decimal-that-is-no-number-is-a-user-key",
+        "state_engine.serialization.equality",
+        "_decimal_rule",
+        "if not key.is_finite():",
+        "if key.is_snan():",
+        "A read by Decimal('NaN') finds nothing, where the put that was meant is refused only when the epoch ends.",
+        (f"{HEAP}::test_a_decimal_that_is_no_number_is_refused_by_name_as_a_user_key",),
     ),
 )

@@ -1,0 +1,121 @@
+"""When two keys are one, by their type: user keys of map state and of broadcast state, and keys read from the log.
+
+The rule is SQL's: null equals null, NaN equals NaN, -0.0 equals 0.0, rows are equal field by field. Python's dicts have
+it too, but for NaN; so a key goes through `key_conformer` before it is looked up, and then a dict finds it. Types
+without floating-point numbers and decimals need nothing more than `conformer`, and most of them not even that.
+
+Equal keys may be spelled differently: 0.0 and -0.0, also inside of a row. An entry keeps the spelling with which it was
+put first, until it is removed, cleared or expired. NaN has one spelling.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from operator import is_, not_
+from typing import Any
+
+from state_engine.api.row import InputRow
+from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
+from state_engine.floats import one_float
+from state_engine.serialization.convert import Reader, ValueTypeError, reader, row_maker
+from state_engine.serialization.mutability import Conform, conformer
+
+
+def holds_floats(type_info: TypeInformation) -> bool:
+    """Returns whether keys of a type are, or contain, floating-point numbers."""
+    if isinstance(type_info, StructType):
+        return any(map(holds_floats, type_info.types))
+    return isinstance(type_info, AtomicType) and type_info.name in ("float", "double")
+
+
+def key_conformer(type_info: TypeInformation) -> Conform | None:
+    """Returns what a key goes through before a dict is asked for it; None where a dict finds it as it is.
+
+    It is `conformer`, and then the rule above. It raises ValueTypeError for a decimal that is no number: NaN in a
+    decimal is no key, since it has no stored form.
+    """
+    conform, rule = conformer(type_info), _rule(type_info)
+    if conform is None or rule is None:
+        return conform or rule
+    return lambda key: rule(conform(key))
+
+
+def key_reader(type_info: TypeInformation) -> Reader:
+    """Returns a reader of keys: as `convert.reader`, and a dict finds what it gives."""
+    read, rule = reader(type_info), _rule(type_info)
+    if rule is None or not holds_floats(type_info):  # columns have no decimals that are no numbers
+        return read
+    return lambda array: list(map(rule, read(array)))
+
+
+def spells(type_info: TypeInformation) -> Callable[[Any], bool] | None:
+    """Returns what says of a key whether an equal one may be spelled differently; None where none is."""
+    if not holds_floats(type_info):
+        return None
+    return not_ if isinstance(type_info, AtomicType) else lambda _: True
+
+
+def spelling_in(entries: Mapping[Any, Any], key: Any) -> Any:
+    """Returns a key as a dict spells it; as it is given where the dict does not have it."""
+    probe = _Probe(key)
+    entries.get(probe)
+    return probe.spelling
+
+
+class _Probe:
+    """Stands for a key in a look-up, to learn which key of the dict it meets."""
+
+    __slots__ = ("_key", "spelling")
+
+    def __init__(self, key: Any) -> None:
+        self._key = self.spelling = key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        if other is not self._key and other != self._key:
+            return False
+        self.spelling = other
+        return True
+
+
+def _rule(type_info: TypeInformation) -> Conform | None:
+    """Returns what makes one key of all that are equal by the rule, as a dict finds them; None where they are that."""
+    match type_info:
+        case AtomicType() if holds_floats(type_info):
+            return one_float
+        case DecimalType():
+            return _decimal_rule(type_info.ddl())
+        case StructType():
+            return _row_rule(type_info)
+    return None
+
+
+def _decimal_rule(declared: str) -> Conform:
+    def one_decimal(key: Any) -> Any:
+        if not isinstance(key, Decimal):
+            return key
+        if not key.is_finite():
+            raise ValueTypeError(0, key, declared, why=": it is no number, so nothing is found by it")
+        return key or key.copy_abs()  # the log has no negative zero
+
+    return one_decimal
+
+
+def _row_rule(struct: StructType) -> Conform | None:
+    rules = [_rule(field) for field in struct.types]
+    if not any(rules):
+        return None
+    make = row_maker(struct)
+
+    def one_row(key: Any) -> Any:
+        values = key.as_tuple() if isinstance(key, InputRow) else key
+        if not isinstance(values, tuple) or len(values) != len(rules):
+            return key  # it is not of the type: the writer refuses it by name
+        fields = [field if rule is None else rule(field) for rule, field in zip(rules, values, strict=True)]
+        return key if all(map(is_, fields, values)) else make(*fields)
+
+    return one_row
+
+
+__all__ = ["holds_floats", "key_conformer", "key_reader", "spelling_in", "spells"]
