@@ -88,7 +88,9 @@ def reader(type_info: TypeInformation) -> Reader:
         case ListType(element):
             return _list_reader(reader(element))
         case MapType(key, value):
-            return _map_reader(reader(key), reader(value))
+            from state_engine.serialization.equality import key_reader  # which reads by what is here
+
+            return _map_reader(key_reader(key), reader(value))
         case StructType():
             return _struct_reader(type_info)
         case CodecType():
@@ -158,10 +160,8 @@ def _map_reader(read_key: Reader, read_value: Reader) -> Reader:
         start = offsets[0] if offsets else 0
         length = (offsets[-1] - start) if offsets else 0
         keys, values = read_key(array.keys.slice(start, length)), read_value(array.items.slice(start, length))
-        maps: list[Any] = [
-            dict(zip(keys[a - start : b - start], values[a - start : b - start], strict=True))
-            for a, b in pairwise(offsets)
-        ]
+        pairs = list(zip(keys, values, strict=True))
+        maps: list[Any] = [dict(pairs[a - start : b - start]) for a, b in pairwise(offsets)]
         return maps if valid is None else [v if ok else None for v, ok in zip(maps, valid, strict=True)]
 
     return read

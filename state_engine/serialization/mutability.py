@@ -92,7 +92,9 @@ def conformer(type_info: TypeInformation) -> Conform | None:
         case ListType(element):
             return _list_conformer(conformer(element))
         case MapType(key, value):
-            return _map_conformer(conformer(key), conformer(value))
+            from state_engine.serialization.equality import key_conformer  # which conforms by what is here
+
+            return _map_conformer(key_conformer(key), conformer(value))
         case StructType():
             return _struct_conformer(type_info)
         case CodecType():

@@ -1,12 +1,13 @@
 """Which user keys are one, a part of `StateSuite`. Keys are made anew each time: a dict finds an object by itself."""
 
+import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from state_engine.api import MapStateDescriptor, Row, StateTtlConfig, Time, Types
+from state_engine.api import MapStateDescriptor, Row, StateTtlConfig, Time, Types, ValueStateDescriptor
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError
 from state_engine.testing.state_harness import At, StateHarness, refused, same
@@ -150,6 +151,20 @@ class EqualKeysSuite(StateLogSuite):
         harness.everywhere(DOUBLES, check)
         assert harness.backend.rows == 2
         assert harness.folded(DOUBLES).num_rows == 2
+
+    def test_nan_is_one_key_of_a_map_that_is_a_value(self) -> None:
+        """Functions look it up by `math.nan`, which is one object, as soon as it is stored."""
+        for kind in ("map<double,bigint>", "map<float,bigint>", "array<map<double,bigint>>"):
+            harness, listed = self.harness(), kind.startswith("array")
+            descriptor = ValueStateDescriptor("rates", kind)
+            rates = {nan(): 1, nan(): 2, -0.0: 3}
+            harness.state(descriptor).update([rates] if listed else rates)
+
+            def check(at: At, listed: bool = listed) -> None:
+                value = at("a").value()[0] if listed else at("a").value()
+                same((value.get(math.nan), value.get(0.0), repr(list(value))), (2, 3, "[nan, -0.0]"))
+
+            harness.everywhere(descriptor, check)
 
     def test_decimals_are_one_user_key_if_they_are_equal(self) -> None:
         harness = self.harness()

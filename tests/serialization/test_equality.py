@@ -9,6 +9,7 @@ import pytest
 from state_engine.api.row import InputRow, row_class
 from state_engine.api.type_hints import parse_ddl
 from state_engine.api.types import KEY_ATOMS, Types
+from state_engine.serialization.convert import reader
 from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
 from state_engine.serialization.mutability import conformer
 from state_engine.serialization.types import to_arrow
@@ -37,6 +38,8 @@ def test_what_is_read_is_found_in_a_dict() -> None:
         [read] = key_reader(type_info)(pa.array([one], to_arrow(type_info)))
         asked = row_class(("x",))(float("nan")) if isinstance(read, InputRow) else float("nan")
         assert conform(asked) in {read}
+    [read] = reader(parse_ddl("map<double,int>"))(pa.array([[(math.nan, 1)]], pa.map_(pa.float64(), pa.int32())))
+    assert read[math.nan] == 1
 
 
 def test_nulls_and_what_is_not_of_the_type_are_left_to_the_writer() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from state_engine.api.row import InputRow
 from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.serialization.convert import as_tuple, row_maker
-from state_engine.serialization.equality import key_conformer
+from state_engine.serialization.equality import holds_floats, key_conformer
 
 Convert = Callable[[Any], Any]
 
@@ -85,12 +85,21 @@ def _plain(type_info: TypeInformation) -> _Pair:
         case ListType(element):
             return _lists(_nullable(_plain(element)))
         case MapType(key, value):
-            return _maps(_nullable(_plain(key)), _nullable(_plain(value)))
+            return _maps(_key(key), _nullable(_plain(value)))
         case StructType():
             return _structs(type_info)
         case CodecType():
             return _coded(type_info)
     return _AS_IT_IS
+
+
+def _key(type_info: TypeInformation) -> _Pair:
+    """Of keys of maps: what comes back is found in a dict."""
+    pair, conform = _nullable(_plain(type_info)), key_conformer(type_info)
+    if conform is None or not holds_floats(type_info):
+        return pair
+    from_plain = pair[1] or _same
+    return pair[0] or _same, lambda plain: conform(from_plain(plain))
 
 
 def _coded(type_info: CodecType) -> _Pair:
