@@ -85,7 +85,9 @@ def _default(known: "dataclasses.Field[Any] | None") -> Any:
     if known is None:
         return NO_DEFAULT
     factory = known.default_factory
-    return factory() if factory is list or factory is dict else known.default
+    default = factory() if factory is list or factory is dict else known.default
+    # A class that was sent by value has a `MISSING` of its own, also the one that it was made of.
+    return NO_DEFAULT if isinstance(default, type(dataclasses.MISSING)) else default
 
 
 __all__ = ["NO_DEFAULT", "Field", "Migration", "StateChanges", "alias", "fields_of", "join_path"]

@@ -33,6 +33,8 @@ _ALIASES = {
     "real": "float",
     "timestamp_ltz": "timestamp",
 }
+_WRITTEN = "__annotations__"
+_HINTS_OF_CLASS = "__lakestate_hints__"
 _REMEDY = (
     "Declare it with Types.*, a Spark DDL string such as 'bigint' or 'struct<a:int>', a Python hint "
     "(int, str, list[int], dict[str, float], Optional[...]) or a dataclass of these."
@@ -71,7 +73,7 @@ def _dataclass(kind: type) -> TypeInformation:
             action="Let each field, and nothing else, be an argument of __init__ (no init=False, no InitVar).",
         )
     try:
-        hints = typing.get_type_hints(kind)
+        hints = _hints_of(kind)
         return StructType(names, tuple(type_information(hints[n]) for n in names), carrier=kind)
     except NameError as error:
         raise UnsupportedTypeError(
@@ -81,6 +83,22 @@ def _dataclass(kind: type) -> TypeInformation:
         raise UnsupportedTypeError(
             f"{kind!r} contains itself, so that it has no columns.", action="Use a key into a map state instead."
         ) from None
+
+
+def _hints_of(kind: type) -> dict[str, Any]:
+    """Returns the hints of a class, none of them as text.
+
+    A class of the program's own script reaches workers by value, without its module. There nothing says what the names
+    in the text are, so what is found in the driver stays with the class, and travels with it.
+    """
+    known = kind.__dict__.get(_HINTS_OF_CLASS)
+    if known is not None:
+        return dict(known)
+    hints = typing.get_type_hints(kind)
+    written = {name: hint for base in reversed(kind.__mro__) for name, hint in vars(base).get(_WRITTEN, {}).items()}
+    if hints != written:
+        setattr(kind, _HINTS_OF_CLASS, hints)
+    return hints
 
 
 def _generic(hint: Any) -> TypeInformation:

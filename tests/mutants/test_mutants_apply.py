@@ -47,8 +47,8 @@ def test_names_are_used_once() -> None:
     assert [name for name, number in Counter(mutant.id for mutant in MUTANTS).items() if number > 1] == []
 
 
-OF_ALL_ROOMS = {"causes", "text", "floats"}
-"""Modules that all rooms stand on: the messages of failures, so that no cause is lost, and which keys are one."""
+OF_ALL_ROOMS = {"causes", "text", "floats", "api"}
+"""What all rooms stand on: the messages of failures, so that no cause is lost, which keys are one, what a type is."""
 
 
 def test_every_room_that_can_lose_a_row_has_some_and_no_other_room_has_any() -> None:

@@ -167,4 +167,22 @@ MUTANTS = (
         "A read by Decimal('NaN') finds nothing, where the put that was meant is refused only when the epoch ends.",
         (f"{HEAP}::test_a_decimal_that_is_no_number_is_refused_by_name_as_a_user_key",),
     ),
+    Mutant(
+        "a-class-of-the-script-has-strange-defaults",
+        "state_engine.api.evolution",
+        "_default",
+        "return NO_DEFAULT if isinstance(default, type(dataclasses.MISSING)) else default",
+        "return default",
+        "A job does not start whose state type is a dataclass of the program's own script.",
+        ("tests/runtime/test_classes_of_the_script.py",),
+    ),
+    Mutant(
+        "hints-of-the-script-stay-in-the-driver",
+        "state_engine.api.type_hints",
+        "_hints_of",
+        "setattr(kind, _HINTS_OF_CLASS, hints)",
+        "pass",
+        "A job fails in its workers whose state type is a dataclass of the script with hints as text.",
+        ("tests/runtime/test_classes_of_the_script.py::test_a_dataclass_is_a_type_of_state_in_a_worker",),
+    ),
 )
