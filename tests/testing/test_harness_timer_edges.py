@@ -221,7 +221,6 @@ def test_a_timer_for_what_is_no_time_is_told_as_such(clock: str, backend: str, t
         Registering(clock, time), "k", "k string", "k string", state_backend=backend
     )
     harness.open()
-    harness.process_element(("a",))
     with pytest.raises(UserFunctionError, match=rf"timer for what is no time: {time}") as told:
-        harness.snapshot()
+        harness.process_element(("a",))
     assert "milliseconds since 1970" in told.value.action
