@@ -52,6 +52,8 @@ class WatermarkStrategy:
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> "WatermarkStrategy":
         """A record may lie at most this far behind the largest event time before it; others are late.
 
+        The watermark stays this far, and two milliseconds, behind that time: Flink's stays one (docs/event-time.md).
+
         Raises:
             JobDefinitionError: The duration is negative, or none.
         """

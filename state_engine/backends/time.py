@@ -4,6 +4,23 @@ from state_engine.api.timers import TimeDomain
 
 NO_WATERMARK = -(1 << 63)
 MAX_WATERMARK = (1 << 63) - 1
+MARGIN = 2
+"""How far, in ms, a watermark stays below the earliest time that may still come.
+
+Flink stays 1 below, and its watermark follows the record. Here nobody knows which record of a millisecond is the last:
+others may come in another subtask, or in the next epoch. With 2 a timer that ends right before that millisecond waits
+for all of its records, wherever they are (docs/adr/0028).
+"""
+
+
+def watermark_behind(latest: int, out_of_orderness: int) -> int:
+    """Returns the watermark of an ordered stream, in ms.
+
+    Args:
+        latest: The largest event time of its records so far, or of the record at hand, which may change timers yet.
+        out_of_orderness: How far its records may lie behind each other.
+    """
+    return latest - out_of_orderness - MARGIN
 
 
 class OperatorTime:
@@ -35,4 +52,4 @@ class OperatorTime:
         self.firing = None
 
 
-__all__ = ["MAX_WATERMARK", "NO_WATERMARK", "OperatorTime"]
+__all__ = ["MARGIN", "MAX_WATERMARK", "NO_WATERMARK", "OperatorTime", "watermark_behind"]

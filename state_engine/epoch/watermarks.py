@@ -1,9 +1,9 @@
 """Watermarks and due timers: computed by the driver, from what an epoch's acks say. Pure.
 
-An edge that makes its own watermark stands one millisecond and its out-of-orderness behind the largest event time of
-its slowest partition, as Flink's `BoundedOutOfOrdernessWatermarks`. Any other edge stands where the operator in front
-of it stood when the epoch began, so that nothing which that operator emitted in the epoch is late. An operator stands
-at the least of its edges, leaving out idle ones, and never goes back.
+A watermark stays `MARGIN` below the earliest time that may still come (docs/adr/0028). On an edge that makes its own
+that is the largest event time of its slowest partition, less its out-of-orderness. On any other edge it is one above
+where the operator in front stood when the epoch began: what that one emits then is not late, and closes nothing that
+it touches. An operator stands at the least of its edges, leaving out idle ones, and never goes back.
 
 Idle is who has brought nothing for some time of the driver that is there now: a driver that was not there could not
 have heard of anybody, and finds behind it what waited meanwhile.
@@ -12,11 +12,10 @@ have heard of anybody, and finds behind it what waited meanwhile.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from state_engine.backends.time import MARGIN, MAX_WATERMARK, NO_WATERMARK, watermark_behind
 from state_engine.epoch.ports import OperatorPlan, StreamEdge
 from state_engine.log.records import Ack, EarliestTimers, HighestTime, Manifest
 
-NO_WATERMARK = -(1 << 63)
-MAX_WATERMARK = (1 << 63) - 1
 NO_TIMERS = EarliestTimers()
 
 Watermarks = dict[str, int]
@@ -170,11 +169,11 @@ def _of_edge(
     if upstream == MAX_WATERMARK or (edge.upstream is None and end_of_input):
         return MAX_WATERMARK
     if edge.out_of_orderness is None:
-        return None if edge.upstream in idle else upstream
+        return None if edge.upstream in idle else max(upstream + 1 - MARGIN, NO_WATERMARK)
     if not times:
         return None if clock.is_idle(edge, clock.since) else NO_WATERMARK
     awake = [t.time for t in times if not clock.is_idle(edge, t.active_at)]
-    return min(awake) - edge.out_of_orderness - 1 if awake else None
+    return watermark_behind(min(awake), edge.out_of_orderness) if awake else None
 
 
 class _Clock(NamedTuple):

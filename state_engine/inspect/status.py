@@ -2,8 +2,8 @@
 
 import msgspec
 
+from state_engine.backends.time import MAX_WATERMARK, NO_WATERMARK
 from state_engine.checkpoint.table import CheckpointRow
-from state_engine.epoch.watermarks import MAX_WATERMARK, NO_WATERMARK
 from state_engine.errors import NothingToRestoreError
 from state_engine.inspect.view import JobView, StateSize
 from state_engine.log.manifest import StoredManifest

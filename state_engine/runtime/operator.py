@@ -17,7 +17,7 @@ from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
 from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext
 from state_engine.backends.operator_state import Changes, OperatorStateBackend
 from state_engine.backends.schemas import check_names
-from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.backends.time import MARGIN, NO_WATERMARK, OperatorTime, watermark_behind
 from state_engine.backends.timers import TimerTable
 from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
@@ -61,8 +61,7 @@ class Operator:
         self, spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
     ) -> None:
         self.spec = spec
-        self.subtask = subtask
-        self.parallelism = parallelism
+        self.subtask, self.parallelism = subtask, parallelism
         self.context = KeyContext()
         self.time = OperatorTime()
         self.backend: KeyedStateBackend | None = None
@@ -232,7 +231,7 @@ class Operator:
         call, behind = self._batch_call, self.spec.out_of_orderness
         if call is None or behind is None or call.latest is None or not takes_timers_together(self.function):
             return {}
-        reached = call.latest - behind - 1
+        reached = watermark_behind(call.latest, behind)
         if reached <= self.time.watermark:
             return {}
         self.time.watermark = reached
@@ -427,13 +426,14 @@ class Operator:
         """Either of the above, for records with event times: where the watermark follows them, timers fire between."""
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
         behind, timers = self.spec.out_of_orderness, None
+        below = None if behind is None else behind + MARGIN  # as `watermark_behind`, without a call per record
         extend = emitted.rows.extend if emitted.times is None else None
         of_records: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
         key: Any = None
         row: Any = None
         try:
             for key, at, row in zip(of_records, times, rows, strict=True):
-                if behind is not None and at is not None and (reached := at - behind - 1) > time.watermark:
+                if below is not None and at is not None and (reached := at - below) > time.watermark:
                     time.watermark = reached
                     if timers is None:
                         timers = self._timers(_EVENT)

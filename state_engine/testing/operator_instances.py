@@ -14,7 +14,7 @@ from state_engine.api.state_backend import StateBackend
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.tables import StateValueError
-from state_engine.backends.time import NO_WATERMARK, OperatorTime
+from state_engine.backends.time import NO_WATERMARK, OperatorTime, watermark_behind
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.broadcast import check_broadcast
 from state_engine.epoch.compatibility import Written, check, check_migrated
@@ -246,7 +246,7 @@ class OperatorInstances:
         timed = [part.column(EVENT_TIME) for part in parts if EVENT_TIME in part.schema.names]
         times = [time for column in timed if (time := pc.max(column).as_py()) is not None]
         if behind is not None and times:
-            self.watermark = max(self.watermark, max(times) - behind - 1)
+            self.watermark = max(self.watermark, watermark_behind(max(times), behind))
 
     @contextlib.contextmanager
     def _dropped_on_failure(self) -> Iterator[None]:

@@ -71,11 +71,11 @@ def test_a_watermark_holds_from_the_next_epoch_on() -> None:
     simulation = Simulation()
     driver = simulation.start(timed())
     plans = [run(simulation, driver, at(time)).plans[0] for time in (100, 150, 120)]
-    assert [plan.watermarks for plan in plans] == [{}, {"count": 89}, {"count": 139, "total": 89}]
-    assert simulation.head.manifest.watermarks == {"count": 139, "total": 139}
+    assert [plan.watermarks for plan in plans] == [{}, {"count": 88}, {"count": 138, "total": 87}]
+    assert simulation.head.manifest.watermarks == {"count": 138, "total": 137}
 
 
-@pytest.mark.parametrize(("point", "kept"), [(CrashPoint.E6_BEFORE_PUT, 89), (CrashPoint.E6_SEALED, 139)])
+@pytest.mark.parametrize(("point", "kept"), [(CrashPoint.E6_BEFORE_PUT, 88), (CrashPoint.E6_SEALED, 138)])
 def test_what_was_not_sealed_moved_no_watermark(point: CrashPoint, kept: int) -> None:
     simulation = Simulation()
     driver = simulation.start(timed())
@@ -103,12 +103,12 @@ def test_a_claim_knows_when_a_timer_is_due() -> None:
 def test_an_idle_epoch_is_due_until_the_watermark_has_passed_the_timer() -> None:
     simulation = Simulation()
     driver = simulation.start(timed())
-    run(simulation, driver, at(100, event_time=89))
+    run(simulation, driver, at(100, event_time=87))
     due = []
     for _ in range(2):
         due.append(driver.epochs.is_due(0))
-        fires = driver.epochs.head.manifest.watermarks.get("total", 0) >= 89
-        driver.epochs.run_idle(Timed(simulation, driver, silent if fires else at(100, event_time=89)))
+        fires = driver.epochs.head.manifest.watermarks.get("total", 0) >= 87
+        driver.epochs.run_idle(Timed(simulation, driver, silent if fires else at(100, event_time=87)))
     assert due == [True, True]
     assert not driver.epochs.is_due(0)
     assert simulation.head.manifest.timers == {}
@@ -172,7 +172,7 @@ def test_a_partition_column_that_a_release_adds_changes_or_removes_holds_nobody_
         for tell in tells:
             run(simulation, driver, tell)
             moved[-1].append(simulation.head.manifest.watermarks["count"])
-    assert moved == [[None, 89], [89, 989, 989], [989, 1289, 1289, 1289], [1289, 1489, 1589]]
+    assert moved == [[None, 88], [88, 988, 988], [988, 1288, 1288, 1288], [1288, 1488, 1588]]
     assert partitions(simulation) == {"": 1600}
 
 
@@ -184,7 +184,7 @@ def test_partitions_of_the_same_column_are_known_in_later_releases() -> None:
     driver = simulation.start(timed(partition="p", out_of_orderness=0))
     assert partitions(simulation) == {"x": 500, "y": 50}
     run(simulation, driver, of(x=600))
-    assert simulation.head.manifest.watermarks["count"] == 49
+    assert simulation.head.manifest.watermarks["count"] == 48
 
 
 def test_a_restored_epoch_goes_on_with_the_partition_column_of_today() -> None:
@@ -195,9 +195,9 @@ def test_a_restored_epoch_goes_on_with_the_partition_column_of_today() -> None:
     run(simulation, simulation.start(timed(partition="p")), of(x=1000))
     start = replace(simulation.restore(target), operators=timed(partition="p").operators)
     driver = simulation.start(start)
-    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (89, {})
+    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (88, {})
     run(simulation, driver, of(x=200, y=300))
-    assert simulation.head.manifest.watermarks["count"] == 189
+    assert simulation.head.manifest.watermarks["count"] == 188
 
 
 def test_a_job_that_a_former_release_left_standing_goes_on() -> None:
@@ -207,9 +207,9 @@ def test_a_job_that_a_former_release_left_standing_goes_on() -> None:
     simulation.world.now_ms += HOUR
     driver = simulation.start(timed())  # whose edge has no column, and whose tasks tell partitions all the same
     run(simulation, driver, of(x=1000, y=1000))
-    assert (simulation.head.manifest.watermarks["count"], len(partitions(simulation))) == (89, 3)
+    assert (simulation.head.manifest.watermarks["count"], len(partitions(simulation))) == (88, 3)
     run(simulation, simulation.start(timed(partition="p")), of(x=1100))
-    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (989, {"x": 1100, "y": 1000})
+    assert (simulation.head.manifest.watermarks["count"], partitions(simulation)) == (988, {"x": 1100, "y": 1000})
 
 
 def test_idleness_counts_from_the_start_of_the_driver_and_again_the_same_for_each_try() -> None:
@@ -219,13 +219,13 @@ def test_idleness_counts_from_the_start_of_the_driver_and_again_the_same_for_eac
     simulation.world.now_ms += 10 * HOUR
     driver = simulation.start(timed(partition="p", idle_after=HOUR))
     run(simulation, driver, of(x=600))
-    assert simulation.head.manifest.watermarks["count"] == 39, "y had no chance to bring anything"
+    assert simulation.head.manifest.watermarks["count"] == 38, "y had no chance to bring anything"
     assert not driver.epochs.is_due(simulation.world.now_ms)
     simulation.world.now_ms += HOUR
     driver.crash.faults.mixed.add(simulation.head.manifest.epoch + 1)
     tasks = run(simulation, driver, of(x=700))
     assert [plan.retry for plan in tasks.plans] == [0, 1]
-    assert simulation.head.manifest.watermarks["count"] == 689
+    assert simulation.head.manifest.watermarks["count"] == 688
 
 
 def test_an_input_that_is_empty_from_the_start_holds_nobody_back() -> None:
@@ -240,4 +240,4 @@ def test_an_input_that_is_empty_from_the_start_holds_nobody_back() -> None:
     assert [driver.epochs.is_due(now + later) for later in (0, 2 * HOUR)] == [False, True]
     simulation.world.now_ms += 2 * HOUR
     driver.epochs.run_idle(Timed(simulation, driver, silent))
-    assert simulation.head.manifest.watermarks["count"] == 89
+    assert simulation.head.manifest.watermarks["count"] == 88

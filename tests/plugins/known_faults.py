@@ -53,11 +53,6 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         ("tests/model/forms/values.py",),
     ),
     KnownFault(
-        "sessions-one-gap-apart",
-        "Behind one ordered source, records exactly one gap apart are two sessions in the row form.",
-        _WINDOWS,
-    ),
-    KnownFault(
         "window-definition-changes",
         "A release with another lateness or gap fails at late records, or keeps the contents of windows for ever.",
         _WINDOWS,

@@ -91,6 +91,6 @@ def test_an_ordered_input_gives_the_same_wherever_it_is_cut(
 def test_the_watermark_follows_the_records() -> None:
     rows = run([("a", 1, 100), ("b", 2, 100), ("a", 3, 130)], set(), 1, 5)
     assert rows == {
-        "a": [("seen at 94", [1]), ("closed 110", [1]), ("seen at 124", [3]), ("closed 140", [3])],
-        "b": [("seen at 94", [2]), ("closed 110", [2])],
+        "a": [("seen at 93", [1]), ("closed 110", [1]), ("seen at 123", [3]), ("closed 140", [3])],
+        "b": [("seen at 93", [2]), ("closed 110", [2])],
     }

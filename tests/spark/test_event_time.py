@@ -152,15 +152,15 @@ def test_a_restart_goes_on_from_the_watermark(spark, tmp_path: Path, started) ->
 
     client, _ = start()
     with_epochs(client, 1).stop()
-    assert newest(root, "again").watermarks == {"sessions": 100}
-    files.add(("c", 3, 113, ""))
+    assert newest(root, "again").watermarks == {"sessions": 99}
+    files.add(("c", 3, 114, ""))
     client, sink = start(parallelism=3)
     with_epochs(client, 2)  # the records, then the timer that their watermark makes due
     wait_for(lambda: rows(sink), "the session of a")
     assert rows(sink) == [("a", 110, [1])]
     assert newest(root, "again").watermarks == {"sessions": 110}
     client.stop(drain=True)
-    assert rows(sink) == [("a", 110, [1]), ("b", 113, [2]), ("c", 123, [3])]
+    assert rows(sink) == [("a", 110, [1]), ("b", 113, [2]), ("c", 124, [3])]
     assert client.state == "CANCELED"
 
 
@@ -174,10 +174,10 @@ def test_an_operator_behind_another_is_an_epoch_later(spark, tmp_path: Path) -> 
         Seen(), SEEN, uid="seen"
     ).sink_to(sink, uid="out")
     client = run_all(job)
-    # The sessions of a close on the way to the records at 130 and 160, in epochs 2 and 3. `seen` stands where
-    # `sessions` stood an epoch before; its own timers fire in epochs 4 (at 129) and 5, the row of b comes in epoch 4.
-    records = [("a", 110, -END - 1), ("a", 140, 99), ("b", 170, 129)]
-    assert rows(sink) == [*records, ("timer", 110, 129), ("timer", 140, END), ("timer", 170, END)]
+    # The sessions of a close on the way to the records at 130 and 160, in epochs 2 and 3. `seen` stands one below
+    # where `sessions` stood an epoch before; its timers fire in epochs 4 (at 127) and 5, the row of b comes in epoch 4.
+    records = [("a", 110, -END - 1), ("a", 140, 97), ("b", 170, 127)]
+    assert rows(sink) == [*records, ("timer", 110, 127), ("timer", 140, END), ("timer", 170, END)]
     assert [e.kind for e in client.epochs] == ["epoch"] * 3 + ["idle"] * 2
 
 
@@ -190,7 +190,7 @@ def test_the_slowest_partition_holds_the_watermark(spark, tmp_path: Path) -> Non
     timed.key_by("k").process(Seen(), SEEN, uid="seen").sink_to(sink, uid="out")
     run_all(job)
     records = [row for row in rows(sink) if row[0] == "a"]
-    assert records == [("a", 50, -END - 1), ("a", 80, 49), ("a", 100, -END - 1), ("a", 300, 49)]
+    assert records == [("a", 50, -END - 1), ("a", 80, 48), ("a", 100, -END - 1), ("a", 300, 48)]
     times = newest(tmp_path / "root", "partitions").event_times["seen"]
     assert [(t.edge, t.partition, t.time) for t in times] == [(0, "x", 300), (0, "y", 80)]
 
@@ -213,7 +213,7 @@ def test_a_later_release_may_tell_partitions_by_another_column(spark, tmp_path: 
         run_all(job)
         sealed = newest(root, "columns")
         found.append((sealed.watermarks["seen"], sealed.operators["seen"].partition_columns))
-    assert found == [(99, ()), (949, ("p",)), (1949, ("k",)), (2999, ())][:releases]
+    assert found == [(98, ()), (948, ("p",)), (1948, ("k",)), (2998, ())][:releases]
 
 
 class Half(TimestampAssigner):
@@ -239,7 +239,7 @@ def test_where_event_times_come_from(spark, tmp_path: Path) -> None:
     run_all(job)
     for name, strategy in STRATEGIES.items():
         time = at // 2 if strategy.assigner else at
-        assert rows(MemorySink(name)) == [("a", time, time - 1)], name
+        assert rows(MemorySink(name)) == [("a", time, time - 2)], name
 
 
 class Pass(ProcessFunction):
@@ -263,8 +263,8 @@ def test_a_strategy_behind_an_operator(spark, tmp_path: Path) -> None:
     run_all(job)
     for name in strategies:
         records = [row for row in rows(MemorySink(name)) if row[0] != "timer"]
-        assert records == [("a", 50, -END - 1), ("b", 100, 49)], name
-    assert newest(tmp_path / "root", "behind").watermarks == dict.fromkeys(strategies, 99)
+        assert records == [("a", 50, -END - 1), ("b", 100, 48)], name
+    assert newest(tmp_path / "root", "behind").watermarks == dict.fromkeys(strategies, 98)
 
 
 def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ def test_each_source_has_its_own_watermark_and_the_least_counts(spark, tmp_path:
     run_all(job)
     assert [row for row in rows(sink) if row[0] != "timer"] == [
         ("a", 500, -END - 1),
-        ("a", 600, 89),
+        ("a", 600, 88),
         ("b", 100, -END - 1),
-        ("b", 120, 89),
+        ("b", 120, 88),
     ]
     assert [at for k, at, _ in rows(sink) if k == "timer"] == [100, 120, 500, 600]
 
@@ -352,13 +352,13 @@ def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, mon
     timed.key_by("k").process(Sessions(), SESSIONS, uid="sessions").sink_to(sink, uid="out")
     client = with_epochs(started(job.start(trigger_interval_ms=50)), 1)
     client.run_idle_epoch()
-    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 49}
+    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 48}
     assert rows(sink) == []
     monkeypatch.setattr(Ahead, "by_ms", 3_600_000)
     files.add(("c", 3, 400, "x"))
     wait_for(lambda: len(rows(sink)) == 2 or client.exception, "the sessions that y held back")
     assert rows(sink) == [("a", 310, [1]), ("b", 60, [2])]
-    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 399}
+    assert newest(tmp_path / "root", "sleepy").watermarks == {"sessions": 398}
 
 
 class Recent(KeyedProcessFunction):

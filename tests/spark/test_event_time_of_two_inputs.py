@@ -74,7 +74,7 @@ def test_results_do_not_depend_on_how_far_either_input_is_ahead(spark, tmp_path:
 
     run_all(job(bounded=False, parallelism=2))
     standing = newest(root, "settle").watermarks["settle"]
-    assert standing == min(orders.all[-1].n, payments.all[-1].n) - 1
+    assert standing == min(orders.all[-1].n, payments.all[-1].n) - 2
     early = found("settle")
     assert early
     assert max(row["at"] + PATIENCE for row in MemorySink("settle").rows()) <= standing

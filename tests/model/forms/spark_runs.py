@@ -13,7 +13,6 @@ from forms import declared, declared_runs, generating, running, window_runs, win
 from forms.plain import PlainJob
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from known_faults import known
 
 from state_engine.api import OutputTag, WatermarkStrategy
 from state_engine.api.type_hints import parse_columns_ddl
@@ -118,11 +117,11 @@ def _of_windows(uid: str, case: window_runs.Case, form: str) -> Operator:
     events = list(enumerate(given))
 
     def check(seen: dict[str, list[Rows]]) -> None:
-        model = windows.PlainWindows(program, definition, tie=1 if known("sessions-one-gap-apart") else 2)
+        model = windows.PlainWindows(program, definition)
         for part in in_files(events):
             model.epoch(part)
             if program.bound is not None and part:
-                model.advance(max(event.at for _, event in part) - program.bound - model.tie)
+                model.advance(max(event.at for _, event in part) - program.bound - windows.TIE)
         model.advance(windows.END)
         window_runs.compare(program, form, model, *(list(chain(*seen[output])) for output in ("main", "late")))
 

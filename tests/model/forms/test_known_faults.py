@@ -157,7 +157,6 @@ def shown(running: Any) -> list[Any]:
     return [tuple(row)[1:4] for row in running.extract_output_values()]
 
 
-@shows("sessions-one-gap-apart")
 def test_records_one_gap_apart_are_one_session() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     stream = windowed_harness(EventTimeSessionWindows(2), ("k0",), "k0 string, n bigint, v bigint",

@@ -10,6 +10,7 @@ from forms.values import KEYS, canonical, types, values
 from forms.ways import Restarts, Turn, Way, epochs_of, ways
 from forms.windows import (
     END,
+    TIE,
     Definition,
     Event,
     PlainWindows,
@@ -84,8 +85,6 @@ def programs(draw: Any, *, for_spark: bool = False) -> Windowed:
     bound = (
         None if by_clock or one.kind == "count" else draw(st.sampled_from([0, 4] if for_spark else [None, None, 0, 4]))
     )
-    if bound is not None and one.kind == "sessions" and known("sessions-one-gap-apart"):
-        one = Definition("sessions", one.size | 1, 0, 0, one.lateness)  # times are even then: never one gap apart
     releases: tuple[Definition, ...] = (one,)
     if for_spark:
         pass
@@ -96,7 +95,7 @@ def programs(draw: Any, *, for_spark: bool = False) -> Windowed:
         size = draw(st.integers(1, 12))
         size = max(size, one.slide)
         other = Definition(one.kind, size, one.slide, one.offset % (one.slide or size))
-        releases = (one, Definition("sessions", size | 1) if one.kind == "sessions" else other)
+        releases = (one, other)
     key = tuple(draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2)))
     return Windowed(key, draw(types(listed=for_spark)), by_clock, bound, releases)
 
@@ -106,8 +105,7 @@ def cases(draw: Any, of: st.SearchStrategy[Windowed] | None = None) -> Case:
     """Programs of windows with inputs."""
     program = draw(programs() if of is None else of)
     keys = draw(st.lists(st.tuples(*map(values, program.key)), min_size=1, max_size=3))
-    step = 2 if program.bound is not None and known("sessions-one-gap-apart") else 1
-    times = st.integers(-3, 30).map(lambda n: START + step * n)
+    times = st.integers(-3, 30).map(lambda n: START + n)
     events = st.builds(Event, st.sampled_from(keys), values(program.type), times)
     records = st.lists(events, max_size=7).map(lambda found: tuple(sorted(found, key=lambda one: one.at)))
     stretches = tuple(draw(st.lists(st.builds(Stretch, st.integers(0, 15), records), min_size=1, max_size=5)))
@@ -140,7 +138,7 @@ def check(case: Case, way: Way) -> None:
     program, first = case.program, 0
     releases = iter(program.releases[1:])
     definition = program.releases[0]
-    model = PlainWindows(program, definition, tie=1 if known("sessions-one-gap-apart") else 2)
+    model = PlainWindows(program, definition)
     seen: list[Any] = []
     beside: list[Any] = []
 
@@ -181,7 +179,7 @@ def check(case: Case, way: Way) -> None:
                 run.harness.process_elements(rows, [one.at for one in events])
                 collect(run)
                 if program.bound is not None:
-                    model.advance(max(one.at for one in events) - program.bound - model.tie)
+                    model.advance(max(one.at for one in events) - program.bound - TIE)
                 run.after_epoch()
         model.advance(END)
         if program.by_clock:

@@ -30,6 +30,8 @@ from state_engine.api.windows.assigners import count_windows
 
 END = (1 << 63) - 1
 NEVER = -(1 << 63)
+TIE = 2
+"""How far the watermark that follows records stays below the newest of them, beyond the bound."""
 EVERY = 1_000_000
 
 
@@ -116,14 +118,11 @@ class PlainWindows:
     Args:
         program: The program.
         definition: Its windows.
-        tie: How far the watermark that follows records stays below the newest of them, beyond the bound: 1 in the
-            code of today, where a session ends before a record that comes exactly one gap after its last one.
     """
 
-    def __init__(self, program: Windowed, definition: Definition, tie: int) -> None:
+    def __init__(self, program: Windowed, definition: Definition) -> None:
         self.program = program
         self.definition = definition
-        self.tie = tie
         self._now = NEVER
         self._windows: dict[Any, list[Window]] = {}
         self._counts: dict[Any, int] = {}
@@ -152,7 +151,7 @@ class PlainWindows:
                 self._count(n, event)
                 continue
             if bound is not None:
-                self.advance(event.at - bound - self.tie)
+                self.advance(event.at - bound - TIE)
             self._add(n, event if not self.program.by_clock else event._replace(at=self._now))
 
     def _add(self, n: int, event: Event) -> None:

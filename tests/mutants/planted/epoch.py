@@ -175,6 +175,15 @@ MUTANTS = (
         ("tests/epoch/test_watermarks.py::test_several_inputs_take_the_least",),
     ),
     Mutant(
+        "watermark-as-near-behind-an-operator",
+        "state_engine.epoch.watermarks",
+        "_of_edge",
+        "max(upstream + 1 - MARGIN, NO_WATERMARK)",
+        "upstream",
+        "Sessions of the rows of windows depend on where epochs were cut: a row one gap behind comes too late.",
+        ("tests/runtime/windows/test_sessions_one_gap_apart.py::test_windows_of_windows_do_not_depend_on_cuts",),
+    ),
+    Mutant(
         "resumed-restore-forgets-keep-output",
         "state_engine.epoch.start",
         "StartUp._finish_fork",

@@ -3,6 +3,7 @@
 from mutant import Mutant
 
 JOINS = "tests/runtime/declared/test_interval_join.py"
+ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
 
 MUTANTS = (
     Mutant(
@@ -72,10 +73,28 @@ MUTANTS = (
         "watermark-overtakes-its-record",
         "state_engine.runtime.operator",
         "Operator._timed_loop",
-        "reached := at - behind - 1",
-        "reached := at - behind",
+        "reached := at - below",
+        "reached := at - below + 2",
         "A timer at a record's own time fires before that record.",
         ("tests/runtime/test_event_time_and_epochs.py::test_the_watermark_follows_the_records",),
+    ),
+    Mutant(
+        "watermark-as-near-as-flinks",
+        "state_engine.runtime.operator",
+        "Operator._timed_loop",
+        "below = None if behind is None else behind + MARGIN",
+        "below = None if behind is None else behind + 1",
+        "Sessions exactly one gap apart are two behind an ordered source, and one where several operators read it.",
+        (f"{ONE_GAP}::test_a_record_one_gap_behind_joins_within_an_epoch",),
+    ),
+    Mutant(
+        "watermark-behind-columns-as-near-as-flinks",
+        "state_engine.backends.time",
+        "watermark_behind",
+        "latest - out_of_orderness - MARGIN",
+        "latest - out_of_orderness - 1",
+        "A record of the newest millisecond that comes in the next epoch finds its session closed.",
+        (f"{ONE_GAP}::test_a_record_of_the_same_millisecond_in_the_next_epoch_joins",),
     ),
     Mutant(
         "timer-keeps-the-last-records-time",

@@ -61,7 +61,7 @@ class Run:
         self.rows: Counter[Any] = Counter()
 
     def epoch(self, records: list[tuple[str, int, int]], end: bool = False) -> None:
-        watermark = END if end else None if self.largest is None else self.largest - self.behind - 1
+        watermark = END if end else None if self.largest is None else self.largest - self.behind - 2
         self.operator.begin(0, watermark, 0)
         batches = [self.operator.advance()]
         if records:
