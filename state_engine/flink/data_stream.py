@@ -9,7 +9,7 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import Bare, TypeInformation, Types, type_of_columns
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
-from state_engine.api.windows.assigners import count_windows
+from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.differences import DATA_STREAM, DATA_STREAM_SINK, Unlike, ignore
 from state_engine.flink.elements import output_type_of, project_type

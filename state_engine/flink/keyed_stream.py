@@ -12,7 +12,7 @@ from state_engine.api.functions import (
 )
 from state_engine.api.types import StructType, TypeInformation, type_of_columns
 from state_engine.api.windows import WindowAssigner
-from state_engine.api.windows.assigners import count_windows
+from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.data_stream import DataStream
 from state_engine.flink.differences import KEYED_STREAM, WINDOWED_STREAM, Unlike

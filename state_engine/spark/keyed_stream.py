@@ -16,7 +16,7 @@ from state_engine.api.functions import (
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.windows import WindowAssigner
-from state_engine.api.windows.assigners import count_windows
+from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
 from state_engine.runtime.batch_function import check_timer_methods

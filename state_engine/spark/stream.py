@@ -12,7 +12,7 @@ from state_engine.api.output_tag import columns_type
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
-from state_engine.api.windows.assigners import count_windows
+from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
 from state_engine.runtime.declared.base import Declared

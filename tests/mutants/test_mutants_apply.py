@@ -48,7 +48,8 @@ def test_names_are_used_once() -> None:
 
 
 OF_ALL_ROOMS = {"causes", "text", "floats", "api"}
-"""What all rooms stand on: the messages of failures, so that no cause is lost, which keys are one, what a type is."""
+"""What all rooms stand on: the messages of failures, so that no cause is lost, which keys are one, what a type is,
+which windows a record is in."""
 
 
 def test_every_room_that_can_lose_a_row_has_some_and_no_other_room_has_any() -> None:

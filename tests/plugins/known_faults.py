@@ -57,11 +57,6 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         "A release with another lateness or gap fails at late records, or keeps the contents of windows for ever.",
         _WINDOWS,
     ),
-    KnownFault(
-        "count-windows-of-another-size",
-        "After a release with another size, records of count windows are in no window, or in windows out of order.",
-        _WINDOWS,
-    ),
 )
 
 _NAMES = frozenset(entry.name for entry in KNOWN_FAULTS)

@@ -1,8 +1,6 @@
 """Windows: assigners, triggers, evictors, and functions over their elements."""
 
 from state_engine.api.windows.assigners import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
     GlobalWindows,
     MergingWindowAssigner,
     SlidingEventTimeWindows,
@@ -12,6 +10,7 @@ from state_engine.api.windows.assigners import (
     WindowAssigner,
 )
 from state_engine.api.windows.continuous import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from state_engine.api.windows.counting import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from state_engine.api.windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
 from state_engine.api.windows.functions import (
     AllWindowFunction,

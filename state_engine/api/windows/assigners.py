@@ -1,24 +1,21 @@
-"""Window assigners, by PyFlink's names: which windows a record belongs to. Those that merge are in `sessions.py`."""
+"""Window assigners, by PyFlink's names: which windows a record belongs to.
+
+Those that merge are in `sessions.py`, those that count in `counting.py`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from state_engine.api.descriptors import ValueStateDescriptor
 from state_engine.api.durations import Time, as_milliseconds
 from state_engine.api.functions import RuntimeContext
-from state_engine.api.types import Types
 from state_engine.api.windows.triggers import (
-    CountTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
-    PurgingTrigger,
     Trigger,
 )
 from state_engine.api.windows.windows import (
-    CountWindow,
-    CountWindowSerializer,
     GlobalWindow,
     GlobalWindowSerializer,
     TimeWindow,
@@ -243,73 +240,6 @@ class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
         return "GlobalWindows()"
 
 
-class CountWindowAssigner(WindowAssigner[Any, CountWindow]):
-    """Base of the windows by the number of a key's records. They fire when full, and are over then.
-
-    Args:
-        window_size: Records in a window.
-        window_slide: Records from the first one of a window to the first one of the next.
-        state_name: Where the number of the key's next record is kept.
-    """
-
-    def __init__(self, window_size: int, window_slide: int, state_name: str) -> None:
-        if not all(type(n) is int and n >= 1 for n in (window_size, window_slide)):
-            raise JobDefinitionError(
-                f"{type(self).__name__} got size={window_size}, slide={window_slide}.", action="Give 1 or more."
-            )
-        self._size, self._slide = window_size, window_slide
-        self._count = ValueStateDescriptor(state_name, Types.LONG())
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[CountWindow]:
-        count = context.get_runtime_context().get_state(self._count)
-        number: int = count.value() or 0
-        count.update(number + 1)
-        last = number // self._slide
-        first = max(0, -(-(number - self._size + 1) // self._slide))
-        return [CountWindow(n) for n in range(last, first - 1, -1)]
-
-    def get_default_trigger(self, env: Any) -> Trigger[Any, CountWindow]:
-        return PurgingTrigger(CountTrigger(self._size))  # type: ignore[return-value]  # it takes any window
-
-    def get_window_serializer(self) -> WindowSerializer[CountWindow]:
-        return CountWindowSerializer()
-
-    def is_event_time(self) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={self._size}, slide={self._slide})"
-
-
-class CountTumblingWindowAssigner(CountWindowAssigner):
-    """Every `window_size` records of a key are a window."""
-
-    def __init__(self, window_size: int) -> None:
-        super().__init__(window_size, window_size, "tumble-count-assigner")
-
-    @staticmethod
-    def of(window_size: int) -> "CountTumblingWindowAssigner":
-        return CountTumblingWindowAssigner(window_size)
-
-
-class CountSlidingWindowAssigner(CountWindowAssigner):
-    """Windows of `window_size` records of a key, one beginning at every `window_slide`-th record."""
-
-    def __init__(self, window_size: int, window_slide: int) -> None:
-        super().__init__(window_size, window_slide, "slide-count-assigner")
-
-    @staticmethod
-    def of(window_size: int, window_slide: int) -> "CountSlidingWindowAssigner":
-        return CountSlidingWindowAssigner(window_size, window_slide)
-
-
-def count_windows(size: int, slide: int) -> CountWindowAssigner:
-    """Returns the assigner of `count_window(size, slide)`; a slide of 0 is one window after the other."""
-    return CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
-
-
 def _size(size: Time) -> int:
     return as_milliseconds(size, "The size of a window")
 
@@ -323,9 +253,6 @@ def _offset(offset: Time | None) -> int:
 
 
 __all__ = [
-    "CountSlidingWindowAssigner",
-    "CountTumblingWindowAssigner",
-    "CountWindowAssigner",
     "EventTimeAssigner",
     "GlobalWindows",
     "MergingWindowAssigner",
@@ -336,5 +263,4 @@ __all__ = [
     "TumblingEventTimeWindows",
     "TumblingProcessingTimeWindows",
     "WindowAssigner",
-    "count_windows",
 ]

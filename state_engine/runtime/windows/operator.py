@@ -20,6 +20,7 @@ from state_engine.api.windows import (
     TriggerResult,
     WindowFunction,
 )
+from state_engine.api.windows.counting import CountWindowAssigner
 from state_engine.api.windows.windows import MAX_TIMESTAMP
 from state_engine.backends.keys import Namespaced
 from state_engine.runtime.adapters import Adapter, OtherStates
@@ -76,6 +77,8 @@ class WindowAdapter(Adapter):
             self._sets = context.get_state(ValueStateDescriptor(MERGING_SET, windows))
         others: Any = OtherStates(context, CONTENTS, MERGING_SET)
         self._assigner_context = AssignerContext(self._time, others)
+        if isinstance(do.assigner, CountWindowAssigner):  # here, so that all subtasks convert what earlier ones kept
+            self._assigner_context.get_runtime_context().get_state(do.assigner.windows)
         self._assigned = windows_of(do.assigner, self._assigner_context, self._end_of)
         self._trigger_context = WindowTriggerContext(self._keys, self._time, self._timers, others)
         self._process_context = WindowProcessContext(self._keys, self._time, others, merging=self._merging)

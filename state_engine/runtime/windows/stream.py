@@ -19,7 +19,7 @@ from state_engine.api.windows import (
     WindowAssigner,
     WindowFunction,
 )
-from state_engine.api.windows.assigners import CountWindowAssigner
+from state_engine.api.windows.counting import CountWindowAssigner
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.sessions import SessionAggregation
 from state_engine.runtime.declared.windowed import WindowedAggregation

@@ -194,7 +194,6 @@ def test_nothing_is_left_of_windows_with_more_lateness_than_before() -> None:
     assert not any(running.snapshot().states().values())
 
 
-@shows("count-windows-of-another-size")
 def test_count_windows_go_on_with_another_size() -> None:
     with windows(Definition("count", 5)) as first:
         first.process_elements([("a", n, 0) for n in range(3)])

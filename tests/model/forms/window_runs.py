@@ -89,7 +89,7 @@ def programs(draw: Any, *, for_spark: bool = False) -> Windowed:
     if for_spark:
         pass
     elif one.kind == "count":
-        if not one.slide and not known("count-windows-of-another-size"):
+        if not one.slide:
             releases = (one, Definition("count", draw(st.integers(1, 4))))
     elif not by_clock and not (one.lateness and known("window-definition-changes")) and draw(st.booleans()):
         size = draw(st.integers(1, 12))

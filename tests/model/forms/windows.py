@@ -26,7 +26,7 @@ from state_engine.api.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from state_engine.api.windows.assigners import count_windows
+from state_engine.api.windows.counting import count_windows
 
 END = (1 << 63) - 1
 NEVER = -(1 << 63)

@@ -3,6 +3,7 @@
 from mutant import Mutant
 
 JOINS = "tests/runtime/declared/test_interval_join.py"
+COUNTS = "tests/runtime/windows/test_count_windows_of_another_size.py"
 ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
 
 MUTANTS = (
@@ -131,6 +132,33 @@ MUTANTS = (
         "timestamp + self._do.allowed_lateness < self._time.late_below - 1",
         "A record that is just late is neither in a window nor in the side output for late records.",
         ("tests/runtime/windows/test_lateness_and_triggers.py::TestLateness::test_late_records_go_to_the_side_output",),
+    ),
+    Mutant(
+        "open-count-window-is-numbered-by-todays-size",
+        "state_engine.api.windows.counting",
+        "CountTumblingWindowAssigner.assign_windows",
+        "if records < self._size else (window + 1, 0)",
+        "if records != self._size else (window + 1, 0)",
+        "A window that has more records than the next release wants never ends for the key's next records.",
+        (f"{COUNTS}::test_a_window_that_has_more_records_than_are_wanted_now_is_full_with_the_next_one",),
+    ),
+    Mutant(
+        "sliding-count-windows-forget-the-open-ones",
+        "state_engine.api.windows.counting",
+        "CountSlidingWindowAssigner.assign_windows",
+        "[*others, 0]",
+        "[0]",
+        "When a window begins, those that are open get no more records.",
+        (f"{COUNTS}::test_sliding_windows_go_on_with_another_size",),
+    ),
+    Mutant(
+        "numbers-of-earlier-releases-open-one-window-less",
+        "state_engine.api.windows.counting",
+        "CountSlidingWindowAssigner.from_number",
+        "(number - self._size) // self._slide + 1",
+        "(number - self._size) // self._slide + 2",
+        "Records that an earlier release has put into sliding windows are in no window, for ever.",
+        (f"{COUNTS}::test_what_earlier_releases_kept_is_gone_on_with",),
     ),
     Mutant(
         "merged-window-loses-its-contents",
