@@ -9,6 +9,7 @@ from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import TimedRows
 from state_engine.runtime.outputs import is_tagged
+from state_engine.serialization.copies import copied
 
 Emitted = Iterable[Any] | None
 Call = Callable[[Any, Any], Emitted]
@@ -17,8 +18,9 @@ Call = Callable[[Any, Any], Emitted]
 class ChainAdapter(Adapter):
     """Gives each function what the one in front of it gave; only the last one's rows leave the operator.
 
-    What travels in between stays in the process, and needs no type. Rows for side outputs, which only the first one can
-    have, pass the others.
+    What travels in between stays in the process, and needs no type. It is copied, as between Flink's chained operators:
+    what one function goes on to change, no other one sees. (Objects of classes that `copied` does not know travel as
+    they are.) Rows for side outputs, which only the first one can have, pass the others.
 
     Args:
         links: Any function that an operator runs, then adapters of `map`, `flat_map` and `filter`.
@@ -47,9 +49,9 @@ class ChainAdapter(Adapter):
 
     def finish(self) -> Emitted:
         """Gives the last rows of each function to those behind it, then lets these finish."""
-        rows: list[Any] = list(self._links[0].finish() or ())
+        rows: list[Any] = list(map(copied, self._links[0].finish() or ()))
         for link in self._links[1:]:
-            rows = [*_passed(rows, link.process_element, None), *(link.finish() or ())]
+            rows = [*_passed(rows, link.process_element, None), *map(copied, link.finish() or ())]
         return rows
 
     def close(self) -> None:
@@ -72,6 +74,8 @@ class ChainAdapter(Adapter):
         return self._pass_on(self._calls["on_timer"](timestamp, ctx), ctx)
 
     def _pass_on(self, emitted: Emitted, ctx: Any) -> Emitted:
+        if emitted is not None and not isinstance(emitted, TimedRows):
+            emitted = map(copied, emitted)
         for process in self._others:
             if emitted is None:
                 return None
@@ -88,9 +92,9 @@ def _passed(given: Iterable[Any], process: Call, ctx: Any) -> Iterable[Any]:
     if isinstance(given, TimedRows):
         timed = TimedRows()
         for record, time in zip(given, given.times, strict=True):
-            timed.add(_one_passed(record, process, ctx), time)
+            timed.add(map(copied, _one_passed(record, process, ctx)), time)
         return timed
-    return [made for record in given for made in _one_passed(record, process, ctx)]
+    return [copied(made) for record in given for made in _one_passed(record, process, ctx)]
 
 
 def _one_passed(record: Any, process: Call, ctx: Any) -> Iterable[Any]:

@@ -1,35 +1,48 @@
 """What an instance emits of a batch: rows, with their event times where anybody wants to know them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from state_engine.api.types import StructType
+from state_engine.runtime.fresh_tuples import gives_fresh_tuples
 from state_engine.runtime.outputs import MAIN, OutputValueError, OutputWriter, is_tagged, split_by_tag
+from state_engine.serialization.copies import RowCopies
 
 EVENT_TIME = "__ls_time"
 """Column behind those of a record: its event time in ms, null without one."""
 
 
 class Emitted:
-    """Rows in the order in which a function gave them.
+    """Rows in the order in which a function gave them, each as it was when it was given.
+
+    Args:
+        copies: How rows are taken.
+        timed: Whether somebody wants to know their event times.
 
     Attributes:
         rows: Rows, and `(tag, row)` pairs.
         times: The event time of each, None where nobody wants to know.
     """
 
-    __slots__ = ("rows", "times")
+    __slots__ = ("_copies", "_take", "rows", "times")
 
-    def __init__(self, *, timed: bool) -> None:
+    def __init__(self, copies: RowCopies, *, timed: bool) -> None:
         self.rows: list[Any] = []
         self.times: list[int | None] | None = [] if timed else None
+        self._copies = copies
+        self._take = copies.into(self.rows)
+
+    def taking(self, call: Any) -> Callable[[Iterable[Any]], None]:
+        """Returns what adds the rows that a method gives, where nobody wants to know their times."""
+        fresh = self._copies.takes_tuples and gives_fresh_tuples(call)
+        return self.rows.extend if fresh else self._take
 
     def add(self, given: Iterable[Any], time: int | None) -> None:
         """Adds what one call of the function gave."""
         before = len(self.rows)
-        self.rows.extend(given)
+        self._take(given)
         if self.times is not None:
             own = given.times if isinstance(given, TimedRows) else [time] * (len(self.rows) - before)
             self.times.extend(own)

@@ -33,6 +33,7 @@ from state_engine.errors import LakestateError
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.raw_streams import RawOutputs, no_key
+from state_engine.serialization.copies import copied
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ class LifeCycle:
     def finish(self) -> list[Any]:
         """Tells that the input has ended; returns the last rows."""
         with self._called("finish()"):
-            return list(self._function.finish() or ())
+            return list(map(copied, self._function.finish() or ()))
 
     def snapshot(self, context: StateSnapshotContext) -> None:
         """Lets the function store what its fields hold."""

@@ -40,6 +40,7 @@ from state_engine.runtime.outputs import OutputValueError
 from state_engine.runtime.raw_streams import RawOutputs
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.copies import RowCopies
 
 _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
 
@@ -100,6 +101,7 @@ class Operator:
             self._batch, self._many_timers = BatchContext(of_many), TimersContext(of_many)
             self.backend.timers_by_columns = takes_timers_together(self.function)
         self._ended: tuple[Sequence[int], Sequence[int]] = (), ()
+        self._copies = RowCopies(spec.output, spec.side_outputs, reuses=spec.keeps_rows)
         self._writer = EmittedWriter(
             spec.output,
             spec.side_outputs,
@@ -390,13 +392,13 @@ class Operator:
         return list(zip(*itemgetter(*self._key_positions)(columns), strict=True))
 
     def _emitted(self) -> Emitted:
-        return Emitted(timed=self.spec.emits_event_time)
+        return Emitted(self._copies, timed=self.spec.emits_event_time)
 
     def _keyed_loop(self, keys: list[Any], rows: Iterable[Any], emitted: Emitted) -> None:
         """The row path: per record one row object, one key, one call. Measured before anything is added here."""
         function: KeyedProcessFunction = self.function
         process, record, context = function.process_element, self._record, self.context
-        extend = emitted.rows.extend
+        take = emitted.taking(process)
         key: Any = None
         row: Any = None
         try:
@@ -404,19 +406,20 @@ class Operator:
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
-                    extend(result)
+                    take(result)
         except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", key, row) from error
 
     def _loop(self, rows: Iterable[Any], emitted: Emitted) -> None:
         function: ProcessFunction = self.function
-        process, record, extend = function.process_element, self._record, emitted.rows.extend
+        process, record = function.process_element, self._record
+        take = emitted.taking(process)
         row: Any = None
         try:
             for row in rows:
                 result = process(row, record)
                 if result is not None:
-                    extend(result)
+                    take(result)
         except BaseException as error:
             raise self._failed(error, f"{self._called}() raised", None, row) from error
 
@@ -427,7 +430,7 @@ class Operator:
         process, record, context, time = self.function.process_element, self._record, self.context, self.time
         behind, timers = self.spec.out_of_orderness, None
         below = None if behind is None else behind + MARGIN  # as `watermark_behind`, without a call per record
-        extend = emitted.rows.extend if emitted.times is None else None
+        take = emitted.taking(process) if emitted.times is None else None
         of_records: Iterable[Any] = repeat(None, len(times)) if keys is None else keys
         key: Any = None
         row: Any = None
@@ -443,8 +446,8 @@ class Operator:
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
-                    if extend is not None:
-                        extend(result)
+                    if take is not None:
+                        take(result)
                     else:
                         emitted.add(result, at)
         except BaseException as error:
@@ -463,7 +466,6 @@ class Operator:
 
     def _fire_due(self, timers: TimerTable, domain: TimeDomain, limit: int, emitted: Emitted) -> None:
         context, time, timer, on_timer = self.context, self.time, self._timer, self.function.on_timer
-        extend = emitted.rows.extend if emitted.times is None else None
         timer.domain = domain
         time.firing = domain
         for at, entry in timers.due(limit):
@@ -472,10 +474,7 @@ class Operator:
             try:
                 result = on_timer(at, timer)
                 if result is not None:
-                    if extend is not None:
-                        extend(result)
-                    else:
-                        emitted.add(result, at if domain is _EVENT else None)
+                    emitted.add(result, at if domain is _EVENT else None)
             except BaseException as error:
                 raise self._failed(error, "on_timer() raised", context.current_key(), f"timer at {at}") from error
         time.firing = None

@@ -10,6 +10,7 @@ from state_engine.api.types import StructType
 from state_engine.runtime.outputs import OutputWriter
 from state_engine.runtime.shared_columns import OWN
 from state_engine.serialization.convert import Reader, as_tuple, reader, row_maker
+from state_engine.serialization.copies import copied
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.names import quote_always
@@ -84,7 +85,7 @@ class ComputedRunner:
         try:
             columns = [read(array) for read, array in zip(readers, batch.columns, strict=False)]
             for record in map(make, *columns):
-                values.append(self._compute(record))
+                values.append(copied(self._compute(record)))
             record = None
             return writer.write(values)
         except BaseException as error:

@@ -12,6 +12,7 @@ from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, tr
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import Reader, reader, row_maker
+from state_engine.serialization.copies import RowCopies
 from state_engine.serialization.types import schema_of
 from state_engine.spark.failures import records_as_the_task_says
 from state_engine.spark.task_spec import travelling
@@ -46,6 +47,7 @@ class MapRunner:
         self._input = input_
         self._output = output
         self._ours = tuple(ours)
+        self._copies = RowCopies(output)
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = self._function, self._input, self._output, self._ours, self._uid
@@ -87,10 +89,11 @@ class MapRunner:
     def _map(self, rows: Iterable[Any], writer: OutputWriter) -> pa.RecordBatch:
         function = self._function
         mapped: list[Any] = []
+        take = self._copies.into(mapped)
         row: Any = None
         try:
             for row in rows:
-                mapped.append(function(row))
+                take((function(row),))
         except BaseException as error:
             raise self._raised(error, row) from error
         try:

@@ -32,11 +32,6 @@ _WINDOWS = ("tests/model/forms/window_runs.py",)
 
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
     KnownFault(
-        "changed-after-yield",
-        "A list, dict or row that a function changes after it yielded it comes out as it was changed.",
-        _PROGRAMS,
-    ),
-    KnownFault(
         "value-not-of-its-type",
         "A number of NumPy that is put into a state is read as NumPy's until the epoch ends, and a large integer in a "
         "double is rounded.",

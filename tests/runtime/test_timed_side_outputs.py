@@ -3,13 +3,14 @@
 from state_engine.api import OutputTag
 from state_engine.api.output_tag import columns_type
 from state_engine.runtime.emitted import EVENT_TIME, Emitted, EmittedWriter
+from state_engine.serialization.copies import RowCopies
 
 COLUMNS = columns_type("v bigint", "test")
 ODD, LATE = OutputTag("odd", COLUMNS), OutputTag("late", COLUMNS)
 
 
 def emitted(*, timed: bool = True) -> Emitted:
-    made = Emitted(timed=timed)
+    made = Emitted(RowCopies(COLUMNS), timed=timed)
     made.add([(1,), (ODD, (2,)), (LATE, (3,))], 10)
     made.add([(ODD, (4,)), (5,), (OutputTag("unread"), (6,))], 20)
     made.add([(ODD, (7,))], None)

@@ -57,6 +57,16 @@ def test_what_the_function_raises_is_told_by_the_subtasks_own_ack() -> None:
     assert failure.action
 
 
+def test_a_row_is_what_it_was_when_the_function_returned_it() -> None:
+    row = [0]
+
+    def add(record: Any) -> Any:
+        row[0] += record.n
+        return row
+
+    assert run(add, batch([1, 2, 3])) == ([1, 3, 6], [])
+
+
 def test_a_failure_of_the_subtask_itself_stays() -> None:
     failed = Ack(
         uid="one",

@@ -16,6 +16,7 @@ from state_engine.api.windows import Evictor, TimestampedValue, Window
 from state_engine.backends.keys import KeyContext
 from state_engine.runtime.windows.contexts import WindowEvictorContext
 from state_engine.runtime.windows.states import MergeableAggregatingState, merge_entries
+from state_engine.serialization.copies import copied
 
 CONTENTS = "window-contents"
 """Name of the state."""
@@ -141,7 +142,7 @@ class EvictableContents(WindowContents):
             return ()
         before = len(elements)
         self._evictor.evict_before(elements, len(elements), window, self._context)
-        values = [element.value for element in elements]
+        values = [copied(element.value) for element in elements]  # those that stay may be stored again
         rows = list(self._called(call, values))
         self._evictor.evict_after(elements, len(elements), window, self._context)
         if len(elements) < before:

@@ -36,6 +36,7 @@ from state_engine.runtime.windows.contexts import (
 from state_engine.runtime.windows.merging import MergingWindowSet
 from state_engine.runtime.windows.operation import Pane, WindowOperation
 from state_engine.serialization.convert import row_maker
+from state_engine.serialization.copies import copied
 
 MERGING_SET = "merging-window-set"
 """Name of the state."""
@@ -245,13 +246,13 @@ class WindowAdapter(Adapter):
         """Calls the window function, to its last row, with the key as current entry."""
         function = self._do.function
         if function is None:
-            return elements
+            return list(map(copied, elements))
         self._keys.entry = pane.key
         if isinstance(function, WindowFunction):
             given = function.apply(pane.key, pane.window, elements)
         else:
             given = function.process(pane.key, self._process_context.at(pane.window, pane.entry), elements)
-        rows = list(given) if given is not None else []
+        rows = list(map(copied, given)) if given is not None else []
         self._keys.entry = pane.holder
         return rows
 

@@ -52,7 +52,7 @@ def programs(draw: Any, *, for_spark: bool = False) -> Program:
         on_timer=tuple(draw(on_timer)),
         rows=draw(st.sampled_from(ROWS)),
         spoils=draw(st.booleans()),
-        spoils_rows=False if known("changed-after-yield") else draw(st.booleans()),
+        spoils_rows=draw(st.booleans()),
         numpy=False if known("value-not-of-its-type") else draw(st.booleans()),
     )
 

@@ -56,7 +56,6 @@ class Paths(KeyedProcessFunction):
         path.append(-1)
 
 
-@shows("changed-after-yield")
 def test_a_row_is_what_it_was_when_it_was_yielded() -> None:
     rows = rows_of(Paths(), "k string, path array<bigint>", [[("a", 1), ("a", 2)]])
     assert rows == [("a", [1]), ("a", [1, 2])]

@@ -209,7 +209,7 @@ MUTANTS = (
         "chain-drops-the-last-rows",
         "state_engine.runtime.chain",
         "ChainAdapter.finish",
-        "rows = [*_passed(rows, link.process_element, None), *(link.finish() or ())]",
+        "rows = [*_passed(rows, link.process_element, None), *map(copied, link.finish() or ())]",
         "rows = list(link.finish() or ())",
         "What a function gives at the end of the input does not reach the functions that are chained to it.",
         ("tests/runtime/test_chain.py::test_the_life_of_all_functions",),

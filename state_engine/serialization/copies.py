@@ -1,0 +1,125 @@
+"""Copies of what can change, whatever its type: its author may change an object after handing it over.
+
+What a function yields waits for the end of the batch, and what a chained function gets is the object of the one
+upstream of it. `mutability.py` copies what goes into a state, whose type is declared; here nothing is converted, and
+what does not fit its declared type is left for the writer to refuse.
+"""
+
+import copy
+import dataclasses
+import datetime
+import decimal
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.row import InputRow, Row
+from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation, holds_codec
+
+Copy = Callable[[Any], Any]
+
+_ATOMS = frozenset(
+    {type(None), bool, int, float, str, bytes, datetime.date, datetime.datetime, decimal.Decimal, OutputTag}
+)
+_are_atoms = _ATOMS.issuperset
+
+
+def copied(value: Any, other: Copy | None = None) -> Any:
+    """Returns a value that its author can change no more: itself where nobody could, else a copy of the same class.
+
+    Rows, tuples, lists, maps, dataclasses, NumPy's arrays and what else Python collects values in are copied at each
+    level, tuples and rows of atoms are not.
+
+    Args:
+        value: Anything.
+        other: What becomes of objects of other classes; nothing by default.
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is tuple:
+        return value if _are_atoms(map(type, value)) else tuple([copied(part, other) for part in value])
+    if kind is list:
+        return value.copy() if _are_atoms(map(type, value)) else [copied(part, other) for part in value]
+    if kind is dict:
+        return {copied(key, other): copied(part, other) for key, part in value.items()}
+    if isinstance(value, InputRow):
+        parts = value.as_tuple()
+        return value if _are_atoms(map(type, parts)) else kind(*[copied(part, other) for part in parts])
+    if isinstance(value, tuple) and _are_atoms(map(type, value)):  # of a class with names
+        return value
+    if kind is Row:
+        return Row(*[copied(part, other) for part in value])
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return value.copy()
+    if isinstance(value, memoryview):
+        return value.tobytes()
+    if isinstance(value, (tuple, list, dict, set, bytearray, deque, np.ndarray)):
+        return copy.deepcopy(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _copied_fields(value, other)
+    return value if other is None else other(value)
+
+
+def _copied_fields(value: Any, other: Copy | None) -> Any:
+    made = copy.copy(value)
+    for field in dataclasses.fields(value):
+        part = getattr(value, field.name)
+        if type(part) not in _ATOMS:
+            object.__setattr__(made, field.name, copied(part, other))  # it may be frozen
+    return made
+
+
+Take = Callable[[Iterable[Any]], None]
+"""Takes the rows of one call."""
+
+
+class RowCopies:
+    """How an operator takes its function's rows. Tuples of atoms cost next to nothing.
+
+    Args:
+        output: Columns of its main output.
+        side_outputs: Columns of those that somebody reads, by tag id.
+        reuses: Whether the rows themselves are taken, whatever becomes of them.
+
+    Attributes:
+        takes_tuples: Whether tuples that nobody holds may be taken as they are.
+    """
+
+    def __init__(
+        self, output: StructType, side_outputs: Mapping[str, StructType] | None = None, *, reuses: bool = False
+    ) -> None:
+        structs = [output, *(side_outputs or {}).values()]
+        self._other: Copy | None = copy.deepcopy if any(map(holds_codec, structs)) else None
+        self._reuses = reuses
+        self._of_atoms = all(map(_is_atom, output.types))
+        self._tagged = bool(side_outputs)
+        self.takes_tuples = reuses or (self._of_atoms and not self._tagged)
+
+    def into(self, rows: list[Any]) -> Take:
+        """Returns what puts rows behind a list, as they are when it is called."""
+        append, other = rows.append, self._other
+        if self._reuses:
+            return rows.extend
+        if not self._of_atoms:
+            return lambda given: rows.extend([copied(row, other) for row in given])
+
+        def take(given: Iterable[Any]) -> None:
+            for row in given:
+                append(row if type(row) is tuple or type(row) is Row else copied(row, other))
+
+        def take_tagged(given: Iterable[Any]) -> None:
+            for row in given:
+                append(row if type(row) is tuple and row and type(row[0]) is not OutputTag else copied(row, other))
+
+        return take_tagged if self._tagged else take
+
+
+def _is_atom(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, DecimalType) or (isinstance(type_info, AtomicType) and type_info.name != "binary")
+
+
+__all__ = ["RowCopies", "copied"]
