@@ -45,7 +45,7 @@ class Row(tuple[Any, ...], metaclass=_RowKind):
         return list(self)
 
     def __repr__(self) -> str:
-        return f"Row({', '.join(map(repr, self))})"
+        return f"Row({', '.join([repr(value) for value in self])})"
 
 
 class InputRow(msgspec.Struct, frozen=True, gc=False):

@@ -21,6 +21,7 @@ from state_engine.backends.list_runs import Elements, Flags, Runs, distinct, joi
 from state_engine.backends.namespaced_keys import Part, by_position, parts_of
 from state_engine.backends.namespaced_tables import ClearedKeys, RunsTable, by_namespace
 from state_engine.backends.tables import ListDelta, LogRows
+from state_engine.iterating import whole
 from state_engine.log.ops import Op
 
 
@@ -298,8 +299,8 @@ class NamespacedListState(ListState[Any]):
         self.update([])
 
     def _conformed(self, values: list[Any]) -> list[Any]:
-        conform = self.table.conform
-        return list(values) if conform is None else [conform(value) for value in values]
+        conform, given = self.table.conform, whole(values)
+        return list(given) if conform is None else [conform(value) for value in given]
 
 
 class NamespacedListColumns(ListColumns):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from state_engine.api.state import ListState
 from state_engine.api.types import TypeInformation
 from state_engine.backends.tables import StateValueError
+from state_engine.iterating import whole
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema
 from state_engine.serialization.convert import ValueTypeError, reader, writer
@@ -72,11 +73,12 @@ class OperatorList(ListState[Any]):
         self._appended.append(value if self._conform is None else self._conform(value))
 
     def add_all(self, values: list[Any]) -> None:
-        for value in values:
+        for value in whole(values):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        replaced = list(values) if self._conform is None else [self._conform(value) for value in values]
+        given = whole(values)
+        replaced = list(given) if self._conform is None else [self._conform(value) for value in given]
         self._cleared, self._appended = True, replaced
 
     def clear(self) -> None:

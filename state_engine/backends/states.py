@@ -12,6 +12,7 @@ from state_engine.api.functions import ReduceFunction
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.backends.keys import KeyContext
 from state_engine.backends.tables import DELETED, MISSING, HeapTable, ListDelta, MapDelta, MapTable
+from state_engine.iterating import whole
 from state_engine.serialization.convert import reader, writer
 from state_engine.serialization.mutability import copier
 
@@ -221,11 +222,12 @@ class HeapListState(_Bound, ListState[Any]):
         delta.appended.append(value if self._conform is None else self._conform(value))
 
     def add_all(self, values: list[Any]) -> None:
-        for value in values:
+        for value in whole(values):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        appended = list(values) if self._conform is None else [self._conform(value) for value in values]
+        given = whole(values)
+        appended = list(given) if self._conform is None else [self._conform(value) for value in given]
         self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
 
     def clear(self) -> None:

@@ -20,6 +20,7 @@ from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, HeapValueState, reducer
 from state_engine.backends.tables import MISSING
 from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
+from state_engine.iterating import whole
 from state_engine.serialization.equality import spells
 from state_engine.serialization.mutability import conformer
 
@@ -167,12 +168,12 @@ class TtlListState(_Ttl, ListState[Any]):
     def add_all(self, values: list[Any]) -> None:
         self._access()
         stamp = self._rules.stamp()
-        self._original.add_all([(value, stamp) for value in values])
+        self._original.add_all([(value, stamp) for value in whole(values)])
 
     def update(self, values: list[Any]) -> None:
         self._access()
         stamp = self._rules.stamp()
-        self._original.update([(value, stamp) for value in values])
+        self._original.update([(value, stamp) for value in whole(values)])
 
 
 class TtlMapState(_Ttl, MapState[Any, Any]):

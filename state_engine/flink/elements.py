@@ -156,9 +156,9 @@ def lines_of(table: pa.Table, columns: StructType) -> list[str]:
     if isinstance(columns.carrier, Bare):
         return [_shown(value) for value in fields[0]]
     if columns.carrier is tuple:
-        return [f"({','.join(map(_shown, values))})" for values in zip(*fields, strict=True)]
+        return [f"({','.join([_shown(value) for value in values])})" for values in zip(*fields, strict=True)]
     if columns.carrier is None:
-        return [f"+I[{', '.join(map(_shown, values))}]" for values in zip(*fields, strict=True)]
+        return [f"+I[{', '.join([_shown(value) for value in values])}]" for values in zip(*fields, strict=True)]
     return [str(record) for record in map(row_maker(columns), *fields)]
 
 
@@ -168,11 +168,11 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, InputRow):
-        return f"+I[{', '.join(map(_shown, value))}]"
+        return f"+I[{', '.join([_shown(part) for part in value])}]"
     if isinstance(value, tuple):
-        return f"({','.join(map(_shown, value))})"
+        return f"({','.join([_shown(part) for part in value])})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join([_shown(part) for part in value])}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_shown(k)}={_shown(v)}" for k, v in value.items()) + "}"
     return str(value)

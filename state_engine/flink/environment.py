@@ -28,6 +28,7 @@ from state_engine.flink.job_client import JobClient
 from state_engine.flink.nodes import CollectionNode, FrameNode, Node, SinkEntry
 from state_engine.flink.results import JobExecutionResult
 from state_engine.flink.translate import Translation
+from state_engine.iterating import whole
 from state_engine.key_groups import check_parallelism, default_max_parallelism
 from state_engine.spark.client import JobClient as SparkJobClient
 from state_engine.spark.dry import DryFrame
@@ -186,7 +187,7 @@ class StreamExecutionEnvironment(Unlike):
         Raises:
             UnsupportedTypeError: They are not of the type, or of several.
         """
-        values = list(collection)
+        values = list(whole(collection))
         type_ = type_of_values(values) if type_info is None else type_information(type_info)
         batch_of(values, columns_of_type(type_))
         self._collections += 1

@@ -19,6 +19,7 @@ from state_engine.backends.keys import KeyCodec, split_entry
 from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
 from state_engine.backends.timer_columns import in_order
 from state_engine.errors import JobDefinitionError
+from state_engine.iterating import whole
 from state_engine.runtime.declared.base import Declared, FiresTogether, local_of, wants_all
 from state_engine.runtime.declared.local import is_partial
 from state_engine.runtime.emitted import EVENT_TIME
@@ -157,7 +158,7 @@ class BatchCall:
             OutputValueError: Something is no batch, or its columns are others than those that were declared.
         """
         parts: dict[str, list[pa.Table]] = {}
-        for one in _listed(given):
+        for one in whole(_listed(given)):
             output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (None, one)
             if output is None or (output != MAIN and output in self._schemas):
                 parts.setdefault(output or MAIN, []).append(_table(output or MAIN, rows))

@@ -18,6 +18,7 @@ from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
 from state_engine.backends.keys import NO_KEY
 from state_engine.errors import JobDefinitionError
+from state_engine.iterating import whole
 from state_engine.runtime.adapters import given
 from state_engine.runtime.contexts import RecordContext, TimerContext
 from state_engine.runtime.operator import Operator
@@ -137,7 +138,7 @@ class BroadcastOperator(Operator):
                 time.timestamp = at
                 result = process(row, context)
                 if result is not None:
-                    emitted.add(result, at)
+                    emitted.add(whole(result), at)
         except BaseException as error:
             raise self._failed(error, "process_broadcast_element() raised", None, row) from error
 
@@ -155,7 +156,7 @@ class BroadcastOperator(Operator):
                 context.entry = key
                 result = process(row, record)
                 if result is not None:
-                    emitted.add(result, at)
+                    emitted.add(whole(result), at)
         except BaseException as error:
             raise self._failed(error, "process_element() raised", key, row) from error
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from state_engine.api.functions import Function
 from state_engine.errors import JobDefinitionError
+from state_engine.iterating import whole
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import TimedRows
@@ -49,9 +50,9 @@ class ChainAdapter(Adapter):
 
     def finish(self) -> Emitted:
         """Gives the last rows of each function to those behind it, then lets these finish."""
-        rows: list[Any] = list(map(copied, self._links[0].finish() or ()))
+        rows: list[Any] = [copied(row) for row in whole(self._links[0].finish() or ())]
         for link in self._links[1:]:
-            rows = [*_passed(rows, link.process_element, None), *map(copied, link.finish() or ())]
+            rows = [*_passed(rows, link.process_element, None), *(copied(row) for row in whole(link.finish() or ()))]
         return rows
 
     def close(self) -> None:
@@ -75,7 +76,7 @@ class ChainAdapter(Adapter):
 
     def _pass_on(self, emitted: Emitted, ctx: Any) -> Emitted:
         if emitted is not None and not isinstance(emitted, TimedRows):
-            emitted = map(copied, emitted)
+            emitted = (copied(row) for row in whole(emitted))
         for process in self._others:
             if emitted is None:
                 return None
@@ -92,13 +93,13 @@ def _passed(given: Iterable[Any], process: Call, ctx: Any) -> Iterable[Any]:
     if isinstance(given, TimedRows):
         timed = TimedRows()
         for record, time in zip(given, given.times, strict=True):
-            timed.add(map(copied, _one_passed(record, process, ctx)), time)
+            timed.add([copied(row) for row in _one_passed(record, process, ctx)], time)
         return timed
-    return [copied(made) for record in given for made in _one_passed(record, process, ctx)]
+    return [copied(made) for record in whole(given) for made in _one_passed(record, process, ctx)]
 
 
 def _one_passed(record: Any, process: Call, ctx: Any) -> Iterable[Any]:
-    return (record,) if is_tagged(record) else process(record, ctx) or ()
+    return (record,) if is_tagged(record) else whole(process(record, ctx) or ())
 
 
 class WithoutState:
@@ -132,7 +133,7 @@ class Projection:
         self._indexes = indexes
 
     def __call__(self, element: Any) -> tuple[Any, ...]:
-        values = tuple(element)
+        values = tuple(whole(element))
         return tuple(values[n] for n in self._indexes)
 
 

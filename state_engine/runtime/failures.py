@@ -6,6 +6,7 @@ Text of exceptions, keys and records comes from `state_engine.causes`, so that n
 from pathlib import Path
 from types import TracebackType
 
+from state_engine import iterating
 from state_engine.backends.keys import NO_KEY
 from state_engine.backends.schemas import TIMERS
 from state_engine.backends.tables import StateValueError
@@ -15,8 +16,10 @@ from state_engine.log.records import Failure
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.outputs import MAIN, OutputValueError
 from state_engine.runtime.spec import OperatorSpec
+from state_engine.serialization import copies
 
-_ROOM = str(Path(__file__).parent)
+_FRONT = (str(Path(__file__).parent), iterating.__file__, copies.__file__)
+"""Where the code lies that calls an author's, and reads what it gives."""
 _MEND = (
     "Mend the function, or let it send such records to a side output; the epoch was not sealed, and the job goes on "
     "from the record in front when it is started again."
@@ -77,7 +80,7 @@ def _action(error: BaseException) -> str:
 
 def _from_the_authors_code(frames: TracebackType | None) -> TracebackType | None:
     """Returns a traceback without the frames of the loops in front; None if there are no others."""
-    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_ROOM):
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_FRONT):
         frames = frames.tb_next
     return frames
 

@@ -7,6 +7,7 @@ from typing import Any
 from state_engine.api.functions import Function
 from state_engine.api.types import Carrier, StructType
 from state_engine.errors import JobDefinitionError
+from state_engine.iterating import whole
 from state_engine.serialization.convert import row_maker
 
 
@@ -54,7 +55,7 @@ class KeyOf:
         key = self._call(record)
         if isinstance(self._columns.carrier, Carrier):
             return self._columns.carrier.values(key)
-        return tuple(key)
+        return tuple(whole(key))
 
 
 __all__ = ["KeyOf", "KeySelector", "Leading"]

@@ -30,6 +30,7 @@ from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.operator_state import OperatorStateBackend
 from state_engine.causes import WorkerEndsError, cause_line
 from state_engine.errors import LakestateError
+from state_engine.iterating import whole
 from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.raw_streams import RawOutputs, no_key
@@ -175,7 +176,7 @@ class LifeCycle:
     def finish(self) -> list[Any]:
         """Tells that the input has ended; returns the last rows."""
         with self._called("finish()"):
-            return list(map(copied, self._function.finish() or ()))
+            return [copied(row) for row in whole(self._function.finish() or ())]
 
     def snapshot(self, context: StateSnapshotContext) -> None:
         """Lets the function store what its fields hold."""

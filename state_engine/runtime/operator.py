@@ -211,12 +211,9 @@ class Operator:
         return self._outputs(emitted)
 
     def flush(self) -> dict[str, pa.RecordBatch]:
-        """Processes the records that a function over batches has been spared so far; returns as `process` does.
+        """Processes the records that a function over batches has been spared so far, behind the last one of an epoch.
 
-        Called behind the last record of an epoch.
-
-        Raises:
-            OperatorFailure: The function raised, or returned what its output type does not admit.
+        Returns and raises as `process` does.
         """
         call = self._batch_call
         waiting = call.taken() if call is not None else None
@@ -225,10 +222,8 @@ class Operator:
     def follow(self) -> dict[str, pa.RecordBatch]:
         """Lets the watermark follow the epoch's records, where a function gets all timers that are due at once.
 
-        Called behind `flush`: the records of a batch are in no order, so none may come any more. Returns as `process`.
-
-        Raises:
-            OperatorFailure: The function raised, or returned what its output type does not admit.
+        Called behind `flush`: the records of a batch are in no order, so none may come any more. Returns and raises as
+        `process` does.
         """
         call, behind = self._batch_call, self.spec.out_of_orderness
         if call is None or behind is None or call.latest is None or not takes_timers_together(self.function):
@@ -307,11 +302,7 @@ class Operator:
         return rows
 
     def finish(self) -> dict[str, pa.RecordBatch]:
-        """Tells the function that its input has ended; returns as `process` does.
-
-        Raises:
-            OperatorFailure: The function raised, or returned what its output type does not admit.
-        """
+        """Tells the function that its input has ended; returns and raises as `process` does."""
         self.time.timestamp = None
         emitted = self._emitted()
         emitted.add(self.life.finish(), None)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
+from state_engine.iterating import whole
 from state_engine.runtime.broadcast_operator import BroadcastOperator
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import Emitted
@@ -86,7 +87,7 @@ class TwoInputOperator(Operator):
                     row = next(second)
                     result = process2(row, record)
                 if result is not None:
-                    emitted.add(result, at)
+                    emitted.add(whole(result), at)
         except BaseException as error:
             raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
 

@@ -33,6 +33,7 @@ from state_engine.api.types import (
 )
 from state_engine.causes import LONGEST_CAUSE, WorkerEndsError, cause_line, shown, without
 from state_engine.errors import UnsupportedVersionError
+from state_engine.iterating import making, never_ending
 from state_engine.serialization.types import to_arrow
 from state_engine.text import shorten
 
@@ -157,8 +158,7 @@ def _map_reader(read_key: Reader, read_value: Reader) -> Reader:
     def read(array: Any) -> list[Any]:
         array = _combined(array)
         offsets, valid = _spans(array)
-        start = offsets[0] if offsets else 0
-        length = (offsets[-1] - start) if offsets else 0
+        start, length = (offsets[0], offsets[-1] - offsets[0]) if offsets else (0, 0)
         keys, values = read_key(array.keys.slice(start, length)), read_value(array.items.slice(start, length))
         pairs = list(zip(keys, values, strict=True))
         maps: list[Any] = [dict(pairs[a - start : b - start]) for a, b in pairwise(offsets)]
@@ -176,9 +176,9 @@ def row_maker(struct: StructType) -> Callable[..., Any]:
         return row_class(names)
     if isinstance(carrier, Carrier):
         return carrier.maker()
-    if any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(carrier).parameters.values()):
-        return lambda *values: carrier(**dict(zip(names, values, strict=True)))
-    return carrier
+    make = making(carrier)
+    by_name = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(carrier).parameters.values())
+    return (lambda *values: make(**dict(zip(names, values, strict=True)))) if by_name else make
 
 
 def _struct_reader(struct: StructType) -> Reader:
@@ -439,7 +439,7 @@ def _struct_writer(struct: StructType, arrow: Any) -> Writer:
 
 
 def _codec_reader(type_info: CodecType) -> Reader:
-    read_pairs, codec = reader(type_info.columns), type_info.codec
+    read_pairs, codec, decode = reader(type_info.columns), type_info.codec, never_ending(type_info.codec.decode)
 
     def read(array: Any) -> list[Any]:
         pairs = read_pairs(array)
@@ -449,7 +449,7 @@ def _codec_reader(type_info: CodecType) -> Reader:
                 f"Values were stored by version {newest} of {type(codec).__name__}; this code has {codec.version}.",
                 action="Start the newer code, or restore an epoch from before it.",
             )
-        return [None if pair is None else codec.decode(pair[1], pair[0]) for pair in pairs]
+        return [None if pair is None else decode(pair[1], pair[0]) for pair in pairs]
 
     return read
 

@@ -18,6 +18,7 @@ import numpy as np
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.row import InputRow, Row
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation, holds_codec
+from state_engine.iterating import whole
 
 Copy = Callable[[Any], Any]
 
@@ -103,19 +104,23 @@ class RowCopies:
         """Returns what puts rows behind a list, as they are when it is called."""
         append, other = rows.append, self._other
         if self._reuses:
-            return rows.extend
+            return lambda given: rows.extend(_entire(given))
         if not self._of_atoms:
-            return lambda given: rows.extend([copied(row, other) for row in given])
+            return lambda given: rows.extend([copied(row, other) for row in _entire(given)])
 
         def take(given: Iterable[Any]) -> None:
-            for row in given:
+            for row in given if type(given) is list or type(given) is tuple else whole(given):
                 append(row if type(row) is tuple or type(row) is Row else copied(row, other))
 
         def take_tagged(given: Iterable[Any]) -> None:
-            for row in given:
+            for row in _entire(given):
                 append(row if type(row) is tuple and row and type(row[0]) is not OutputTag else copied(row, other))
 
         return take_tagged if self._tagged else take
+
+
+def _entire(given: Iterable[Any]) -> Iterable[Any]:
+    return given if type(given) is list or type(given) is tuple else whole(given)
 
 
 def _is_atom(type_info: TypeInformation) -> bool:

@@ -9,6 +9,7 @@ from state_engine.api.broadcast import BaseBroadcastProcessFunction
 from state_engine.api.descriptors import MapStateDescriptor, check_name
 from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.state_backend import StateBackend
+from state_engine.iterating import whole
 from state_engine.key_groups import check_parallelism
 from state_engine.runtime.broadcast_operator import check_broadcast_function
 from state_engine.runtime.outputs import side_output_columns
@@ -103,7 +104,7 @@ class _BroadcastRouter(TwoInputRouter):
     """Gives each subtask its records, and all of them every broadcast element, in front."""
 
     def route(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> list[pa.RecordBatch]:
-        listed = list(records)
+        listed = list(whole(records))
         times = None if timestamps is None else list(timestamps)
         if times is not None and len(times) != len(listed):
             raise ValueError(f"There are {len(times)} timestamps for {len(listed)} records.")

@@ -10,6 +10,7 @@ from state_engine.api.types import StructType
 from state_engine.backends.keys import KeyCodec
 from state_engine.backends.time import NO_WATERMARK
 from state_engine.errors import RoutingError
+from state_engine.iterating import whole
 from state_engine.key_groups import range_of, subtask_of
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN
@@ -48,7 +49,7 @@ class RecordRouter:
             RoutingError: A record belongs to another subtask.
             ValueError: There are more or fewer timestamps than records.
         """
-        listed = list(records)
+        listed = list(whole(records))
         batch = self._in_columns(listed, timestamps)
         if self._codec is None:
             owners = self._in_turn(len(listed))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from state_engine.iterating import whole
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 
 
@@ -21,7 +22,7 @@ def check_restorable(
         AssertionError: Output or state differ; it names the first epoch in which they do.
     """
     with make_harness() as warm, make_harness() as anew:
-        for number, records in enumerate(map(list, epochs), 1):
+        for number, records in enumerate([list(whole(records)) for records in epochs], 1):
             found = [_run(harness, records) for harness in (warm, anew)]
             anew.close()
             for what, kept, made in zip(("output", "state"), *found, strict=True):

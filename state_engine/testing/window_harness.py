@@ -6,6 +6,7 @@ from typing import Any
 from state_engine.api.output_tag import columns_type
 from state_engine.api.types import StructType, Types
 from state_engine.api.windows import WindowAssigner
+from state_engine.iterating import whole
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.runtime.windows.stream import WindowedStream
 from state_engine.serialization.convert import as_tuple
@@ -49,7 +50,7 @@ class _HarnessOfAll(KeyedOneInputStreamOperatorTestHarness):
         self._columns = columns
 
     def process_elements(self, records: Iterable[Any], timestamps: Sequence[int | None] | None = None) -> None:
-        super().process_elements([(*as_tuple(record, self._columns), None) for record in records], timestamps)
+        super().process_elements([(*as_tuple(record, self._columns), None) for record in whole(records)], timestamps)
 
 
 __all__ = ["windowed_harness"]

@@ -47,9 +47,9 @@ def test_names_are_used_once() -> None:
     assert [name for name, number in Counter(mutant.id for mutant in MUTANTS).items() if number > 1] == []
 
 
-OF_ALL_ROOMS = {"causes", "text", "floats", "api"}
+OF_ALL_ROOMS = {"causes", "text", "floats", "api", "iterating"}
 """What all rooms stand on: the messages of failures, so that no cause is lost, which keys are one, what a type is,
-which windows a record is in."""
+which windows a record is in, and what reads the iterables of an author."""
 
 
 def test_every_room_that_can_lose_a_row_has_some_and_no_other_room_has_any() -> None:

@@ -134,7 +134,9 @@ def test_a_map_function_on_a_keyed_stream_may_keep_state(run: Any, spec: Any) ->
     assert rows == [("a", 1), ("b", 1), ("a", 2), (None, 1), ("b", 2), (None, 2), ("a", 3)]
     running.operator.close()
     assert function.life == ["opened as op", "closed"]
-    known = discover_states(spec(MapAdapter(Numbered()), key=["k"]), lambda given: pickle.loads(pickle.dumps(given)))
+    known = discover_states(
+        spec(MapAdapter(Numbered()), key=["k"]), lambda given: pickle.loads(pickle.dumps(given))
+    ).states
     assert [(s.name, s.value) for s in known] == [("times", "bigint")]
 
 
@@ -155,14 +157,16 @@ class Opened(Least):
 
 
 def test_a_reduce_function_may_have_states_but_not_the_operators_own(run: Any, spec: Any) -> None:
-    known = discover_states(spec(reducing(Opened("mine")), key=["k"]), lambda given: given)
+    known = discover_states(spec(reducing(Opened("mine")), key=["k"]), lambda given: given).states
     assert sorted(s.name for s in known) == ["mine", "reduced"]
     with pytest.raises(DuplicateStateError, match="'reduced'"):
         run(reducing(Opened("reduced")), key=["k"])
 
 
 def test_the_operators_own_state_is_known_even_if_open_can_run_only_in_a_worker(spec: Any) -> None:
-    known = discover_states(spec(reducing(Opened("mine", OSError("no network"))), key=["k"]), lambda given: given)
+    known = discover_states(
+        spec(reducing(Opened("mine", OSError("no network"))), key=["k"]), lambda given: given
+    ).states
     assert [s.name for s in known] == ["reduced"]
 
 

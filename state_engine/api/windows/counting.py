@@ -110,7 +110,7 @@ class CountSlidingWindowAssigner(CountWindowAssigner):
     ) -> Collection[CountWindow]:
         state = context.get_runtime_context().get_state(self.windows)
         window, records, others = state.value() or (0, self._slide, [])
-        if records >= self._slide:
+        if records >= self._slide or not (others or self._slide > self._size):  # none is open after a smaller slide
             window, records, others = window + 1, 0, [*others, 0]
         held = [n + 1 for n in others]
         state.update((window, records + 1, [n for n in held if n < self._size]))

@@ -14,6 +14,7 @@ import msgspec
 
 from state_engine.api.row import InputRow
 from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
+from state_engine.iterating import never_ending
 from state_engine.serialization.convert import as_tuple, row_maker
 from state_engine.serialization.equality import holds_floats, key_conformer
 
@@ -105,9 +106,10 @@ def _key(type_info: TypeInformation) -> _Pair:
 def _coded(type_info: CodecType) -> _Pair:
     codec, (to_plain, from_plain) = type_info.codec, _nullable(_plain(type_info.stored))
     to_plain, from_plain = to_plain or _same, from_plain or _same
+    encode, decode = never_ending(codec.encode), never_ending(codec.decode)
     return (
-        lambda value: (codec.version, to_plain(codec.encode(value))),
-        lambda plain: codec.decode(from_plain(plain[1]), plain[0]),
+        lambda value: (codec.version, to_plain(encode(value))),
+        lambda plain: decode(from_plain(plain[1]), plain[0]),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.assigners import TimeWindowAssigner
+from state_engine.iterating import whole
 
 _KEPT = 1_000
 """So many sets of windows are kept at most; records come in order of time, so that few are asked for at once."""
@@ -48,7 +49,7 @@ def windows_of(
 
     def asked(value: Any, timestamp: int | None) -> list[Assigned]:
         windows = assigner.assign_windows(value, timestamp, context)  # type: ignore[arg-type]  # it refuses None
-        return [Assigned(window, end_of(window), serialize(window)) for window in windows]
+        return [Assigned(window, end_of(window), serialize(window)) for window in whole(windows)]
 
     if not isinstance(assigner, TimeWindowAssigner) or not assigner.goes_by_time_alone:
         return asked

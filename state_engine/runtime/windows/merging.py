@@ -9,6 +9,7 @@ from typing import Any
 
 from state_engine.api.state import ValueState
 from state_engine.api.windows import MergingWindowAssigner, WindowSerializer
+from state_engine.iterating import whole
 
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
 """Called with the window that results, those that were merged, the one whose state it has, and those whose state is to
@@ -90,7 +91,7 @@ class _Decided(MergingWindowAssigner.MergeCallback[Any]):
         self.merges: list[tuple[Any, list[Any]]] = []
 
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
-        self.merges.append((merge_result, list(dict.fromkeys(to_be_merged))))
+        self.merges.append((merge_result, list(dict.fromkeys(whole(to_be_merged)))))
 
 
 __all__ = ["MergingWindowSet", "OnMerge"]

@@ -23,6 +23,7 @@ from state_engine.api.windows import (
 from state_engine.api.windows.counting import CountWindowAssigner
 from state_engine.api.windows.windows import MAX_TIMESTAMP
 from state_engine.backends.keys import Namespaced
+from state_engine.iterating import whole
 from state_engine.runtime.adapters import Adapter, OtherStates
 from state_engine.runtime.emitted import TimedRows
 from state_engine.runtime.windows.assigned import windows_of
@@ -128,7 +129,7 @@ class WindowAdapter(Adapter):
         rows: TimedRows | None = None
         sets = self._windows_of(key)
         taken = False
-        for assigned in do.assigner.assign_windows(value, timestamp, self._assigner_context):
+        for assigned in whole(do.assigner.assign_windows(value, timestamp, self._assigner_context)):
             window = sets.add_window(assigned, partial(self._merged, key))
             end = self._end_of(window)
             if self._event_time and end <= self._time.late_below:
@@ -252,7 +253,7 @@ class WindowAdapter(Adapter):
             given = function.apply(pane.key, pane.window, elements)
         else:
             given = function.process(pane.key, self._process_context.at(pane.window, pane.entry), elements)
-        rows = list(map(copied, given)) if given is not None else []
+        rows = [copied(row) for row in whole(given)] if given is not None else []
         self._keys.entry = pane.holder
         return rows
 

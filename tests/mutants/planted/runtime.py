@@ -5,6 +5,7 @@ from mutant import Mutant
 JOINS = "tests/runtime/declared/test_interval_join.py"
 COUNTS = "tests/runtime/windows/test_count_windows_of_another_size.py"
 ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
+STOP = "tests/runtime/test_stop_iterations.py"
 
 MUTANTS = (
     Mutant(
@@ -60,6 +61,69 @@ MUTANTS = (
         "return text",
         "A lone surrogate in a message breaks the ack that carries the failure, and nobody learns the cause.",
         ("tests/runtime/test_causes.py::test_whatever_a_row_function_raises_fails_it_by_name",),
+    ),
+    Mutant(
+        "lazy-result-ends-early",
+        "state_engine.iterating",
+        "whole",
+        "else _guarded(iter(given))",
+        "else given",
+        "A function returns map(f, rows), f raises StopIteration at the fourth of eight rows, and the rest is gone.",
+        (STOP + "::test_an_iterable_that_ended_early_raises",),
+    ),
+    Mutant(
+        "lazy-result-of-other-iterators",
+        "state_engine.iterating",
+        "_guarded",
+        "if _is_of_other_code(end):",
+        "if False:",
+        "What zip(), enumerate() or itertools give of an author's function ends where that raises StopIteration.",
+        (STOP + "::test_an_iterable_that_ended_early_raises",),
+    ),
+    Mutant(
+        "row-path-takes-lazy-results",
+        "state_engine.runtime.operator",
+        "Operator._keyed_loop",
+        "else whole(given)",
+        "else given",
+        "Rows that a keyed function returns lazily end early.",
+        (STOP + "::test_a_lazy_result_that_ended_early_fails_the_function",),
+    ),
+    Mutant(
+        "records-end-where-one-is-not-made",
+        "state_engine.iterating",
+        "making",
+        "return kind if _is_made_by_python_alone(kind) else never_ending(kind)",
+        "return kind",
+        "A dataclass whose __post_init__ raises StopIteration ends its epoch's records, and the epoch is sealed.",
+        (STOP + "::test_a_record_that_raises_when_it_is_made_fails_the_epoch",),
+    ),
+    Mutant(
+        "own-setattr-of-records",
+        "state_engine.iterating",
+        "_is_made_by_python_alone",
+        "(params.frozen or made.__setattr__ is object.__setattr__)",
+        "True",
+        "A dataclass with a __setattr__ of its own is taken for one without code, and ends its epoch's records.",
+        (STOP + "::test_a_record_that_raises_when_it_is_made_fails_the_epoch",),
+    ),
+    Mutant(
+        "list-state-takes-a-part",
+        "state_engine.backends.states",
+        "HeapListState.update",
+        "whole(values)",
+        "values",
+        "A list state that is updated with map(f, values) keeps what came before f raised StopIteration.",
+        (STOP + "::test_a_list_state_does_not_take_a_part_of_what_it_is_given",),
+    ),
+    Mutant(
+        "codec-shortens-a-list-in-rocksdb",
+        "state_engine.backends.rocksdb.values",
+        "_coded",
+        "never_ending(codec.decode)",
+        "codec.decode",
+        "A list in RocksDB ends at the value whose codec raises StopIteration.",
+        (STOP + "::test_a_codec_does_not_shorten_a_list_in_rocksdb",),
     ),
     Mutant(
         "timer-at-the-watermark-waits",
@@ -209,7 +273,7 @@ MUTANTS = (
         "chain-drops-the-last-rows",
         "state_engine.runtime.chain",
         "ChainAdapter.finish",
-        "rows = [*_passed(rows, link.process_element, None), *map(copied, link.finish() or ())]",
+        "rows = [*_passed(rows, link.process_element, None), *(copied(row) for row in whole(link.finish() or ()))]",
         "rows = list(link.finish() or ())",
         "What a function gives at the end of the input does not reach the functions that are chained to it.",
         ("tests/runtime/test_chain.py::test_the_life_of_all_functions",),

@@ -17,7 +17,7 @@ from state_engine.api.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from state_engine.errors import StateTypeChangedError
+from state_engine.errors import UserFunctionError
 
 ms = Time.milliseconds
 TUMBLING, SLIDING = TumblingEventTimeWindows.of(ms(10)), SlidingEventTimeWindows.of(ms(10), ms(5))
@@ -47,7 +47,7 @@ def test_windows_before_1970_and_with_an_offset(shown: Any) -> None:
 def test_a_window_that_would_end_behind_the_end_of_time_stops_the_job_by_name(shown: Any) -> None:
     """No such window ever ends. Flink's 64 bits turn over there, and its records are lost without a word."""
     with shown(TumblingEventTimeWindows.of(ms(1_000))) as run:
-        with pytest.raises(StateTypeChangedError, match=r"'a'.*9223372036854776"):
+        with pytest.raises(UserFunctionError, match=r"'a'.*9223372036854776"):
             run.process_element(("a", 1), END - 1)
         run.process_element(("a", 2), END - 1_000)
         run.process_watermark(END)
