@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
-from state_engine.spark.plans import items, kind_of, nodes, random_expression
+from state_engine.spark.plans import found_in, items, kind_of, nodes, random_expression
 
 _PLAIN = {"Project", "Filter"}
 _CONDITIONS = {"UNSUPPORTED_GENERATOR": "Generate", "MISSING_GROUP_BY": "Aggregate", "MISSING_AGGREGATION": "Aggregate"}
@@ -58,6 +58,11 @@ def _checked(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> Data
     for node in nodes(changed):
         if kind_of(node) not in _PLAIN and items(node.children()):
             raise _not_plain(what, kind_of(node))
+    if (variable := found_in(changed, lambda one: kind_of(one) == "VariableReference")) is not None:
+        raise JobDefinitionError(
+            f"{what} reads the session variable {variable}, which Spark does not give to a stream's batches.",
+            action="Put its value into the expression when the job is built.",
+        )
     if (random := random_expression(changed)) is not None:
         raise UnsupportedTopologyError(
             f"{random} gives another value when an epoch runs again.", action="Compute it in the function."

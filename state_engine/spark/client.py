@@ -28,6 +28,7 @@ from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints
 from state_engine.spark.failures import told_by
 from state_engine.spark.fence_watch import FenceWatch
 from state_engine.spark.heartbeat import Heartbeat, Pace
+from state_engine.spark.idle_input import IdleInput
 from state_engine.spark.job_requests import JobRequests, JobState
 from state_engine.spark.offsets import OffsetLog
 from state_engine.spark.plan import EpochPlanner
@@ -66,7 +67,7 @@ class JobClient(JobRequests):
         self._let_go: Callable[[], None] = lambda: None
         self._fence: FenceWatch
         self._heartbeat: Heartbeat | None = None
-        self._empty: DataFrame | None = None
+        self._idle_input: IdleInput
         self._listens = False
         self._history = EpochHistory()
         self._jobs = JobCounter(self._job_ids)
@@ -115,7 +116,9 @@ class JobClient(JobRequests):
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         log = ManifestLog(open_storage(job.root, job.name), job.name)
         self._fence = FenceWatch(log, job.fence_interval_ms, SystemClock())
-        self._query = RunningQuery(writer.start(), job.session, job.name)
+        query = writer.start()
+        self._idle_input = IdleInput(job.sources.df, query)
+        self._query = RunningQuery(query, job.session, job.name)
         self._incarnation = head.stored.manifest.incarnation
         RUNNING.begin(self._incarnation, head.root, job.name)
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
@@ -245,10 +248,8 @@ class JobClient(JobRequests):
         return self._record(lambda: self._driver.run_idle(tasks))
 
     def _idle_tasks(self) -> SparkTasks:
-        if self._empty is None:  # one session for all idle epochs, since the planner keeps expressions per session
-            session = self._job.session.newSession()
-            self._empty = session.createDataFrame([], self._job.sources.df.schema)
-        return SparkTasks(self._planner, self._empty, self._started.crash_property, show_records=self._job.show_records)
+        empty, crash = self._idle_input.frame(), self._started.crash_property
+        return SparkTasks(self._planner, empty, crash, show_records=self._job.show_records)
 
     def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
         """Stops after the epoch at hand; the job goes on from there when it is started again.

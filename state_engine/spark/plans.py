@@ -1,6 +1,6 @@
 """Looking into Spark's logical plans, which only the JVM has."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -74,4 +74,15 @@ def random_expression(df: DataFrame) -> str | None:
     return None
 
 
-__all__ = ["RowsAtHand", "are_rows", "items", "kind_of", "nodes", "random_expression"]
+def found_in(df: DataFrame, is_it: Callable[[Any], bool]) -> str | None:
+    """Returns the first expression, on whatever level, that is what is looked for; None if there is none."""
+    for node in nodes(df):
+        for expression in items(node.expressions()):
+            for one in _below(expression):
+                if is_it(one):
+                    found: str = one.toString()
+                    return found
+    return None
+
+
+__all__ = ["RowsAtHand", "are_rows", "found_in", "items", "kind_of", "nodes", "random_expression"]

@@ -7,6 +7,24 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
+        "idle-epochs-in-a-new-session",
+        "state_engine.spark.idle_input",
+        "IdleInput.__init__",
+        "of_batches.cloneSession()",
+        "of_batches.newSession()",
+        "Between batches functions and views are not found, and the time zone is another one.",
+        ("tests/spark/test_sessions_of_epochs.py::test_functions_views_and_settings_are_those_of_the_batches",),
+    ),
+    Mutant(
+        "session-of-the-author-later",
+        "state_engine.spark.idle_input",
+        "IdleInput.__init__",
+        "clone.sessionState().catalog()",
+        "clone.sessionState()",
+        "A view that the author drops behind the start is missing between batches.",
+        ("tests/spark/test_sessions_of_epochs.py::test_functions_views_and_settings_are_those_of_the_batches",),
+    ),
+    Mutant(
         "nameless-exception-ends-the-task",
         "state_engine.spark.link",
         "Link.end",
