@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from state_engine.spark.handover import Handover
+from state_engine.spark.plans import rows_of_partitions
 from state_engine.spark.wire import PLACE
 
 
@@ -38,19 +39,12 @@ class FanOut:
         """
         count = len(self._handover.outputs)
         jdf = stream._jdf.repartitionById(self._parallelism * count, self._place)
-        rows, schema = jdf.queryExecution().toRdd(), jdf.schema()
         made = {}
         for n, output in enumerate(self._handover.outputs):
-            part = rows if count == 1 else self._pruned(rows, n)
-            frame = stream.sparkSession._jsparkSession.internalCreateDataFrame(part, schema, False)
-            made[output] = DataFrame(frame.selectExpr(self._selected[output]), stream.sparkSession)
+            numbers = range(n * self._parallelism, (n + 1) * self._parallelism) if count > 1 else None
+            part = rows_of_partitions(jdf, numbers, stream.sparkSession)
+            made[output] = DataFrame(part._jdf.selectExpr(self._selected[output]), stream.sparkSession)
         return made
-
-    def _pruned(self, rows: Any, output: int) -> Any:
-        """Returns the partitions of one output; the others are not read."""
-        first = output * self._parallelism
-        numbers = self._sequence(list(range(first, first + self._parallelism))).toSet()  # in Scala a set is a function
-        return self._jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rows, numbers)
 
     @cached_property
     def _place(self) -> Any:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from state_engine.api.types import StructType
 from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, trace_of
+from state_engine.errors import UserFunctionError
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
 from state_engine.serialization.convert import Reader, reader, row_maker
@@ -32,6 +33,7 @@ class MapRunner:
         output: Columns of the rows that it makes of them.
         ours: Columns of ours that stay, `CONTROL` last.
         uid: The operator whose output it maps, for messages.
+        alone: Whether no barriers come with the records; a failure is then raised.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class MapRunner:
         output: StructType,
         ours: Sequence[str] = (CONTROL,),
         uid: str = "",
+        alone: bool = False,  # with all others, by position, in a worker
     ) -> None:
         self._uid = uid
+        self._alone = alone
         self._function = function
         self._input = input_
         self._output = output
@@ -50,7 +54,7 @@ class MapRunner:
         self._copies = RowCopies(output)
 
     def __reduce__(self) -> tuple[object, ...]:
-        parts = self._function, self._input, self._output, self._ours, self._uid
+        parts = self._function, self._input, self._output, self._ours, self._uid, self._alone
         return travelling(MapRunner, parts, f"{self._name()} on the output of operator {self._uid!r}")
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,6 +77,8 @@ class MapRunner:
                 columns = self._read(readers, batch)
                 made = self._of_ours(batch, self._map(map(make, *columns), writer).columns)
             except _MapFailure as error:
+                if self._alone:
+                    raise error.by_name(self._uid) from error
                 failure = error
             else:
                 yield made
@@ -141,6 +147,11 @@ class _MapFailure(Exception):
     def __init__(self, **what: Any) -> None:
         super().__init__(what["message"])
         self.what = what
+
+    def by_name(self, uid: str) -> UserFunctionError:
+        """Returns it as an error that a task may raise."""
+        record = f" Record: {self.what['record']}." if self.what["record"] else ""
+        return UserFunctionError(f"Operator {uid!r}: {self.what['message']}{record}", action=self.what["action"])
 
     def of(self, barrier: Barrier) -> Barrier:
         """Returns a barrier whose own ack, if it carries one, says what happened. An earlier failure stays."""

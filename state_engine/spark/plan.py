@@ -12,30 +12,22 @@ Operators between which nothing needs an exchange are one task (a chain): what s
 several.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 
-from state_engine.api.types import StructType, Types
 from state_engine.epoch.ports import EpochPlan, OperatorPlan
 from state_engine.log.records import Barrier
-from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.spark.computed import computing, extended
-from state_engine.spark.graph import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep
+from state_engine.spark.graph import OperatorNode
 from state_engine.spark.local_aggregation import AggPhaseStrategy, Phases, local_aggregation
-from state_engine.spark.map_runner import MapRunner
-from state_engine.spark.names import quote_always
 from state_engine.spark.plan_template import PlanTemplate
 from state_engine.spark.preferred_locations import PreferredLocations
 from state_engine.spark.prepared import Prepared
-from state_engine.spark.schemas import ddl_of
+from state_engine.spark.shielding import StepsBetween
 from state_engine.spark.sources import Sources
 from state_engine.spark.task import TaskFunction
-from state_engine.spark.timing import assigning
-from state_engine.spark.wire import CONTROL, IS_MARK, OUR_DDL, PARTITION
 
 
 @dataclass(frozen=True)
@@ -77,6 +69,7 @@ class EpochPlanner:
         self._sources = sources
         self._prepared: dict[tuple[int, str, int], Prepared] = {}
         self._templates: dict[tuple[object, ...], PlanTemplate | None] = {}
+        self._calls_python: dict[tuple[object, ...], bool] = {}
         self._phases = Phases(strategy)
         self._local = [one for one in self._chains if local_aggregation(one.head) is not None]
         self._locations = locations
@@ -117,7 +110,9 @@ class EpochPlanner:
             node = planned.head
             prepared = self._prepare(batch, planned, plans[node.uid])
             arriving = [
-                _apply_steps(outputs[one.uid, node.edges[n].output], node.edges[n].steps, one)
+                StepsBetween(one, plans[one.uid].parallelism, self._session_of(batch), self._calls_python).apply(
+                    outputs[one.uid, node.edges[n].output], node.edges[n].steps
+                )
                 for one, n in node.upstream
             ]
             stream = prepared.route(batch, arriving, partials.get(node.uid))
@@ -145,47 +140,6 @@ class EpochPlanner:
     def _session_of(batch: DataFrame) -> int:
         number: int = batch.sparkSession._jsparkSession.hashCode()
         return number
-
-
-def _apply_steps(stream: DataFrame, steps: Sequence[Step], upstream: OperatorNode) -> DataFrame:
-    """Applies what the author put between two operators; barriers pass untouched, and event times stay.
-
-    Args:
-        stream: The output of an operator.
-        steps: The steps, in order.
-        upstream: That operator.
-    """
-    ours, uid = [EVENT_TIME, CONTROL] if upstream.emits_event_time else [CONTROL], upstream.uid
-    for step in steps:
-        match step:
-            case SelectStep(expressions):
-                stream = stream.selectExpr(*expressions, *ours)
-            case WhereStep(condition):
-                stream = stream.where(f"{IS_MARK} or ({condition})")
-            case MapStep():
-                stream = _mapped(stream, step.function, step.input, step.output, ours, uid)
-            case ComputeStep(compute, records, computed):
-                stream = _mapped(stream, computing(compute, records), records, extended(records, computed), ours, uid)
-            case TimeStep(records, strategy, columns):
-                if strategy.assigner is not None:
-                    with_time = StructType((*records.names, EVENT_TIME), (*records.types, Types.LONG()))
-                    stream = _mapped(stream, assigning(strategy.assigner, records), records, with_time, [CONTROL], uid)
-                    columns = (*columns, EVENT_TIME)
-                stream = stream.selectExpr(*map(quote_always, records.names), *columns, CONTROL)
-                ours = [EVENT_TIME, *([PARTITION] if strategy.partition is not None else []), CONTROL]
-    return stream
-
-
-def _mapped(
-    stream: DataFrame,
-    function: Callable[[Any], Any],
-    input_: StructType,
-    output: StructType,
-    ours: Sequence[str],
-    uid: str,
-) -> DataFrame:
-    kept = ", ".join(OUR_DDL[name] for name in ours)
-    return stream.mapInArrow(MapRunner(function, input_, output, ours, uid), f"{ddl_of(output)}, {kept}")
 
 
 __all__ = ["EpochPlanner", "PlannedChain"]

@@ -1,9 +1,9 @@
 """Looking into Spark's logical plans, which only the JVM has."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 
 def items(sequence: Any) -> list[Any]:
@@ -31,6 +31,24 @@ def kind_of(node: Any) -> str:
 def are_rows(node: Any) -> bool:
     """Returns whether a node is rows that are there already, as Spark has those of a micro-batch."""
     return kind_of(node) == "LogicalRDD"
+
+
+def rows_of_partitions(jdf: Any, numbers: Iterable[int] | None, session: SparkSession) -> DataFrame:
+    """Returns the rows of some partitions of a frame's physical plan; the others are not read, and nothing is run yet.
+
+    What is built on it begins at an RDD: Spark's optimiser cannot push a step of one reader below the exchange that
+    several share, and make two of it.
+
+    Args:
+        jdf: The JVM's frame.
+        numbers: Of the partitions; None for all.
+        session: Of the frame.
+    """
+    rows, jvm = jdf.queryExecution().toRdd(), session.sparkContext._jvm
+    if numbers is not None:
+        wanted = jvm.PythonUtils.toSeq(list(numbers)).toSet()  # type: ignore[union-attr]  # in Scala a set is a function
+        rows = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rows, wanted)  # type: ignore[union-attr]
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(rows, jdf.schema(), False), session)
 
 
 class RowsAtHand:
@@ -85,4 +103,4 @@ def found_in(df: DataFrame, is_it: Callable[[Any], bool]) -> str | None:
     return None
 
 
-__all__ = ["RowsAtHand", "are_rows", "found_in", "items", "kind_of", "nodes", "random_expression"]
+__all__ = ["RowsAtHand", "are_rows", "found_in", "items", "kind_of", "nodes", "random_expression", "rows_of_partitions"]

@@ -7,6 +7,42 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
+        "python-is-called-for-marks",
+        "state_engine.spark.shielding",
+        "StepsBetween._records",
+        "return self._split(stream) if self._calls_python[key] else stream",
+        "return stream",
+        "A Python function between operators is called with None, though no record has one, and the job cannot run.",
+        ("tests/spark/test_steps_between.py::test_python_is_called_with_records_alone",),
+    ),
+    Mutant(
+        "select-is-evaluated-for-marks",
+        "state_engine.spark.shielding",
+        "StepsBetween._selected",
+        "_shielded(stream, made)",
+        "made",
+        "An expression that raises for nulls stops a job whose records have none.",
+        ("tests/spark/test_steps_between.py::test_what_raises_for_nulls_is_not_evaluated_for_marks",),
+    ),
+    Mutant(
+        "marks-do-not-meet-the-records-again",
+        "state_engine.spark.shielding",
+        "StepsBetween.apply",
+        "stream if self._marks is None else stream.union(_emptied(self._marks, stream))",
+        "stream",
+        "Behind a Python function between operators no barrier comes through, and no epoch is sealed.",
+        ("tests/spark/test_steps_between.py::test_python_is_called_with_records_alone",),
+    ),
+    Mutant(
+        "map-without-marks-swallows-its-failure",
+        "state_engine.spark.map_runner",
+        "MapRunner._run",
+        "if self._alone:",
+        "if False:",
+        "A map behind a Python function fails, no barrier tells of it, and the epoch is sealed without its records.",
+        ("tests/spark/test_steps_between.py::test_a_map_behind_a_python_function_fails_by_name",),
+    ),
+    Mutant(
         "idle-epochs-in-a-new-session",
         "state_engine.spark.idle_input",
         "IdleInput.__init__",
