@@ -38,6 +38,12 @@ class _Placeholder:
         )
 
 
+_BROADCAST = (
+    "Hold the value itself, which each worker gets once, and not a broadcast variable of Spark, which Spark loads for "
+    "its own functions only; for values that change there is broadcast state."
+)
+
+
 def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> Discovered:
     """Finds the states that the function's `initialize_state()` and `open()` ask for.
 
@@ -64,7 +70,9 @@ def discover_states(spec: OperatorSpec, copy: Callable[[Any], Any]) -> Discovere
     except (Exception, SystemExit, GeneratorExit) as error:
         raise JobDefinitionError(
             f"The function of operator {spec.uid!r} cannot be sent to a worker: {sentence(cause_line(error))}",
-            action="Make connections, locks and files in open(), not in __init__.",
+            action=_BROADCAST
+            if "Broadcast variable" in str(error)
+            else "Make connections, locks and files in open(), not in __init__.",
         ) from error
     keys, time = KeyContext(), OperatorTime()
     context = OperatorRuntimeContext(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.core.broadcast import _from_id
 
 from state_engine.api import (
     CheckpointedFunction,
@@ -135,3 +136,18 @@ def test_a_function_that_cannot_be_sent_is_refused(spec: Any) -> None:
     with pytest.raises(JobDefinitionError, match=r"'op' cannot be sent to a worker.*lock") as refused:
         discover_states(spec(Locked()), sent)
     assert "open()" in refused.value.action
+
+
+class Variable:
+    """As `sc.broadcast(...)` travels."""
+
+    def __reduce__(self) -> Any:
+        return _from_id, (3,)
+
+
+def test_a_broadcast_variable_of_spark_is_refused_with_what_to_do_instead(spec: Any) -> None:
+    function = Base()
+    function.rates = Variable()
+    with pytest.raises(JobDefinitionError, match=r"Broadcast variable .* not loaded") as refused:
+        discover_states(spec(function), sent)
+    assert "Hold the value itself" in refused.value.action
