@@ -10,19 +10,19 @@ from typing import NoReturn
 from state_engine.epoch import look
 from state_engine.epoch.ports import Log, Sinks, SinkStanding
 from state_engine.epoch.sink_moves import transaction_place, transaction_version
-from state_engine.errors import SinkAheadError
+from state_engine.errors import NotFoundError, SinkAheadError
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 
 
 def strange(
-    standings: Sequence[SinkStanding], birth: str | None, head: StoredManifest | None, floors: Mapping[int, int]
+    standings: Sequence[SinkStanding], log: Log, head: StoredManifest | None, floors: Mapping[int, int]
 ) -> list[SinkStanding]:
     """Returns the sinks whose tables another log has written, or that are ahead of this one.
 
     Args:
         standings: As they were before the log was read: the tables of a driver that lives are never ahead of its log.
-        birth: The log's id; None if it has none yet.
+        log: The job's log.
         head: Its newest manifest.
         floors: Its floors: numbers of epochs that were deleted.
     """
@@ -33,8 +33,27 @@ def strange(
         known.append(transaction_version(head.manifest.generation, head.manifest.epoch))
         if head.manifest.successor is not None:
             known.append(transaction_version(head.manifest.successor.generation, 0))
-    mine, newest = birth_number(birth) if birth is not None else None, max(known, default=0)
-    return [one for one in standings if one.fence > newest or one.birth not in (None, mine)]
+    birth, newest = log.birth(), max(known, default=0)
+    mine = birth_number(birth) if birth is not None else None
+    return [
+        one
+        for one in standings
+        if one.fence > newest or one.birth not in (None, mine) or _brought_no_output(log, one.fence)
+    ]
+
+
+def _brought_no_output(log: Log, fence: int) -> bool:
+    """Says whether the log has something at a table's place that never brings output.
+
+    So the log was put back, and claimed since then by a compaction or a restore of key groups, which see no sink: it
+    may have the table's number again, but not the epoch that brought the table there.
+    """
+    generation, epoch = transaction_place(fence)
+    try:
+        manifest = log.read(generation, epoch).manifest if epoch else None
+    except NotFoundError:
+        return False
+    return manifest is not None and (manifest.kind in ("claim", "closing", "restore") or manifest.restored is not None)
 
 
 def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
@@ -45,7 +64,7 @@ def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:
     """
     standings, floors = sinks.standings(), log.floors()
     head = look.newest(log)
-    adopted(strange(standings, log.birth(), head, floors), job, head, adopt_sinks=adopt_sinks)
+    adopted(strange(standings, log, head, floors), job, head, adopt_sinks=adopt_sinks)
 
 
 def adopted(

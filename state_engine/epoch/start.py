@@ -122,7 +122,7 @@ class StartUp:
         floors: Mapping[int, int],
     ) -> list[SinkStanding]:
         """Returns the sinks whose tables have to be adopted; refuses the start if nobody has asked for that."""
-        found = sink_standing.strange(standings, self._log.birth(), head, floors)
+        found = sink_standing.strange(standings, self._log, head, floors)
         sink_standing.adopted(found, request.job, head, adopt_sinks=request.adopt_sinks)
         goes_back = head is not None and wanted is not None and not wanted.imported
         if found and goes_back and not request.keep_output:

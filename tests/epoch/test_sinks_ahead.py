@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from dying import dying_at
 
+from state_engine.checkpoint.compaction import compact
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.sink_moves import birth_transaction_id
@@ -15,7 +16,7 @@ from state_engine.key_groups import KeyGroupRange
 from state_engine.log.birth import birth_number
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import BIRTH
-from state_engine.testing.simulated_cluster import JOB, Cluster, ClusterDriver
+from state_engine.testing.simulated_cluster import JOB, Cluster, ClusterDriver, HostClock
 from state_engine.testing.simulated_processes import Process
 from state_engine.testing.simulated_table import SimulatedTable
 from state_engine.testing.simulated_workers import GROUPS, TABLE, load, truth
@@ -60,6 +61,23 @@ def test_a_job_whose_root_was_removed_is_refused_and_writes_nothing(cluster: Clu
         started(cluster)
     assert not cluster.storage.objects
     assert cluster.table.versions == before
+
+
+@pytest.mark.parametrize("compactions", [1, 2, 3])
+def test_a_root_that_was_put_back_is_still_found_behind_a_compaction(cluster: Cluster, compactions: int) -> None:
+    """A compaction claims the job and sees no sink; the numbers that it takes are those that the table has."""
+    started(cluster)
+    cluster.save()
+    started(cluster, 2)
+    cluster.put_back(table=False)
+    rows = rows_of(cluster)
+    for _ in range(compactions):
+        compact(cluster.root, JOB, clock=HostClock(cluster, 0), ids=cluster)
+    with pytest.raises(SinkAheadError):
+        started(cluster)
+    assert rows_of(cluster) == rows
+    started(cluster, 1, adopt_sinks=True)
+    assert rows_of(cluster) == sorted([*rows, *range(BATCH)])
 
 
 def test_after_adoption_all_rows_stay_and_all_new_ones_come(cluster: Cluster) -> None:

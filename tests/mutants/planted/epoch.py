@@ -503,4 +503,13 @@ MUTANTS = (
         "A field without an alias is gone with the next write, and nobody is told.",
         ("tests/epoch/test_unread.py::test_fields_that_the_type_has_no_more_are_named_by_path",),
     ),
+    Mutant(
+        "a-claim-brought-the-table-there",
+        "state_engine.epoch.sink_standing",
+        "strange",
+        " or _brought_no_output(log, one.fence)",
+        "",
+        "A root that is older than its table is compacted, takes the table's numbers, and output comes twice.",
+        ("tests/epoch/test_sinks_ahead.py::test_a_root_that_was_put_back_is_still_found_behind_a_compaction",),
+    ),
 )
