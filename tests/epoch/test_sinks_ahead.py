@@ -10,7 +10,7 @@ from dying import dying_at
 from state_engine.checkpoint.compaction import compact
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
-from state_engine.epoch.sink_moves import birth_transaction_id
+from state_engine.epoch.sink_moves import birth_transaction_id, transaction_version
 from state_engine.errors import FencedError, SinkAheadError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.birth import birth_number
@@ -63,16 +63,17 @@ def test_a_job_whose_root_was_removed_is_refused_and_writes_nothing(cluster: Clu
     assert cluster.table.versions == before
 
 
-@pytest.mark.parametrize("compactions", [1, 2, 3])
-def test_a_root_that_was_put_back_is_still_found_behind_a_compaction(cluster: Cluster, compactions: int) -> None:
-    """A compaction claims the job and sees no sink; the numbers that it takes are those that the table has."""
-    started(cluster)
+def test_a_root_that_was_put_back_is_still_found_behind_a_compaction(cluster: Cluster) -> None:
+    """A compaction claims the job and sees no sink; the number that it takes is the one that the table has."""
+    driver = started(cluster)
     cluster.save()
-    started(cluster, 2)
+    driver.step()
     cluster.put_back(table=False)
     rows = rows_of(cluster)
-    for _ in range(compactions):
-        compact(cluster.root, JOB, clock=HostClock(cluster, 0), ids=cluster)
+    compact(cluster.root, JOB, clock=HostClock(cluster, 0), ids=cluster)
+    assert transaction_version(1, head_of(cluster).manifest.epoch) == max(
+        cluster.table.versions[-1].transactions.values()
+    )
     with pytest.raises(SinkAheadError):
         started(cluster)
     assert rows_of(cluster) == rows
