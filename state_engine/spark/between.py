@@ -44,17 +44,40 @@ def check_condition(frame: DataFrame, condition: str) -> None:
     _checked(frame, what, lambda: frame.where(condition))
 
 
-def _checked(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFrame:
+def taken(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFrame:
+    """Returns what Spark makes of a frame.
+
+    Args:
+        frame: An empty frame of the stream's columns.
+        what: What the author wrote.
+        make: Asks Spark.
+
+    Raises:
+        JobDefinitionError: Spark does not take it.
+    """
     try:
-        changed = make()
+        return make()
     except AnalysisException as error:
-        kind = _CONDITIONS.get((error.getCondition() or "").partition(".")[0])
-        if kind is not None:
-            raise _not_plain(what, kind) from error
         raise JobDefinitionError(
-            f"Spark does not take {what}: {str(error).splitlines()[0]}",
+            f"Spark does not take {what}: {_reason(error)}",
             action=f"Mend the expression; the stream has the columns {', '.join(frame.columns)}.",
         ) from error
+
+
+def _reason(error: AnalysisException) -> str:
+    """Returns the first line that says anything: that of a syntax error stands behind an empty one."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _checked(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFrame:
+    try:
+        changed = taken(frame, what, make)
+    except JobDefinitionError as error:
+        condition = error.__cause__.getCondition() if isinstance(error.__cause__, AnalysisException) else None
+        kind = _CONDITIONS.get((condition or "").partition(".")[0])
+        if kind is not None:
+            raise _not_plain(what, kind) from error
+        raise
     for node in nodes(changed):
         if kind_of(node) not in _PLAIN and items(node.children()):
             raise _not_plain(what, kind_of(node))
@@ -77,4 +100,4 @@ def _not_plain(what: str, kind: str) -> UnsupportedTopologyError:
     )
 
 
-__all__ = ["check_condition", "selected"]
+__all__ = ["check_condition", "selected", "taken"]

@@ -18,7 +18,7 @@ from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
-from state_engine.spark.between import check_condition, selected
+from state_engine.spark.between import check_condition, selected, taken
 from state_engine.spark.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from state_engine.spark.computed import Compute
 from state_engine.spark.connected_streams import ConnectedStreams
@@ -90,7 +90,10 @@ class DataStream(OperatorOutput):
             return self._with(SelectStep(expressions), selected_columns(self._columns, expressions))
         frame = self._frame()
         # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
-        changed = selected(frame, *expressions) if self._is_between else frame.selectExpr(*expressions)
+        if self._is_between:
+            changed = selected(frame, *expressions)
+        else:
+            changed = taken(frame, f"select({', '.join(expressions)})", lambda: frame.selectExpr(*expressions))
         return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
 
     def where(self, condition: str) -> "DataStream":
@@ -98,8 +101,12 @@ class DataStream(OperatorOutput):
 
         Raises as `select` does.
         """
-        if self._is_between and not self._is_dry:
-            check_condition(self._frame(), condition)
+        if not self._is_dry:
+            frame = self._frame()
+            if self._is_between:
+                check_condition(frame, condition)
+            else:
+                taken(frame, f"where({condition})", lambda: frame.where(condition))
         return self._with(WhereStep(condition), self._columns)
 
     def with_column(self, name: str, expression: str) -> "DataStream":

@@ -37,8 +37,15 @@ def check_upstream(df: DataFrame) -> None:
     """Refuses what an epoch could not repeat or a restore not bring back.
 
     Raises:
-        UnsupportedUpstreamError: The DataFrame is not streaming, holds Spark state, or is not deterministic.
+        UnsupportedUpstreamError: The DataFrame is one of Spark Connect, is not streaming, holds Spark state, or is not
+            deterministic.
     """
+    if any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(df).__mro__):
+        raise UnsupportedUpstreamError(
+            "from_stream() got a DataFrame of Spark Connect. A job builds the plans of its epochs in the JVM of its "
+            "own process, and with Spark Connect there is none.",
+            action="Make a classic session: local_session(), or SparkSession.builder.master(...) without remote(...).",
+        )
     if not df.isStreaming:
         raise UnsupportedUpstreamError(
             "from_stream() got a DataFrame that is not streaming.", action="Read it with spark.readStream."

@@ -108,10 +108,16 @@ def test_what_is_not_row_by_row_between_operators(source, job: StreamJob, expres
         assert caught.value.action
 
 
-def test_an_expression_that_spark_refuses_between_operators(source, job: StreamJob) -> None:
-    counted = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
-    for build in (lambda: counted.select("nonsense"), lambda: counted.where("nonsense > 1")):
-        with pytest.raises(JobDefinitionError, match="nonsense") as caught:
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize(("wrong", "reason"), [("nonsense", "UNRESOLVED_COLUMN"), ("n +", "PARSE_SYNTAX_ERROR")])
+def test_an_expression_that_spark_refuses_is_named_with_the_reason(
+    source, job: StreamJob, wrong: str, reason: str, between: bool
+) -> None:
+    stream = job.from_stream(source)
+    if between:
+        stream = stream.key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    for build in (lambda: stream.select(wrong), lambda: stream.where(f"1 < {wrong}")):
+        with pytest.raises(JobDefinitionError, match=rf"(select|where)\(.*\): \[{reason}") as caught:
             build()
         assert caught.value.action
 

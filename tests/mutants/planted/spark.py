@@ -7,6 +7,15 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
+        "syntax-error-without-a-reason",
+        "state_engine.spark.between",
+        "_reason",
+        "if line.strip()), type(error).__name__)",
+        "), type(error).__name__)",
+        "A syntax error in select() or where() is refused, and nobody learns why.",
+        ("tests/spark/test_refused_streams.py::test_an_expression_that_spark_refuses_is_named_with_the_reason",),
+    ),
+    Mutant(
         "python-is-called-for-marks",
         "state_engine.spark.shielding",
         "StepsBetween._records",
