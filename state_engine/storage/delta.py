@@ -88,7 +88,11 @@ class DeltaVersion:
         """Returns the columns of `schema` that the table lacks or has with another type."""
         there = {field.name: field.type for field in self._table.schema().fields}
         different = [field for field in Schema.from_arrow(schema).fields if there.get(field.name) != field.type]
-        return [OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name))) for f in different]
+        names = {name.lower(): name for name in there}
+        return [
+            OtherColumn(f.name, _spelled(f.type), _spelled(there.get(f.name)), names.get(f.name.lower(), f.name))
+            for f in different
+        ]
 
     def other_columns(self) -> list[str]:
         """Describes what `others` returns of the columns that the writer adds."""
@@ -243,13 +247,20 @@ def create_table(path: str, schema: pa.Schema, properties: Mapping[str, str] = S
 
 
 class OtherColumn(NamedTuple):
-    """A column that a table lacks, or has with another type. Types are spelled as Delta's schema does."""
+    """A column that a table lacks, or has with another type. Types are spelled as Delta's schema does.
+
+    `called` is what the table calls a column that differs in capital letters alone, else the name: for Spark they are
+    one column, for other readers of the files they are two.
+    """
 
     name: str
     wanted: str
     found: str | None
+    called: str
 
     def __str__(self) -> str:
+        if self.called != self.name:
+            return f"{self.name!r} is called {self.called!r} there"
         return f"{self.name!r} is {self.found or 'missing'}, wanted {self.wanted}"
 
 

@@ -299,3 +299,14 @@ def test_removing_files_is_one_commit_and_takes_effect_once(table: str) -> None:
     for _ in range(2):
         assert _replace(table, 2, ["1.parquet", "3.parquet"]) == 2
     assert _values(table) == ["b"]
+
+
+def test_a_column_that_differs_in_capital_letters_is_told_as_such(tmp_path: Path) -> None:
+    """For Spark it is the same column, for other readers of the files it is not."""
+    path = str(tmp_path / "table")
+    ensure_table(path, pa.schema([pa.field("N", pa.int64()), pa.field("k", pa.string())]))
+    with pytest.raises(StorageError, match="'n' is called 'N' there"):
+        ensure_table(path, pa.schema([pa.field("n", pa.int64()), pa.field("k", pa.string())]))
+    assert [str(one) for one in open_version(path).others(pa.schema([pa.field("gone", pa.int64())]))] == [
+        "'gone' is missing, wanted long"
+    ]
