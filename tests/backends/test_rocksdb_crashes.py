@@ -1,123 +1,18 @@
 """A worker that dies in front of any write to its database: what is left stands for the epoch that the token names."""
 
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
-from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
-from databases_in_turn import ALL, COUNT, ROUTES, TAGS, TOTAL, Turns
-from deaths import Life, another_boot
+from deaths import another_boot
+from dying_worker import Worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_engine.api.timers import TimeDomain
-from state_engine.backends.rocksdb import LocalDatabase, Tuning, backend, store
-from state_engine.backends.schemas import TIMERS
-from state_engine.testing.state_harness import StateHarness
-
-KEYS = range(12)
-Model = dict[int, dict[str, Any]]
-
-
-class Worker:
-    """Workers that share a folder, one after the other.
-
-    Attributes:
-        turns: Their instances and their log.
-        models: What the state is after each epoch; the first one is that of a new job.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.turns = Turns(folder, on_resume=self._resumed)
-        self.models: list[Model] = [{}]
-
-    def _resumed(self, harness: StateHarness, epoch: int) -> None:
-        own: Any = harness.backend
-        own.timers(TimeDomain.EVENT_TIME)
-        self.check(harness, epoch, loaded=False)
-
-    def has(self, other: "Worker") -> None:
-        """Takes over the log of another one, not its folder."""
-        self.turns.epochs, self.models = list(other.turns.epochs), list(other.models)
-
-    def live(self, epochs: Sequence[int], steps: int, *, machine: bool = False) -> int:
-        """Runs epochs in a process that dies in front of a write; returns how many steps were left to it.
-
-        Args:
-            epochs: Their numbers.
-            steps: After how many writes it dies.
-            machine: The machine dies with it.
-        """
-        life, turns = Life(steps), self.turns
-        with life.lived():
-            harness = turns.instance()
-            self.check(harness, len(turns.epochs), loaded=True)
-            for number in epochs:
-                self.run_epoch(harness, number)
-        if machine:
-            turns.folder, died = life.left_by_the_machine(turns.folder), turns.folder
-        turns.close()
-        turns.made.clear()
-        if machine:
-            shutil.rmtree(died)
-        return life.left
-
-    def check(self, harness: StateHarness, epoch: int, *, loaded: bool) -> None:
-        """Compares all that is there with the model of an epoch; states that wait to be loaded are not there."""
-        own: Any = harness.backend
-        for key in KEYS:
-            model = self.models[epoch].get(key, {})
-            if loaded or not own.lacks("count"):
-                assert harness.state(COUNT, key).value() == model.get("count"), (epoch, key)
-            if loaded or not own.lacks("tags"):
-                assert list(harness.state(TAGS, key).get()) == model.get("tags", []), (epoch, key)
-            if loaded or not own.lacks("routes"):
-                assert dict(harness.state(ROUTES, key).items()) == model.get("routes", {}), (epoch, key)
-            if loaded or not own.lacks("total"):
-                assert harness.state(TOTAL, key).get() == model.get("total"), (epoch, key)
-        times = [of_key["timer"] for of_key in self.models[epoch].values() if "timer" in of_key]
-        if loaded or not own.lacks(TIMERS[TimeDomain.EVENT_TIME]):
-            assert own.timers(TimeDomain.EVENT_TIME).earliest() == min(times, default=None), epoch
-
-    def run_epoch(self, harness: StateHarness, number: int) -> None:
-        """Changes some keys, seals the epoch, and writes it down as the first step of the next epoch does."""
-        own: Any = harness.backend
-        model = deepcopy(self.models[-1])
-        timers = own.timers(TimeDomain.EVENT_TIME)
-        for key in KEYS:
-            if (key + number) % 3 == 0:
-                continue
-            of_key = model.setdefault(key, {})
-            harness.state(COUNT, key).update(number)
-            harness.state(TAGS, key).add(str(number))
-            harness.state(ROUTES, key).put(str(number % 4), number)
-            harness.state(TOTAL, key).add(number)
-            if "timer" in of_key:
-                timers.delete(key, of_key["timer"])
-            timers.register(key, 100 * number + key)
-            of_key |= {"count": number, "total": of_key.get("total", 0) + number, "timer": 100 * number + key}
-            of_key["tags"] = [*of_key.get("tags", []), str(number)]
-            of_key["routes"] = {**of_key.get("routes", {}), str(number % 4): number}
-            if (key + number) % 5 == 0:
-                for descriptor in ALL:
-                    harness.state(descriptor, key).clear()
-                timers.delete(key, 100 * number + key)
-                del model[key]
-        self.models.append(model)
-        self.turns.seal(harness)
-
-    def cells(self) -> int:
-        """Returns how many cells there are in the database, named or not, besides the token's."""
-        database = LocalDatabase(self.turns.folder, Tuning(), wait_s=5)
-        database.acquire()
-        found = sum(1 for _ in database.store.scan(b"\x00\x01", b"\xff" * 8))
-        database.close()
-        return found
+from state_engine.backends.rocksdb import backend, store
 
 
 @pytest.fixture(autouse=True)
