@@ -24,7 +24,7 @@ from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
 from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
 from state_engine.spark.clock_notices import tell_of_step
-from state_engine.spark.ending import let_checkpoints_go, try_to_let_checkpoints_go
+from state_engine.spark.ending import let_checkpoints_go, log_no_stops, refuse_batch, try_to_let_checkpoints_go
 from state_engine.spark.failures import told_by
 from state_engine.spark.fence_watch import FenceWatch
 from state_engine.spark.heartbeat import Heartbeat, Pace
@@ -116,6 +116,7 @@ class JobClient(JobRequests):
             writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
         log = ManifestLog(open_storage(job.root, job.name), job.name)
         self._fence = FenceWatch(log, job.fence_interval_ms, SystemClock())
+        log_no_stops()
         query = writer.start()
         self._idle_input = IdleInput(job.sources.df, query)
         self._query = RunningQuery(query, job.session, job.name)
@@ -206,7 +207,10 @@ class JobClient(JobRequests):
         self._in_batch = True
         try:
             with self._lock:  # a stop waits for it, and what comes behind sees the stop
-                self._run_batch(batch, batch_id)
+                if not self._stopping:
+                    self._run_batch(batch, batch_id)
+                    return
+            refuse_batch(batch, self._job.name)
         except BaseException as error:
             self._note_failure(error)
             raise
@@ -214,8 +218,6 @@ class JobClient(JobRequests):
             self._in_batch = False
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
-        if self._stopping:
-            raise StopRequestedError(f"Job {self._job.name!r} is stopping.", action="Nothing.")
         begun = time.perf_counter()
         sources = self._offsets.read(batch_id)
         tasks = SparkTasks(self._planner, batch, self._started.crash_property, show_records=self._job.show_records)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for
+from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for, with_epochs
 
 from state_engine.errors import StorageError
 from state_engine.savepoint import SavepointWish, list_savepoints
@@ -146,3 +146,18 @@ def test_stop_from_another_thread_while_the_first_awaits_the_end(spark, tmp_path
     client.stop()  # a second stop does no harm
     run_all(count_job(source.stream(spark), tmp_path / "root", "stop-elsewhere"))
     assert_counts(tmp_path / "root", "stop-elsewhere", source.all)
+
+
+def test_a_batch_behind_a_stop_is_no_error_of_sparks(
+    spark, tmp_path: Path, started, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Input(tmp_path / "in").add_many(1)
+    client = started(count_job(source.stream(spark), tmp_path / "root", "stop-behind").start(trigger_interval_ms=100))
+    with_epochs(client, 1)
+    client._stopping = True  # as a stop does that has not come to Spark yet
+    source.add_many(1)
+    wait_for(lambda: client._in_batch, "the batch behind the stop")
+    client.stop(drain=True)
+    assert client.state == "CANCELED"
+    assert client.query.exception() is None
+    assert "StopRequestedError" not in caplog.text

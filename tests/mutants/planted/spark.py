@@ -7,6 +7,15 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 
 MUTANTS = (
     Mutant(
+        "refused-batch-does-not-wait",
+        "state_engine.spark.ending",
+        "refuse_batch",
+        "_jvm.java.lang.Thread.sleep(_LONGEST_STOP_MS)",
+        "version",
+        "A clean stop leaves the failure of a query in Spark's log.",
+        ("tests/spark/test_stop.py::test_a_batch_behind_a_stop_is_no_error_of_sparks",),
+    ),
+    Mutant(
         "syntax-error-without-a-reason",
         "state_engine.spark.between",
         "_reason",
