@@ -15,6 +15,7 @@ from state_engine.api.broadcast import BroadcastState, ReadOnlyBroadcastState
 from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.backends.tables import StateValueError
 from state_engine.errors import ReadOnlyStateError
+from state_engine.iterating import whole
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema
 from state_engine.serialization.convert import ValueTypeError, reader, writer
@@ -82,7 +83,7 @@ class BroadcastMap(BroadcastState[Any, Any]):
         self._set(own, value if self._conform is None else self._conform(value))
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key, value in dict_value.items():
+        for key, value in whole(dict_value.items()):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

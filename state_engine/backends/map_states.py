@@ -13,6 +13,7 @@ from state_engine.backends.keys import KeyContext
 from state_engine.backends.namespaced_keys import parts_of
 from state_engine.backends.namespaced_maps import Asked, NamespacedMapTable
 from state_engine.backends.tables import DELETED
+from state_engine.iterating import whole
 
 _KNOWN = "_known_entries"
 """Where keys remember what they asked for, for the next call with the same user keys."""
@@ -42,7 +43,7 @@ class NamespacedMapState(MapState[Any, Any]):
         delta.entries[self._user_key(key)] = value if conform is None else conform(value)
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key, value in dict_value.items():
+        for key, value in whole(dict_value.items()):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

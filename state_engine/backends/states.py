@@ -266,7 +266,7 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         return delta
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key, value in dict_value.items():
+        for key, value in whole(dict_value.items()):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

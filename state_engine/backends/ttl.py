@@ -209,7 +209,7 @@ class TtlMapState(_Ttl, MapState[Any, Any]):
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         self._access()
         stamp = self._rules.stamp()
-        self._original.put_all({key: (value, stamp) for key, value in dict_value.items()})
+        self._original.put_all({key: (value, stamp) for key, value in whole(dict_value.items())})
 
     def remove(self, key: Any) -> None:
         self._access()

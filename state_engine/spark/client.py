@@ -118,8 +118,8 @@ class JobClient(JobRequests):
         self._fence = FenceWatch(log, job.fence_interval_ms, SystemClock())
         log_no_stops()
         query = writer.start()
-        self._idle_input = IdleInput(job.sources.df, query)
         self._query = RunningQuery(query, job.session, job.name)
+        self._idle_input = IdleInput(job.sources.df, query)
         self._incarnation = head.stored.manifest.incarnation
         RUNNING.begin(self._incarnation, head.root, job.name)
         started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)

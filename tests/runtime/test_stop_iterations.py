@@ -394,6 +394,25 @@ class Decoding(TypeCodec[Any]):
         return no_fourth(stored)[0] if FAILS else stored
 
 
+class Entries(dict[str, int]):
+    """A dict that reads its entries lazily, from somewhere."""
+
+    def items(self) -> Any:
+        return map(entry_of, range(8))
+
+
+def entry_of(n: int) -> tuple[str, int]:
+    return str(n), *no_fourth(n)
+
+
+class Mapping(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.kept = runtime_context.get_map_state(MapStateDescriptor("kept", Types.STRING(), Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.kept.put_all(Entries())
+
+
 class Keeping(KeyedProcessFunction):
     """Keeps a list, and emits its length at the next record."""
 
@@ -420,6 +439,13 @@ def add_all(state: Any) -> None:
 @pytest.mark.parametrize("write", [update, add_all])
 def test_a_list_state_does_not_take_a_part_of_what_it_is_given(write: Callable[[Any], None], backend: str) -> None:
     harness = one_input(Keeping(Types.LONG(), write), "k", state_backend=backend)
+    with pytest.raises(UserFunctionError, match="generator raised StopIteration"):
+        harness.process_element(RECORDS[0])
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_a_map_state_does_not_take_a_part_of_what_it_is_given(backend: str) -> None:
+    harness = one_input(Mapping(), "k", state_backend=backend)
     with pytest.raises(UserFunctionError, match="generator raised StopIteration"):
         harness.process_element(RECORDS[0])
 
