@@ -20,6 +20,8 @@ LakestateError
 │   ├── SourceFileMissingError
 │   ├── UnknownOperatorError
 │   ├── UnreadStateError
+│   ├── StateReturnsError
+│   ├── WindowsChangedError
 │   ├── GeneratedUidError
 │   ├── NothingToRestoreError
 │   ├── SinkRewindError
@@ -161,6 +163,10 @@ class UnreadStateError(RestoreError):
 
 class StateReturnsError(RestoreError):
     """An operator that an earlier release no longer had is back, and its old state is still there."""
+
+
+class WindowsChangedError(RestoreError):
+    """An operator has other windows than those that are open, or is without windows now."""
 
 
 class GeneratedUidError(RestoreError):

@@ -151,6 +151,7 @@ def planned_epoch(plan: OperatorPlan, before: OperatorEpoch | None) -> OperatorE
         max_parallelism=plan.max_parallelism,
         rescaled_from=plan.rescaled_from,
         partition_columns=plan.partition_columns,
+        windows=plan.windows,
         left_at=None,
     )
 
@@ -170,6 +171,7 @@ def planned(
             parallelism=min(wanted or shape.parallelism, shape.max_parallelism),
             max_parallelism=shape.max_parallelism,
             edges=shape.edges,
+            windows=shape.windows,
             rescaled_from=shape.parallelism if request.lasting and wanted not in (None, shape.parallelism) else None,
         )
         for shape in request.operators

@@ -5,7 +5,7 @@ what it was.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,11 +23,13 @@ from state_engine.errors import (
     StateReturnsError,
     StateTypeChangedError,
     UnknownOperatorError,
+    WindowsChangedError,
 )
 from state_engine.log.evolution import evolve, is_migrated
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Manifest, StateSchema
 from state_engine.log.state_ttl import carry_ttl
+from state_engine.log.window_records import WindowsShape
 from state_engine.serialization.column import Column
 
 
@@ -51,6 +53,7 @@ def check(request: StartRequest, target: Manifest) -> None:
     check_generated_uids(request, target)
     check_max_parallelism(request, target)
     check_keys(request, target)
+    check_windows(request, target)
     merge_schemas(target.schemas, (schema for shape in request.operators for schema in shape.schemas), target.epoch)
     check_unread(request, target)
     check_sources(request, target)
@@ -172,6 +175,45 @@ def check_keys(request: StartRequest, target: Manifest) -> None:
             )
 
 
+def check_windows(request: StartRequest, target: Manifest) -> None:
+    """Windows that are open are found, fire and end by what the release says that goes on with them.
+
+    Another size, slide, offset, gap, lateness, or number of a trigger or an evictor is carried over (docs/windows.md).
+
+    Raises:
+        WindowsChangedError: An operator has other windows, for which what is open would stay for ever, or be lost.
+    """
+    for shape in request.operators:
+        known = target.operators.get(shape.uid)
+        before = known.windows if known is not None and not known.unwritten else None
+        if before is None or before == shape.windows or not (states := _states(shape.uid, target)):
+            continue
+        raise WindowsChangedError(
+            f"The windows of operator {shape.uid!r} changed: {'; '.join(_differences(before, shape.windows))}. What is "
+            f"open of them in epoch {target.epoch} ({states}) would be lost.",
+            action="Give the operator the windows that it had, or another uid: it then begins without state, and the "
+            "start has to allow non-restored state to leave the old one in the log.",
+        )
+
+
+def _differences(before: WindowsShape, now: WindowsShape | None) -> Iterator[str]:
+    if now is None:
+        yield f"it had {before.kind}, and has none"
+        return
+    if before.kind != now.kind:
+        yield f"they were {before.kind}, and are {now.kind}"
+    if before.event_time != now.event_time:
+        first, second = ("event", "processing") if before.event_time else ("processing", "event")
+        yield f"they ended by {first} time, and do by {second} time"
+    if before.trigger != now.trigger:
+        yield f"their trigger was {before.trigger}, and is {now.trigger}"
+    if before.evicting != now.evicting:
+        yield f"they had {'an' if before.evicting else 'no'} evictor, and have {'one' if now.evicting else 'none'}"
+    if before.declared != now.declared:
+        first, second = ("columns", "functions") if before.declared else ("functions", "columns")
+        yield f"they were aggregated by {first}, and are by {second}"
+
+
 def check_sources(request: StartRequest, target: Manifest) -> None:
     """Source positions mean something only for the sources that they were taken from.
 
@@ -278,6 +320,7 @@ __all__ = [
     "check_operators",
     "check_parallelism",
     "check_sources",
+    "check_windows",
     "merge_schemas",
     "written_of",
 ]

@@ -14,6 +14,7 @@ from state_engine.errors import LakestateError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Adopted, Barrier, BaseReference, Manifest
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
+from state_engine.log.window_records import WindowsShape
 
 
 class StreamEdge(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +44,8 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One operator of the job: its parallelism in this epoch, and what feeds it.
 
     The operators are a graph without cycles. Behind those that are upstream of no other the driver listens.
-    `rescaled_from` is the parallelism of the job's definition, where a rescale has put another in its place.
+    `rescaled_from` is the parallelism of the job's definition, where a rescale has put another in its place. `windows`
+    is what the state of its windows depends on, if it has any.
     """
 
     uid: str
@@ -51,6 +53,7 @@ class OperatorPlan(msgspec.Struct, frozen=True, kw_only=True):
     max_parallelism: int
     edges: tuple[StreamEdge, ...] = (StreamEdge(),)
     rescaled_from: int | None = None
+    windows: WindowsShape | None = None
 
     @property
     def upstream(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from state_engine.epoch.rewrite import rewritten
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Adopted, BaseReference, Rewrite, SinkTable, StateSchema
 from state_engine.log.source_records import SourceFingerprint
+from state_engine.log.window_records import WindowsShape
 from state_engine.serialization.column import Column
 
 
@@ -15,7 +16,8 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
 
     `schemas` holds the states that are known before any task has run; the others are checked when they first appear in
     an ack. `all_known` says that its `open()` could be asked, so that it does not ask for others there. `generated_uid`
-    says that the author gave no uid, so that it stands for the operator's place in the job.
+    says that the author gave no uid, so that it stands for the operator's place in the job. `windows` is what
+    the state of its windows depends on, if it has any.
     """
 
     uid: str
@@ -26,6 +28,7 @@ class OperatorShape(msgspec.Struct, frozen=True, kw_only=True):
     schemas: tuple[StateSchema, ...] = ()
     generated_uid: bool = False
     all_known: bool = False
+    windows: WindowsShape | None = None
 
 
 class SavepointLocation(msgspec.Struct, frozen=True, kw_only=True):

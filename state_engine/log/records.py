@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
+from state_engine.log.window_records import WindowsShape
 from state_engine.serialization.column import Column, Record
 
 StateKind = Literal["keyed", "operator", "broadcast", "timer"]
@@ -251,7 +252,8 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     had when the running job was rescaled to another. `partition_columns` are those that the partitions of its event
     times are values of, by edge, empty without one; there are none where no edge has one, and in what earlier releases
     wrote. `left_at` is the epoch of the claim from which on the job does not have the operator, null as long as it has.
-    `unwritten` says that no subtask has written any state yet; earlier releases never say so.
+    `unwritten` says that no subtask has written any state yet; earlier releases never say so. `windows` is what the
+    state of its windows depends on, null where it has none, and in what earlier releases wrote.
     """
 
     parallelism: int
@@ -263,6 +265,7 @@ class OperatorEpoch(Record, frozen=True, kw_only=True):
     partition_columns: tuple[str, ...] = ()
     left_at: int | None = None
     unwritten: bool = False
+    windows: WindowsShape | None = None
 
 
 class BaseReference(Record, frozen=True, kw_only=True):

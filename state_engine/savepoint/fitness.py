@@ -113,6 +113,7 @@ def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], 
     yield lambda: compatibility.check_generated_uids(request, seen)
     yield lambda: compatibility.check_max_parallelism(request, seen)
     yield lambda: compatibility.check_keys(request, seen)
+    yield lambda: compatibility.check_windows(request, seen)
     for shape in request.operators:
         yield _states_of(shape, seen)
     yield lambda: check_unread(request, seen)

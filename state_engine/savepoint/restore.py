@@ -325,6 +325,7 @@ def _as_recorded(seen: Manifest) -> tuple[OperatorShape, ...]:
             parallelism=operator.rescaled_from or operator.parallelism,
             max_parallelism=operator.max_parallelism,
             keys=seen.keys.get(uid, ()),
+            windows=operator.windows,
         )
         for uid, operator in seen.operators.items()
         if operator.left_at is None

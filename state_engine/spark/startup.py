@@ -25,6 +25,7 @@ from state_engine.log.lineage import contains, predecessor_of
 from state_engine.log.manifest import StoredManifest, inlined_bytes
 from state_engine.log.records import Base, Manifest
 from state_engine.log.source_records import SourceFile, SourceFingerprint
+from state_engine.runtime.windows.shape import windows_shape
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
@@ -249,6 +250,7 @@ def shapes_of(job: "StreamJob") -> tuple[OperatorShape, ...]:
             schemas=tuple(s for s in states if s.uid == spec.uid),
             generated_uid=node.generated_uid,
             all_known=node.all_states_known,
+            windows=windows_shape(spec.function),
         )
         for spec, node in zip(specs, job.operators, strict=True)
     )

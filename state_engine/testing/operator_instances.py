@@ -31,6 +31,7 @@ from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_input_operator import operator_of
+from state_engine.runtime.windows.shape import windows_shape
 from state_engine.testing.operator_backends import HarnessBackends
 from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState
 
@@ -84,6 +85,7 @@ class OperatorInstances:
             max_parallelism=self._spec.max_parallelism,
             keys=self._spec.key,
             schemas=self._states,
+            windows=windows_shape(self._spec.function),
         )
         check(StartRequest(job=JOB, root="", operators=(shape,)), snapshot.manifest)
         self._log.restore(snapshot)
@@ -153,7 +155,11 @@ class OperatorInstances:
 
     def snapshot(self) -> OperatorSubtaskState:
         """Returns the state of the subtasks that run here, as of the last sealed epoch."""
-        operator = OperatorEpoch(parallelism=self._parallelism, max_parallelism=self._spec.max_parallelism)
+        operator = OperatorEpoch(
+            parallelism=self._parallelism,
+            max_parallelism=self._spec.max_parallelism,
+            windows=windows_shape(self._spec.function),
+        )
         manifest = Manifest(
             job=JOB,
             generation=1,

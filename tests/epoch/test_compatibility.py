@@ -16,9 +16,11 @@ from state_engine.errors import (
     StateTypeChangedError,
     TtlTimeChangedError,
     UnknownOperatorError,
+    WindowsChangedError,
 )
 from state_engine.log.records import StateSchema, StateTtl
 from state_engine.log.source_records import SourceFingerprint
+from state_engine.log.window_records import WindowsShape
 from state_engine.serialization.column import Column
 from state_engine.testing.simulated import Faults
 from state_engine.testing.simulated_tasks import schema
@@ -136,6 +138,38 @@ def test_an_operator_that_never_wrote_any_state_may_go_and_come_back() -> None:
     assert simulation.head.manifest.operators["new"].left_at is not None
     assert not simulation.head.manifest.operators["count"].unwritten
     simulation.start(replace(request(), operators=(*request().operators, new)))
+
+
+SESSIONS = WindowsShape(kind="sessions", event_time=True, trigger="EventTimeTrigger")
+
+
+@pytest.mark.parametrize("restore", [False, True])
+def test_other_windows_are_refused_once_there_is_state(restore: bool) -> None:
+    simulation = Simulation()
+    simulation.start(operator(windows=SESSIONS)(request()))
+    driver = simulation.start(operator(windows=replace(SESSIONS, kind="windows of time"))(request()))
+    for _ in range(3):
+        driver.step()
+    assert simulation.head.manifest.operators["count"].windows == replace(SESSIONS, kind="windows of time")
+    before = dict(simulation.world.storage.objects)
+    start = simulation.restore(simulation.head) if restore else request()
+    for changed, says in [
+        (SESSIONS, "'count' changed: they were windows of time, and are sessions"),
+        (None, "'count' changed: it had windows of time, and has none"),
+    ]:
+        with pytest.raises(WindowsChangedError, match=says):
+            simulation.start(operator(windows=changed)(start))
+    assert simulation.world.storage.objects == before
+    simulation.start(operator(windows=replace(SESSIONS, kind="windows of time"))(start))
+
+
+def test_windows_that_an_earlier_release_has_not_recorded_are_not_asked_for() -> None:
+    simulation = Simulation()
+    driver = simulation.start()
+    for _ in range(3):
+        driver.step()
+    simulation.start(operator(windows=SESSIONS)(request()))
+    assert simulation.head.manifest.operators["count"].windows == SESSIONS
 
 
 def test_sources_may_change_before_the_first_position() -> None:

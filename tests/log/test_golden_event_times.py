@@ -1,4 +1,7 @@
-"""The bytes of manifests that say where operators stand in event time. Run as a program, this file writes new ones."""
+"""The bytes of manifests that say where operators stand in event time, or which windows they have.
+
+Run as a program, this file writes new ones.
+"""
 
 from pathlib import Path
 
@@ -7,6 +10,7 @@ from msgspec.structs import replace
 
 from state_engine.log.manifest import decode_manifest, encode_manifest
 from state_engine.log.records import EarliestTimers, HighestTime, Manifest, OperatorEpoch, Span
+from state_engine.log.window_records import WindowsShape
 
 GOLDEN = Path(__file__).parent / "golden"
 AT = 1_700_000_000_000
@@ -41,7 +45,12 @@ def _told_by_column() -> Manifest:
     return replace(_timed(), operators={"delays": operator})
 
 
-MADE = {"event_times.json": _timed, "partition_columns.json": _told_by_column}
+def _with_windows() -> Manifest:
+    shape = WindowsShape(kind="sessions", event_time=True, trigger="CountTrigger", evicting=True)
+    return replace(_timed(), operators={"delays": replace(_timed().operators["delays"], windows=shape)})
+
+
+MADE = {"event_times.json": _timed, "partition_columns.json": _told_by_column, "windows.json": _with_windows}
 
 
 @pytest.mark.parametrize("name", MADE)

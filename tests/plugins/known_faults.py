@@ -28,7 +28,6 @@ class KnownFault:
 
 
 _PROGRAMS = ("tests/model/forms/generating.py",)
-_WINDOWS = ("tests/model/forms/window_runs.py",)
 
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
     KnownFault(
@@ -46,11 +45,6 @@ KNOWN_FAULTS: tuple[KnownFault, ...] = (
         "dates-outside-years-1-to-9999",
         "Dates and timestamps without time zone outside the years 1 to 9999 reach a function as integers.",
         ("tests/model/forms/values.py",),
-    ),
-    KnownFault(
-        "window-definition-changes",
-        "A release with another lateness or gap fails at late records, or keeps the contents of windows for ever.",
-        _WINDOWS,
     ),
 )
 

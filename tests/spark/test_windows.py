@@ -36,7 +36,7 @@ from state_engine.api.windows import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from state_engine.errors import JobDefinitionError
+from state_engine.errors import JobDefinitionError, WindowsChangedError
 from state_engine.inspect import open_job, read_state, run_sql
 from state_engine.spark import MemorySink, StreamJob
 
@@ -215,9 +215,9 @@ def test_sessions_go_on_after_a_restart_at_another_parallelism(spark, tmp_path: 
     root, files, sink = tmp_path / "root", Files(tmp_path / "in"), MemorySink("again")
     files.add(("a", 1, 100), ("b", 2, 100), ("a", 3, 180))
 
-    def start(parallelism: int) -> Any:
+    def start(parallelism: int, assigner: Any = SESSIONS) -> Any:
         job = StreamJob("again", root=str(root), parallelism=parallelism)
-        windows = timed(job, files.stream(spark), behind=100, bounded=False).window(SESSIONS)
+        windows = timed(job, files.stream(spark), behind=100, bounded=False).window(assigner)
         windows.process(Numbered(), SEEN, uid="sessions").sink_to(sink, uid="out")
         return started(job.start(trigger_interval_ms=50))
 
@@ -231,6 +231,8 @@ def test_sessions_go_on_after_a_restart_at_another_parallelism(spark, tmp_path: 
     assert rows(sink) == [("b", 1, "2")]
     client.stop(drain=True)
     assert rows(sink) == [("a", 1, "1 3 4"), ("b", 1, "2"), ("b", 2, "5")]
+    with pytest.raises(WindowsChangedError, match="'sessions' changed: they were sessions, and are windows of time"):
+        start(3, TumblingEventTimeWindows.of(ms(20)))
 
 
 def test_count_windows_global_windows_and_an_evictor(spark, tmp_path: Path) -> None:

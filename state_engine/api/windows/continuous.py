@@ -62,7 +62,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        self._schedule(time + self.interval, window, state, ctx)
+        self._schedule(self._first(time), window, state, ctx)
         return TriggerResult.FIRE
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
@@ -109,7 +109,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
             return TriggerResult.CONTINUE
         state.clear()
         if time < window.max_timestamp():  # else the next time would be this one, for ever
-            self._schedule(time + self.interval, window, state, ctx)
+            self._schedule(self._first(time), window, state, ctx)
         return TriggerResult.FIRE
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:

@@ -45,6 +45,7 @@ class WindowedAggregation(FiresTogether):
         late_data: Where records go whose windows are all over; None if they are dropped.
 
     Attributes:
+        assigner: Which windows a record is in.
         output: Columns of the rows: the key, start and end of the window, then the results.
 
     Raises:
@@ -66,7 +67,7 @@ class WindowedAggregation(FiresTogether):
         _check(key)
         self._key = tuple(key)
         self._key_types = types_of(key, columns)
-        self._assigner = assigner
+        self.assigner = assigner
         self._columns = columns.names
         beside = dict.fromkeys(key, "a key column") | dict.fromkeys((START, END), "a column of the window's bounds")
         self._aggregates = NamedAggregates(aggregates, columns, beside)
@@ -76,7 +77,7 @@ class WindowedAggregation(FiresTogether):
 
     @property
     def argument(self) -> str:
-        return f"{self._aggregates}, windows={self._assigner!r}"
+        return f"{self._aggregates}, windows={self.assigner!r}"
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._aggregates.open(runtime_context, self)

@@ -39,6 +39,11 @@ class MergingWindowSet:
         read = serializer.deserialize
         self._mapping = {read(window): read(holder) for window, holder in self._stored.items()}
 
+    @property
+    def windows(self) -> tuple[Any, ...]:
+        """All of them."""
+        return tuple(self._mapping)
+
     def state_window(self, window: Any) -> Any:
         """Returns the window under which the state of a window stands; None if that is over."""
         return self._mapping.get(window)

@@ -28,6 +28,7 @@ class WindowOperation:
         records: Columns of the records, if a column that is not the author's stands behind them.
         given: Names of the functions that the author gave, for explanations.
         ends_when_purged: Whether a window is over when it is purged: it will not get another record.
+        evicting: Whether an evictor wants to see each element.
     """
 
     verb: str
@@ -41,6 +42,7 @@ class WindowOperation:
     records: StructType | None = None
     given: tuple[str, ...] = ()
     ends_when_purged: bool = False
+    evicting: bool = False
 
 
 class Pane(NamedTuple):

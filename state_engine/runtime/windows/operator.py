@@ -48,13 +48,16 @@ class WindowAdapter(Adapter):
 
     Args:
         operation: What to do.
+
+    Attributes:
+        operation: The same.
     """
 
     asks_in_open = False  # triggers and assigners ask with their first record
 
     def __init__(self, operation: WindowOperation) -> None:
         self.verb = operation.verb
-        self._do = operation
+        self.operation = self._do = operation
         self.function = getattr(operation.function, "of_author", operation.function)
         self._event_time = operation.assigner.is_event_time()
         self._lateness = operation.allowed_lateness if self._event_time else 0
@@ -128,6 +131,8 @@ class WindowAdapter(Adapter):
         do, keys, key, timestamp = self._do, self._keys, self._keys.entry, self._time.timestamp
         rows: TimedRows | None = None
         sets = self._windows_of(key)
+        if self._event_time:
+            self._end_overdue(key, sets)
         taken = False
         for assigned in whole(do.assigner.assign_windows(value, timestamp, self._assigner_context)):
             window = sets.add_window(assigned, partial(self._merged, key))
@@ -197,6 +202,14 @@ class WindowAdapter(Adapter):
             self._delete_end(window)
         self._do.contents.merge(keys, self._entry_of(key, holder), [self._entry_of(key, other) for other in others])
 
+    def _end_overdue(self, key: Any, sets: MergingWindowSet) -> None:
+        """Ends windows that are over, and that an earlier release with more lateness would still keep for a while."""
+        late_below = self._time.late_below
+        for window in sets.windows:
+            if self._end_of(window) <= late_below:
+                holder = self._entry_of(key, sets.state_window(window))
+                self._end(Pane(key, window, self._entry_of(key, window), holder, sets))
+
     def _check_merge(self, result: Any) -> None:
         """A window that is merged cannot be over: its timer has passed, and nothing would end it."""
         now = self._time.late_below if self._event_time else self._time.processing_time
@@ -224,8 +237,14 @@ class WindowAdapter(Adapter):
         result = call(timestamp, window, self._trigger_context)
         if result is not TriggerResult.CONTINUE:
             self._act(result, pane, rows)
-        if in_event_time is self._event_time and timestamp == self._end_of(window):
-            self._end(pane)
+        if in_event_time is self._event_time and timestamp >= window.max_timestamp():
+            # Of windows that a release with another lateness has opened the last timer may come too early, or too late.
+            end = self._end_of(window)
+            if timestamp >= end:
+                self._end(pane)
+            else:
+                keys.entry = entry
+                self._register_end(end)
         return rows
 
     # A window -----------------------------------------------------------------------------------------------------

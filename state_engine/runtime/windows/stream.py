@@ -278,6 +278,7 @@ class WindowedStream(Generic[R]):
             allowed_lateness=self._lateness,
             late_data=self._late_data,
             ends_when_purged=self._trigger is None and isinstance(self._assigner, CountWindowAssigner),
+            evicting=self._evictor is not None,
         )
         return self._add(WindowAdapter(operation), output_type, uid)
 

@@ -79,7 +79,7 @@ def operators(number: int, each: int) -> list[Operator]:
         for form in ("row", "batch"):
             made.append(_of_program(f"p{len(made)}", case, form))
     for case in drawn(window_runs.cases(window_runs.programs(for_spark=True)), each, number):
-        forms = window_runs.forms_that_run(case.program)
+        forms = windows.forms_of(case.program)
         for form in sorted({forms[number % len(forms)], forms[-1]}):
             made.append(_of_windows(f"w{len(made)}", case, form))
     for case in drawn(declared_runs.cases(declared_runs.programs(for_spark=True)), each, number):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from forms import declared, declared_runs, generating, running, window_runs
+from forms import declared, declared_runs, generating, running, window_runs, windows
 from forms.corpus import DECLARED, PROGRAMS, WINDOWS
 from forms.ways import all_ways
 from hypothesis import HealthCheck, given, settings
@@ -87,7 +87,7 @@ def test_a_program_gives_the_same_in_every_way(part: int, case: Any) -> None:
 @forms_and_ways(most=10)
 @given(case=window_runs.cases())
 def test_windows_give_the_same_in_every_way(part: int, case: Any) -> None:
-    for way in all_ways(sorted(set(window_runs.forms_that_run(case.program)))):
+    for way in all_ways(sorted(set(windows.forms_of(case.program)))):
         played(window_runs.check, case, way)
 
 

@@ -25,7 +25,6 @@ from forms.windows import (
     strategy_of,
 )
 from hypothesis import strategies as st
-from known_faults import known
 
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.types import StructType
@@ -91,10 +90,11 @@ def programs(draw: Any, *, for_spark: bool = False) -> Windowed:
     elif one.kind == "count":
         if not one.slide:
             releases = (one, Definition("count", draw(st.integers(1, 4))))
-    elif not by_clock and not (one.lateness and known("window-definition-changes")) and draw(st.booleans()):
+    elif draw(st.booleans()):
         size = draw(st.integers(1, 12))
         size = max(size, one.slide)
-        other = Definition(one.kind, size, one.slide, one.offset % (one.slide or size))
+        lateness = 0 if by_clock else draw(st.sampled_from([0, 3, 10]))
+        other = Definition(one.kind, size, one.slide, one.offset % (one.slide or size), lateness)
         releases = (one, other)
     key = tuple(draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=2)))
     return Windowed(key, draw(types(listed=for_spark)), by_clock, bound, releases)
@@ -112,12 +112,6 @@ def cases(draw: Any, of: st.SearchStrategy[Windowed] | None = None) -> Case:
     return Case(program, stretches, draw(st.integers(0, len(stretches))))
 
 
-def forms_that_run(program: Windowed) -> list[str]:
-    """Returns the forms of a program, without those that meet a known fault."""
-    changes = len(program.releases) > 1 and program.releases[0].kind != "count"
-    return ["declared"] if changes and known("window-definition-changes") else forms_of(program)
-
-
 def ways_of(program: Windowed) -> st.SearchStrategy[Way]:
     """Ways to run a program: forms that keep the same state take each other's place."""
 
@@ -126,7 +120,7 @@ def ways_of(program: Windowed) -> st.SearchStrategy[Way]:
         alike = [turn if same_state(turn.form) == same_state(first) else _in_form(turn, first) for turn in way.turns]
         return replace(way, turns=tuple(alike))
 
-    return ways(forms_that_run(program)).map(alike)
+    return ways(forms_of(program)).map(alike)
 
 
 def _in_form(turn: Turn, form: str) -> Turn:
@@ -233,4 +227,4 @@ def same(kinds: Sequence[Any], values: Sequence[Any]) -> Any:
     return tuple(canonical(kind, value) for kind, value in zip(kinds, values, strict=True))
 
 
-__all__ = ["Case", "Stretch", "cases", "check", "compare", "declared_output", "forms_that_run", "programs", "ways_of"]
+__all__ = ["Case", "Stretch", "cases", "check", "compare", "declared_output", "programs", "ways_of"]

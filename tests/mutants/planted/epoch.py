@@ -5,6 +5,7 @@ Longer than 500 lines because it is one list, of the room with most of what can 
 
 from mutant import Mutant
 
+ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
 LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
@@ -178,13 +179,31 @@ MUTANTS = (
         ("tests/epoch/test_watermarks.py::test_several_inputs_take_the_least",),
     ),
     Mutant(
+        "other-windows-go-on",
+        "state_engine.epoch.compatibility",
+        "check",
+        "    check_windows(request, target)\n",
+        "",
+        "Sessions in place of windows of time begin without a word, and what is open of those is lost.",
+        ("tests/epoch/test_compatibility.py::test_other_windows_are_refused_once_there_is_state",),
+    ),
+    Mutant(
+        "windows-of-today-are-not-recorded",
+        "state_engine.epoch.carry",
+        "planned_epoch",
+        "        windows=plan.windows,\n",
+        "",
+        "A start cannot compare its windows with those that are open: no manifest says which these are.",
+        ("tests/epoch/test_compatibility.py::test_other_windows_are_refused_once_there_is_state",),
+    ),
+    Mutant(
         "watermark-as-near-behind-an-operator",
         "state_engine.epoch.watermarks",
         "_of_edge",
         "max(upstream + 1 - MARGIN, NO_WATERMARK)",
         "upstream",
         "Sessions of the rows of windows depend on where epochs were cut: a row one gap behind comes too late.",
-        ("tests/runtime/windows/test_sessions_one_gap_apart.py::test_windows_of_windows_do_not_depend_on_cuts",),
+        (f"{ONE_GAP}::test_a_row_one_above_where_the_operator_in_front_stood_joins",),
     ),
     Mutant(
         "resumed-restore-forgets-keep-output",

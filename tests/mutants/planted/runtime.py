@@ -4,6 +4,7 @@ from mutant import Mutant
 
 JOINS = "tests/runtime/declared/test_interval_join.py"
 COUNTS = "tests/runtime/windows/test_count_windows_of_another_size.py"
+CHANGED = "tests/runtime/windows/test_changed_definitions.py"
 ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
 STOP = "tests/runtime/test_stop_iterations.py"
 
@@ -196,6 +197,33 @@ MUTANTS = (
         "timestamp + self._do.allowed_lateness < self._time.late_below - 1",
         "A record that is just late is neither in a window nor in the side output for late records.",
         ("tests/runtime/windows/test_lateness_and_triggers.py::TestLateness::test_late_records_go_to_the_side_output",),
+    ),
+    Mutant(
+        "window-of-more-lateness-before-never-ends",
+        "state_engine.runtime.windows.operator",
+        "WindowAdapter.on_timer",
+        "if timestamp >= end:",
+        "if timestamp == end:",
+        "Contents of windows whose lateness was longer in the release before stay for ever.",
+        (f"{CHANGED}::test_nothing_is_left_of_windows_whose_lateness_changed",),
+    ),
+    Mutant(
+        "window-of-less-lateness-before-never-ends",
+        "state_engine.runtime.windows.operator",
+        "WindowAdapter.on_timer",
+        "                self._register_end(end)\n",
+        "                pass\n",
+        "Contents of windows whose lateness was shorter in the release before stay for ever.",
+        (f"{CHANGED}::test_nothing_is_left_of_windows_whose_lateness_changed",),
+    ),
+    Mutant(
+        "session-that-is-over-is-joined",
+        "state_engine.runtime.windows.operator",
+        "WindowAdapter._end_overdue",
+        "self._end_of(window) <= late_below",
+        "self._end_of(window) < 0",
+        "After a release with less lateness a late record fails the job on every start, or joins what is over.",
+        (f"{CHANGED}::test_a_session_that_is_over_by_todays_lateness_is_joined_by_nothing",),
     ),
     Mutant(
         "open-count-window-is-numbered-by-todays-size",
