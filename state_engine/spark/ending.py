@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
 
 _log = logging.getLogger(__name__)
-_LONGEST_STOP_MS = 60_000
+_LONGEST_STOP_MS = 10_000
 """So long a batch that comes behind a stop waits for Spark to stop the query."""
 
 
