@@ -45,7 +45,8 @@ def never_ending(call: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return call(*values, **named)
         except StopIteration as stop:
-            raise RuntimeError(f"{call.__qualname__} raised StopIteration") from stop
+            name = getattr(call, "__qualname__", type(call).__name__)
+            raise RuntimeError(f"{name} raised StopIteration") from stop
 
     return called
 
