@@ -5,7 +5,6 @@ Longer than 500 lines because it is one list, of the room with most of what can 
 
 from mutant import Mutant
 
-ONE_GAP = "tests/runtime/windows/test_sessions_one_gap_apart.py"
 LINES = "tests/checkpoint/test_retention_and_lines.py"
 FOLLOW = "tests/epoch/test_follow.py"
 TABLE_SINK = "tests/epoch/test_table_sink.py"
@@ -195,15 +194,6 @@ MUTANTS = (
         "",
         "A start cannot compare its windows with those that are open: no manifest says which these are.",
         ("tests/epoch/test_compatibility.py::test_other_windows_are_refused_once_there_is_state",),
-    ),
-    Mutant(
-        "watermark-as-near-behind-an-operator",
-        "state_engine.epoch.watermarks",
-        "_of_edge",
-        "max(upstream + 1 - MARGIN, NO_WATERMARK)",
-        "upstream",
-        "Sessions of the rows of windows depend on where epochs were cut: a row one gap behind comes too late.",
-        (f"{ONE_GAP}::test_a_row_one_above_where_the_operator_in_front_stood_joins",),
     ),
     Mutant(
         "resumed-restore-forgets-keep-output",

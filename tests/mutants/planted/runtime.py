@@ -154,6 +154,15 @@ MUTANTS = (
         (f"{ONE_GAP}::test_a_record_one_gap_behind_joins_within_an_epoch",),
     ),
     Mutant(
+        "watermark-as-near-behind-an-operator",
+        "state_engine.epoch.watermarks",
+        "_of_edge",
+        "max(upstream + 1 - MARGIN, NO_WATERMARK)",
+        "upstream",
+        "Sessions of the rows of windows depend on where epochs were cut: a row one gap behind comes too late.",
+        (f"{ONE_GAP}::test_a_row_one_above_where_the_operator_in_front_stood_joins",),
+    ),
+    Mutant(
         "watermark-behind-columns-as-near-as-flinks",
         "state_engine.backends.time",
         "watermark_behind",
