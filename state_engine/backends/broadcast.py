@@ -80,7 +80,7 @@ class BroadcastMap(BroadcastState[Any, Any]):
         own = self._own(key)
         if self._spells is not None and self._spells(own):
             own = spelling_in(self._entries, own)
-        self._set(own, value if self._conform is None else self._conform(value))
+        self._set(own, self._conform(value))
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in whole(dict_value.items()):
@@ -93,7 +93,7 @@ class BroadcastMap(BroadcastState[Any, Any]):
         self._entries, self._changed, self._cleared = {}, {}, True
 
     def _own(self, key: Any) -> Any:
-        return key if self._conform_key is None else self._conform_key(key)
+        return self._conform_key(key)
 
     def _set(self, key: Any, value: Any) -> None:
         self._entries.pop(key, None)

@@ -213,7 +213,7 @@ class ValueColumns(StateColumns):
 
 
 class PlainValueColumns(ValueColumns):
-    """Of value states of atoms without a time to live: half the time of the row methods."""
+    """Of value states that hold what cannot change, without a time to live: half the time of the row methods."""
 
     state: HeapValueState
 

@@ -38,9 +38,8 @@ class NamespacedMapState(MapState[Any, Any]):
         return dict(self.items()).get(self._user_key(key))
 
     def put(self, key: Any, value: Any) -> None:
-        conform = self.table.conform
         delta = self.table.delta(self._context.entry)
-        delta.entries[self._user_key(key)] = value if conform is None else conform(value)
+        delta.entries[self._user_key(key)] = self.table.conform(value)
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         for key, value in whole(dict_value.items()):
@@ -70,8 +69,7 @@ class NamespacedMapState(MapState[Any, Any]):
         delta.cleared, delta.entries = True, {}
 
     def _user_key(self, key: Any) -> Any:
-        conform = self.table.conform_key
-        return key if conform is None else conform(key)
+        return self.table.conform_key(key)
 
 
 class NamespacedMapColumns(MapColumns):

@@ -92,7 +92,7 @@ class NamespacedValueTable(RunsTable):
 
     def put_value(self, entry: Any, value: Any) -> None:
         """Sets the value of an entry."""
-        self.put_own(entry, value if self.conform is None or value is None else self.conform(value))
+        self.put_own(entry, self.conform(value))
 
     def put_own(self, entry: Any, value: Any) -> None:
         """Sets the value of an entry to one that is as a load would give it, and that nobody else holds."""

@@ -48,8 +48,8 @@ class _OverColumns(Folding):
         return self._table.value(self._context.entry)
 
     def _store(self, accumulator: Any, own: Any) -> None:
-        finished = accumulator is own and self._grows_in_place
-        (self._table.put_own if finished else self._table.put_value)(self._context.entry, accumulator)
+        stays = accumulator is own and self._may_stay(accumulator)
+        (self._table.put_own if stays else self._table.put_value)(self._context.entry, accumulator)
 
     def clear(self) -> None:
         self._table.put_own(self._context.entry, None)
@@ -78,6 +78,9 @@ class StampedFold(_OverColumns, FoldedValue):
             self.clear()
         else:
             self._store(stamped, stamped if own is not None and accumulator is own[0] else None)
+
+    def _may_stay(self, accumulator: Any) -> bool:
+        return super()._may_stay(accumulator[0])
 
 
 class StampedReducingState(StampedState, TtlReducingState):

@@ -299,8 +299,8 @@ class NamespacedListState(ListState[Any]):
         self.update([])
 
     def _conformed(self, values: list[Any]) -> list[Any]:
-        conform, given = self.table.conform, whole(values)
-        return list(given) if conform is None else [conform(value) for value in given]
+        finished, conform = self.table.finished, self.table.conform
+        return [value if type(value) is finished else conform(value) for value in whole(values)]
 
 
 class NamespacedListColumns(ListColumns):

@@ -70,16 +70,14 @@ class OperatorList(ListState[Any]):
         return iter(mine if self._copy is None else [self._copy(element) for element in mine])
 
     def add(self, value: Any) -> None:
-        self._appended.append(value if self._conform is None else self._conform(value))
+        self._appended.append(self._conform(value))
 
     def add_all(self, values: list[Any]) -> None:
         for value in whole(values):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        given = whole(values)
-        replaced = list(given) if self._conform is None else [self._conform(value) for value in given]
-        self._cleared, self._appended = True, replaced
+        self._cleared, self._appended = True, [self._conform(value) for value in whole(values)]
 
     def clear(self) -> None:
         self._cleared, self._appended = True, []

@@ -24,7 +24,7 @@ from state_engine.backends.stamped_tables import (
 from state_engine.backends.stamps import LAST_ACCESS, split_stamps, stamp_all, stamped_type
 from state_engine.backends.ttl import TtlValueState
 from state_engine.backends.value_runs import Run
-from state_engine.serialization.mutability import holds_atoms
+from state_engine.serialization.mutability import still_conforming
 
 
 class StampedValueTable(StampedTable, NamespacedValueTable):
@@ -37,7 +37,7 @@ class StampedValueTable(StampedTable, NamespacedValueTable):
 
     def __init__(self, value: TypeInformation, numbers: KeyNumbers) -> None:
         super().__init__(stamped_type(value), numbers)
-        self.grows_in_place = holds_atoms(value)
+        self.still_conforms = still_conforming(value)
 
     def _without_vain_deletes(self) -> dict[str | None, Run]:
         return self.overlay  # the log may have what the base has dropped already

@@ -1,7 +1,7 @@
 """States over heap tables: what a function holds.
 
-Each method is called per record, so each is as short as it can be. What goes in goes through `conform`, what comes out
-through `copy`; both are None for atoms, which are nearly all values, and those have classes of their own.
+Each method is called per record, so each is as short as it can be. What goes in goes through `conform` unless it is of
+the class that is `finished`, as nearly all values are; what comes out goes through `copy`, which is None for atoms.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,12 +20,13 @@ from state_engine.serialization.mutability import copier
 class _Bound:
     """Base and overlay of a table, bound anew at the start of each epoch."""
 
-    __slots__ = ("_base", "_conform", "_context", "_copy", "_overlay", "_table")
+    __slots__ = ("_base", "_conform", "_context", "_copy", "_finished", "_overlay", "_table")
 
     def __init__(self, table: HeapTable, context: KeyContext) -> None:
         self._table = table
         self._context = context
         self._conform = table.conform
+        self._finished = table.finished
         self._copy = table.copy
         self.bind()
 
@@ -51,38 +52,24 @@ class _Bound:
 
 
 class HeapValueState(_Bound, ValueState[Any]):
-    """One value per key, of an atomic type."""
+    """One value per key that cannot change: atoms, and rows of them."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        entry = self._context.entry
-        value = self._overlay.get(entry, MISSING)
-        return self._base.get(entry) if value is MISSING else value
+        entry, overlay = self._context.entry, self._overlay
+        return overlay[entry] if entry in overlay else self._base.get(entry)
 
     def update(self, value: Any) -> None:
+        if type(value) is not self._finished:
+            value = self._conform(value)
         self._overlay[self._context.entry] = value
 
     def clear(self) -> None:
         self._overlay[self._context.entry] = None
 
 
-class HeapConformingValueState(HeapValueState):
-    """One value per key that went in as a load would give it: rows, binary."""
-
-    __slots__ = ("_finished",)
-
-    def __init__(self, table: HeapTable, context: KeyContext) -> None:
-        super().__init__(table, context)
-        self._finished = table.finished
-
-    def update(self, value: Any) -> None:
-        if type(value) is not self._finished:
-            value = self._conform(value)  # type: ignore[misc]
-        self._overlay[self._context.entry] = value
-
-
-class HeapCopyingValueState(HeapConformingValueState):
+class HeapCopyingValueState(HeapValueState):
     """One value per key, copied on the way in and out, so that nobody changes state without saying so."""
 
     __slots__ = ()
@@ -95,11 +82,11 @@ class HeapCopyingValueState(HeapConformingValueState):
 class Folding(_Bound):
     """A value state that folds what is added into one accumulator."""
 
-    __slots__ = ("_grows_in_place",)
+    __slots__ = ("_still_conforms",)
 
     def __init__(self, table: HeapTable, context: KeyContext) -> None:
         super().__init__(table, context)
-        self._grows_in_place = table.grows_in_place
+        self._still_conforms = table.still_conforms
 
     def _accumulator(self) -> Any:
         entry = self._context.entry
@@ -115,8 +102,13 @@ class Folding(_Bound):
 
         Where the function changed that very object, a long list or map is not copied with each element.
         """
-        finished = self._conform is None or (accumulator is own and self._grows_in_place)
-        self._overlay[self._context.entry] = accumulator if finished else self._conform(accumulator)  # type: ignore[misc]
+        if type(accumulator) is not self._finished and not (accumulator is own and self._may_stay(accumulator)):
+            accumulator = self._conform(accumulator)
+        self._overlay[self._context.entry] = accumulator
+
+    def _may_stay(self, accumulator: Any) -> bool:
+        """Whether the state's own accumulator, which the function changed, is still as a load would give it."""
+        return self._still_conforms is not None and self._still_conforms(accumulator)
 
     def clear(self) -> None:
         self._overlay[self._context.entry] = None
@@ -141,7 +133,7 @@ class FoldedValue(Folding):
         accumulator = stamped[0]
         if accumulator is None:
             self.clear()
-        elif self._grows_in_place and own is not None and accumulator is own[0]:
+        elif own is not None and accumulator is own[0] and self._may_stay(accumulator):
             self._overlay[self._context.entry] = stamped
         else:
             self._store(stamped, own)
@@ -219,15 +211,15 @@ class HeapListState(_Bound, ListState[Any]):
         delta = self._overlay.get(entry)
         if delta is None:
             delta = self._overlay[entry] = ListDelta()
-        delta.appended.append(value if self._conform is None else self._conform(value))
+        delta.appended.append(value if type(value) is self._finished else self._conform(value))
 
     def add_all(self, values: list[Any]) -> None:
         for value in whole(values):
             self.add(value)
 
     def update(self, values: list[Any]) -> None:
-        given = whole(values)
-        appended = list(given) if self._conform is None else [self._conform(value) for value in given]
+        finished, conform = self._finished, self._conform
+        appended = [value if type(value) is finished else conform(value) for value in whole(values)]
         self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
 
     def clear(self) -> None:
@@ -237,26 +229,34 @@ class HeapListState(_Bound, ListState[Any]):
 class HeapMapState(_Bound, MapState[Any, Any]):
     """A map per key, entry by entry."""
 
-    __slots__ = ()
+    __slots__ = ("_conform_key", "_finished_key")
+
+    def __init__(self, table: MapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._conform_key = table.conform_key
+        self._finished_key = table.finished_key
 
     def get(self, key: Any) -> Any:
-        entry = self._context.entry
-        delta = self._overlay.get(entry)
-        value = MISSING if delta is None else delta.entries.get(key, MISSING)
-        if value is MISSING and (delta is None or not delta.cleared):
-            inner = self._base.get(entry)
-            if inner is not None:
-                value = inner.get(key, MISSING)
-        if value is MISSING or value is DELETED:
-            return None
-        return value if self._copy is None else self._copy(value)
+        if type(key) is not self._finished_key:  # a tuple finds what was put under an equal row
+            key = self._conform_key(key)
+        entry, overlay = self._context.entry, self._overlay
+        if entry in overlay:
+            delta = overlay[entry]
+            if key in delta.entries:
+                value = delta.entries[key]
+                return None if value is DELETED else value if self._copy is None else self._copy(value)
+            if delta.cleared:
+                return None
+        inner = self._base.get(entry)
+        value = None if inner is None else inner.get(key)
+        return value if value is None or self._copy is None else self._copy(value)
 
     def put(self, key: Any, value: Any) -> None:
-        entry = self._context.entry
-        delta = self._overlay.get(entry)
-        if delta is None:
-            delta = self._overlay[entry] = MapDelta()
-        delta.entries[key] = value if self._conform is None else self._conform(value)
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
+        entry, overlay = self._context.entry, self._overlay
+        delta = overlay[entry] if entry in overlay else self._delta()
+        delta.entries[key] = value if type(value) is self._finished else self._conform(value)
 
     def _delta(self) -> MapDelta:
         entry = self._context.entry
@@ -270,9 +270,13 @@ class HeapMapState(_Bound, MapState[Any, Any]):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
         self._delta().entries[key] = DELETED
 
     def contains(self, key: Any) -> bool:
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
         entry = self._context.entry
         delta = self._overlay.get(entry)
         if delta is not None:
@@ -314,30 +318,7 @@ class HeapMapState(_Bound, MapState[Any, Any]):
         delta.entries = {}
 
 
-class HeapRowKeyMapState(HeapMapState):
-    """A map whose user keys are rows or binary: a tuple finds what was put under an equal row."""
-
-    __slots__ = ("_conform_key",)
-
-    def __init__(self, table: MapTable, context: KeyContext) -> None:
-        super().__init__(table, context)
-        assert table.conform_key is not None
-        self._conform_key = table.conform_key
-
-    def get(self, key: Any) -> Any:
-        return super().get(self._conform_key(key))
-
-    def contains(self, key: Any) -> bool:
-        return super().contains(self._conform_key(key))
-
-    def put(self, key: Any, value: Any) -> None:
-        super().put(self._conform_key(key), value)
-
-    def remove(self, key: Any) -> None:
-        super().remove(self._conform_key(key))
-
-
-class HeapSpelledMapState(HeapRowKeyMapState):
+class HeapSpelledMapState(HeapMapState):
     """A map of whose user keys equal ones may be spelled differently: an entry keeps the spelling that it had first."""
 
     __slots__ = ("_spells",)
@@ -349,7 +330,9 @@ class HeapSpelledMapState(HeapRowKeyMapState):
 
     def put(self, key: Any, value: Any) -> None:
         key = self._conform_key(key)
-        HeapMapState.put(self, self._spelled(key) if self._spells(key) else key, value)
+        if self._spells(key):
+            key = self._spelled(key)
+        self._delta().entries[key] = value if type(value) is self._finished else self._conform(value)
 
     def _spelled(self, key: Any) -> Any:
         """Returns a key as the log is to have it."""
@@ -416,16 +399,12 @@ def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
 
 def heap_value_state(table: HeapTable, context: KeyContext) -> HeapValueState:
     """Returns the cheapest value state that the type allows."""
-    if table.conform is None:
-        return HeapValueState(table, context)
-    return (HeapConformingValueState if table.copy is None else HeapCopyingValueState)(table, context)
+    return (HeapValueState if table.copy is None else HeapCopyingValueState)(table, context)
 
 
 def heap_map_state(table: MapTable, context: KeyContext) -> HeapMapState:
     """Returns the cheapest map state that the type of the user keys allows."""
-    if table.spells is not None:
-        return HeapSpelledMapState(table, context)
-    return (HeapMapState if table.conform_key is None else HeapRowKeyMapState)(table, context)
+    return (HeapMapState if table.spells is None else HeapSpelledMapState)(table, context)
 
 
 __all__ = [

@@ -21,7 +21,14 @@ from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
 from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
 from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
-from state_engine.serialization.mutability import conformer, copier, finished_type, holds_atoms, plain_type
+from state_engine.serialization.mutability import (
+    conformer,
+    copier,
+    finished_key_type,
+    finished_type,
+    plain_type,
+    still_conforming,
+)
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
@@ -84,10 +91,11 @@ class HeapTable(ABC):
         oldest: Earliest last access of the stamped rows that were applied since somebody began to look for expired ones
             among all; minus infinity if one is unknown, infinity without any.
         rows: Live rows of the base as its log would have them.
-        conform: What a value goes through on its way in, None for atoms.
-        finished: Class of the values that `conform` gives back as they are; None where there is none.
+        conform: What a value goes through on its way in.
+        finished: Class of the values that need not, such as int for integers; None where there is none.
         copy: What a value goes through on its way out, None where it cannot change.
-        grows_in_place: Whether a value that went in may be added to as it is, and need not go in again.
+        still_conforms: Says of a value that went in, and was added to as it is, whether it need not go in again; None
+            where it has to.
     """
 
     def __init__(self, value: TypeInformation, stamped: bool = False) -> None:
@@ -96,7 +104,7 @@ class HeapTable(ABC):
         self.rows = 0
         self.stamped = stamped
         self.oldest = math.inf
-        self.grows_in_place = holds_atoms(value)
+        self.still_conforms = still_conforming(value)
         self._plain = plain_type(value)
         value = stamped_type(value) if stamped else value
         self.conform = conformer(value)
@@ -330,7 +338,8 @@ class MapTable(HeapTable):
         stamped: As of `HeapTable`.
 
     Attributes:
-        conform_key: What a user key goes through before it is looked up, None for nothing.
+        conform_key: What a user key goes through before it is looked up.
+        finished_key: Class of the user keys that need not, such as str for strings; None where there is none.
         spells: Says of such a key whether an equal one may be spelled differently; None where none is.
     """
 
@@ -338,7 +347,7 @@ class MapTable(HeapTable):
         super().__init__(value, stamped)
         self._read_key = key_reader(user_key)
         self._write_key = writer(user_key)
-        self.conform_key = key_conformer(user_key)
+        self.conform_key, self.finished_key = key_conformer(user_key), finished_key_type(user_key)
         self.spells = spells(user_key)
         self._plain_key = plain_type(user_key)
         self._pending: tuple[dict[Any, MapDelta], Any, Any, bool] | None = None

@@ -38,10 +38,10 @@ class TimerColumns(NamespacedTable, TimerTable):
         """Returns the entries that stand at a time."""
 
     def registering(self, keys: KeyContext) -> OfTimer:
-        return lambda timestamp: self.register(keys.entry, index(timestamp))
+        return lambda timestamp: self.register(keys.entry, int(index(timestamp)))
 
     def deleting(self, keys: KeyContext) -> OfTimer:
-        return lambda timestamp: self.delete(keys.entry, index(timestamp))
+        return lambda timestamp: self.delete(keys.entry, int(index(timestamp)))
 
     def register(self, entry: Any, time: int) -> None:
         if entry is NO_KEY:

@@ -81,7 +81,7 @@ class TimerTable(HeapTable):
         """Returns what adds a timer of the current key: `register` as it is called for each record."""
 
         def register(timestamp: int) -> None:
-            time = timestamp if type(timestamp) is int else index(timestamp)
+            time = timestamp if type(timestamp) is int else int(index(timestamp))
             entry, changes = keys.entry, self._changes
             came = changes.came
             if time in came or time in self._old or time in changes.went or entry is NO_KEY:
@@ -100,7 +100,7 @@ class TimerTable(HeapTable):
         """Returns what removes a timer of the current key: `delete` as it is called for each record."""
 
         def delete(timestamp: int) -> None:
-            time = timestamp if type(timestamp) is int else index(timestamp)
+            time = timestamp if type(timestamp) is int else int(index(timestamp))
             entry, came = keys.entry, self._changes.came
             if came.get(time, MISSING) == entry:
                 del came[time]

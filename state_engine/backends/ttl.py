@@ -16,13 +16,14 @@ from state_engine.api.descriptors import (
     StateDescriptor,
 )
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import Stamped
 from state_engine.backends.states import FoldedValue, HeapValueState, reducer
 from state_engine.backends.tables import MISSING
 from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
 from state_engine.iterating import whole
 from state_engine.serialization.equality import spells
-from state_engine.serialization.mutability import conformer
+from state_engine.serialization.mutability import conformer, finished_type
 
 
 class _Ttl:
@@ -94,10 +95,10 @@ class PlainTtlValueState(_Ttl, ValueState[Any]):
         original: As of `_Ttl`.
         rules: As of `_Ttl`.
         accessed: As of `_Ttl`.
-        conform: What a value goes through on its way in, None for nothing.
+        type_info: Of its values.
     """
 
-    __slots__ = ("_base", "_conform", "_context", "_milliseconds", "_overlay", "_time")
+    __slots__ = ("_base", "_conform", "_context", "_finished", "_milliseconds", "_overlay", "_time")
     _rules: ProcessingTimeRules
 
     def __init__(
@@ -105,10 +106,10 @@ class PlainTtlValueState(_Ttl, ValueState[Any]):
         original: HeapValueState,
         rules: ProcessingTimeRules,
         accessed: Callable[[], None] | None,
-        conform: Callable[[Any], Any] | None,
+        type_info: TypeInformation,
     ) -> None:
         super().__init__(original, rules, accessed)
-        self._conform = conform
+        self._conform, self._finished = conformer(type_info), finished_type(type_info)
         self._context = original.context
         self._time, self._milliseconds = rules.time, rules.milliseconds
         self.bind()
@@ -138,7 +139,8 @@ class PlainTtlValueState(_Ttl, ValueState[Any]):
         if self._accessed is not None:
             self._accessed()
         if value is not None:
-            value = (value if self._conform is None else self._conform(value), self._time.processing_time)
+            value = value if type(value) is self._finished else self._conform(value)
+            value = (value, self._time.processing_time)
         self._overlay[self._context.entry] = value
 
 
@@ -358,7 +360,7 @@ def ttl_state(descriptor: StateDescriptor, original: Any, rules: TtlRules, acces
             return TtlAggregatingState(original, rules, accessed, descriptor.get_agg_function())
     as_written = not (rules.returns_expired or rules.renewed_by_reads)
     if as_written and isinstance(rules, ProcessingTimeRules) and original.copy is None:
-        return PlainTtlValueState(original, rules, accessed, conformer(descriptor.type_info))
+        return PlainTtlValueState(original, rules, accessed, descriptor.type_info)
     return TtlValueState(original, rules, accessed)
 
 

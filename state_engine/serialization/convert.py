@@ -7,7 +7,6 @@ Writers are strict: Arrow alone would cut 1.5 to 1. What is fast here was measur
 
 import dataclasses
 import datetime
-import decimal
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from state_engine.api.types import (
 from state_engine.causes import LONGEST_CAUSE, WorkerEndsError, cause_line, shown, without
 from state_engine.errors import UnsupportedVersionError
 from state_engine.iterating import making, never_ending
+from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
 from state_engine.serialization.types import to_arrow
 from state_engine.text import shorten
 
@@ -63,17 +63,6 @@ class ValueTypeError(Exception):
 
 
 _NONE = type(None)
-_ACCEPTED: dict[str, frozenset[type]] = {
-    **{name: frozenset({int}) for name in INTEGERS},
-    "boolean": frozenset({bool}),
-    "float": frozenset({float, int}),
-    "double": frozenset({float, int}),
-    "string": frozenset({str}),
-    "binary": frozenset({bytes, bytearray, memoryview}),
-    "date": frozenset({datetime.date}),
-    "timestamp": frozenset({datetime.datetime}),
-    "timestamp_ntz": frozenset({datetime.datetime}),
-}
 
 
 def reader(type_info: TypeInformation) -> Reader:
@@ -205,9 +194,9 @@ def writer(type_info: TypeInformation) -> Writer:
     arrow = to_arrow(type_info)
     match type_info:
         case AtomicType(name):
-            return _atom_writer(_ACCEPTED[name], arrow, name, _CHECKS.get(name))
+            return _atom_writer(ACCEPTED[name], arrow, name, _CHECKS.get(name))
         case DecimalType():
-            return _atom_writer(frozenset({decimal.Decimal, int}), arrow, type_info.ddl())
+            return _atom_writer(ACCEPTED["decimal"], arrow, type_info.ddl())
         case ListType(element):
             return _list_writer(arrow, writer(element), type_info.ddl())
         case MapType(key, value):
@@ -283,20 +272,12 @@ _CHECKS: dict[str, Check] = {"timestamp": _check_aware, "timestamp_ntz": _check_
 
 
 def _unusual(values: Sequence[Any], accepted: frozenset[type], declared: str) -> list[Any]:
-    """NumPy scalars and subclasses (an IntEnum, a pandas Timestamp) are taken for what they are; bool is no int."""
     plain: list[Any] = []
     for index, given in enumerate(values):
-        value = given
-        if isinstance(given, np.generic) and (type(given) is not np.bool_ or bool in accepted):
-            value = given.item()
-        kind = type(value)
-        if value is not None and kind not in accepted:
-            parent = next((a for a in accepted if isinstance(value, a)), None)
-            if parent is None or kind is bool or (isinstance(value, datetime.datetime) and parent is datetime.date):
-                raise ValueTypeError(index, given, declared)
-            if parent is datetime.datetime and (value != value or getattr(value, "nanosecond", 0)):
-                raise ValueTypeError(index, given, declared, why=": pandas' NaT and nanoseconds have no stored form")
-        plain.append(value)
+        try:
+            plain.append(plain_atom(given, accepted))
+        except MisfitError as why:
+            raise ValueTypeError(index, given, declared, why=str(why)) from None
     return plain
 
 

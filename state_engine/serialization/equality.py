@@ -2,7 +2,7 @@
 
 The rule is SQL's: null equals null, NaN equals NaN, -0.0 equals 0.0, rows are equal field by field. Python's dicts have
 it too, but for NaN; so a key goes through `key_conformer` before it is looked up, and then a dict finds it. Types
-without floating-point numbers and decimals need nothing more than `conformer`, and most of them not even that.
+without floating-point numbers and decimals need nothing more than `conformer`, and nearly all their keys not even that.
 
 Equal keys may be spelled differently: 0.0 and -0.0, also inside of a row. An entry keeps the spelling with which it was
 put first, until it is removed, cleared or expired. NaN has one spelling.
@@ -27,16 +27,14 @@ def holds_floats(type_info: TypeInformation) -> bool:
     return isinstance(type_info, AtomicType) and type_info.name in ("float", "double")
 
 
-def key_conformer(type_info: TypeInformation) -> Conform | None:
-    """Returns what a key goes through before a dict is asked for it; None where a dict finds it as it is.
+def key_conformer(type_info: TypeInformation) -> Conform:
+    """Returns what a key goes through before a dict is asked for it; one of `finished_key_type` need not.
 
     It is `conformer`, and then the rule above. It raises ValueTypeError for a decimal that is no number: NaN in a
     decimal is no key, since it has no stored form.
     """
     conform, rule = conformer(type_info), _rule(type_info)
-    if conform is None or rule is None:
-        return conform or rule
-    return lambda key: rule(conform(key))
+    return conform if rule is None else lambda key: rule(conform(key))
 
 
 def key_reader(type_info: TypeInformation) -> Reader:

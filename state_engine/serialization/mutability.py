@@ -8,7 +8,8 @@ import copy
 import datetime
 import decimal
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,20 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
+from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
 from state_engine.serialization.convert import ValueTypeError, as_tuple, row_maker
 
 Conform = Callable[[Any], Any]
 
-_PLAIN: dict[str, type] = {
+_FINISHED: dict[str, type] = {
     **dict.fromkeys(INTEGERS, int),
     "boolean": bool,
-    "float": float,
     "double": float,
     "string": str,
+    "binary": bytes,
     "date": datetime.date,
 }
+_NONE = type(None)
 
 
 def is_immutable(type_info: TypeInformation) -> bool:
@@ -48,29 +51,48 @@ def is_immutable(type_info: TypeInformation) -> bool:
     return False
 
 
-def plain_type(type_info: TypeInformation) -> type | None:
-    """Returns the class whose values are read back from Arrow as they were written; None where there is none.
-
-    (An IntEnum or a NumPy scalar put into an integer is not. Floats are those that `conformer` let in.)
-    """
-    return _PLAIN.get(type_info.name) if isinstance(type_info, AtomicType) else None
-
-
 def finished_type(type_info: TypeInformation) -> type | None:
-    """Returns the class whose instances need no conforming at all; None where there is none."""
-    if not isinstance(type_info, StructType) or not is_immutable(type_info) or any(map(conformer, type_info.types)):
-        return None
-    return tuple if type_info.carrier is tuple else row_class(type_info.names)
+    """Returns the class whose instances need no conforming; None where there is none.
+
+    Of nearly all values it is asked first, in place of a call of the conformer. Values of it, and None, are read back
+    from Arrow as they were written.
+    """
+    return _FINISHED.get(type_info.name) if isinstance(type_info, AtomicType) else None
 
 
-def holds_atoms(type_info: TypeInformation) -> bool:
-    """Says whether values are lists or maps of what needs no conforming: they may grow in place and still conform."""
+def finished_key_type(type_info: TypeInformation) -> type | None:
+    """As `finished_type`, of keys of maps. Floats are none: NaN has to become the NaN that a dict finds."""
+    found = finished_type(type_info)
+    return None if found is float else found
+
+
+def plain_type(type_info: TypeInformation) -> type | None:
+    """Returns the class whose values, once `conformer` let them in, are read back from Arrow as they were written."""
+    return float if type_info == AtomicType("float") else finished_type(type_info)
+
+
+def still_conforming(type_info: TypeInformation) -> Callable[[Any], bool] | None:
+    """Returns what says whether a list or map of atoms that its owner changed in place needs no conforming.
+
+    All parts of a short one are looked at, and the last ones of a long one: a list that grows must not cost more the
+    longer it is. (So a number of NumPy that is put into the middle of a long one becomes a plain one with the next
+    copy.) None where parts may need conforming whatever their class.
+    """
     match type_info:
-        case ListType(element):
-            return conformer(element) is None
-        case MapType(key, value):
-            return conformer(key) is None and conformer(value) is None
-    return False
+        case ListType(element) if (kind := finished_type(element)) is not None:
+            fit = frozenset({kind, _NONE}).issuperset
+            return lambda value: type(value) is list and fit(map(type, value[-_LOOKED_AT:]))
+        case MapType(key, part) if finished_key_type(key) is not None and (kind := finished_type(part)) is not None:
+            fit_key, fit_part = frozenset({finished_key_type(key)}).issuperset, frozenset({kind, _NONE}).issuperset
+            return lambda value: (
+                type(value) is dict
+                and fit_key(map(type, islice(reversed(value), _LOOKED_AT)))
+                and fit_part(map(type, islice(reversed(value.values()), _LOOKED_AT)))
+            )
+    return None
+
+
+_LOOKED_AT = 64
 
 
 def copier(type_info: TypeInformation) -> Conform | None:
@@ -78,28 +100,26 @@ def copier(type_info: TypeInformation) -> Conform | None:
     return None if is_immutable(type_info) else conformer(type_info)
 
 
-def conformer(type_info: TypeInformation) -> Conform | None:
+def conformer(type_info: TypeInformation) -> Conform:
     """Returns what makes a value that an author put the object that a load would give, sharing nothing that can change.
 
-    A value that does not fit its type is copied as it is: the writer refuses it by name when the epoch ends. None
-    where there is nothing to do, which is so for whole numbers, strings, booleans and dates.
+    A value that does not fit its type is copied as it is: the writer refuses it by name when the epoch ends. Values of
+    `finished_type` need not go through it.
     """
     match type_info:
         case AtomicType(name):
-            return _ATOMS.get(name)
+            return _ATOMS[name]
         case DecimalType(_, scale):
             return _decimal_conformer(scale)
         case ListType(element):
-            return _list_conformer(conformer(element))
+            return _list_conformer(element)
         case MapType(key, value):
-            from state_engine.serialization.equality import key_conformer  # which conforms by what is here
-
-            return _map_conformer(key_conformer(key), conformer(value))
+            return _map_conformer(key, value)
         case StructType():
             return _struct_conformer(type_info)
         case CodecType():
             return _codec_conformer(type_info)
-    return None
+    raise AssertionError(type_info)
 
 
 def _codec_conformer(type_info: CodecType) -> Conform:
@@ -112,94 +132,169 @@ def _codec_conformer(type_info: CodecType) -> Conform:
             stored = codec.encode(value)
         except Exception:
             return copy.deepcopy(value)
-        return codec.decode(stored if conform_stored is None else conform_stored(stored), codec.version)
+        return codec.decode(conform_stored(stored), codec.version)
 
     return conform_by_codec
 
 
+def _atom_conformer(name: str) -> Conform:
+    accepted = ACCEPTED[name]
+
+    def conform_atom(value: Any) -> Any:
+        try:
+            return plain_atom(value, accepted)
+        except MisfitError:
+            return value
+
+    return conform_atom
+
+
+_number = _atom_conformer("double")
+_datetime = _atom_conformer("timestamp")
+
+
 def _conform_binary(value: Any) -> Any:
-    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+    return bytes(value) if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
 def _conform_double(value: Any) -> Any:
-    return float(value) if type(value) is int or isinstance(value, np.floating) else value
+    if type(value) is float:
+        return value
+    number = _number(value)
+    return _exactly(float, number, value) if type(number) is int else number
 
 
 def _conform_float(value: Any) -> Any:
-    """32 bits; what they cannot hold is left for the writer to refuse."""
-    if type(value) is not float and type(value) is not int and not isinstance(value, np.floating):
-        return value
+    """Rounds to 32 bits; what they cannot hold is left for the writer to refuse."""
+    number = value if type(value) is float else _number(value)
+    if type(number) is int:
+        return _exactly(_in_32_bits, number, value)
     try:
-        return _SINGLE.unpack(_SINGLE.pack(value))[0]
+        return _in_32_bits(number) if type(number) is float else value
     except (OverflowError, struct.error):
         return value
 
 
+def _exactly(become: Conform, number: int, given: Any) -> Any:
+    """Returns an integer as a floating point number if that is the same number; else the writer refuses it."""
+    try:
+        made = become(number)
+    except (OverflowError, struct.error):
+        return given
+    return made if made == number else given
+
+
+def _in_32_bits(value: Any) -> float:
+    return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+
+
 def _conform_timestamp(value: Any) -> Any:
+    value = value if type(value) is datetime.datetime else _datetime(value)
     if not isinstance(value, datetime.datetime) or value.tzinfo is None or value.tzinfo is datetime.UTC:
         return value
-    return value.astimezone(datetime.UTC)
+    try:
+        return value.astimezone(datetime.UTC)
+    except OverflowError:  # outside the years 1 to 9999
+        return value
+
+
+def _conform_naive_timestamp(value: Any) -> Any:
+    value = value if type(value) is datetime.datetime else _datetime(value)
+    return value.replace(fold=0) if getattr(value, "fold", 0) else value
 
 
 def _decimal_conformer(scale: int) -> Conform:
-    unit = decimal.Decimal(1).scaleb(-scale)
+    unit, plain = decimal.Decimal(1).scaleb(-scale), _atom_conformer("decimal")
 
-    def conform_decimal(value: Any) -> Any:
+    def conform_decimal(given: Any) -> Any:
+        value = plain(given)
         if type(value) is not decimal.Decimal and type(value) is not int:
-            return value
+            return given
         try:
             conformed = _DIGITS.quantize(decimal.Decimal(value), unit)
         except decimal.InvalidOperation:
-            return value
-        return conformed if conformed == value else value  # the writer refuses what would have to be rounded
+            return given
+        return conformed if conformed == value else given  # the writer refuses what would have to be rounded
 
     return conform_decimal
+
+
+def _unless_finished(struct: StructType, conform: Conform) -> Conform:
+    """Returns a conformer of rows that calls another one for those alone that are not yet as a load would give them.
+
+    It is made for the fields: by a loop over them it takes twice the time, which each stored row would cost.
+    """
+    kinds = {f"k{n}": finished_type(t) for n, t in enumerate(struct.types)}
+    if None in kinds.values() or struct.carrier not in (None, tuple):
+        return conform
+    kind: type = tuple if struct.carrier is tuple else row_class(struct.names)
+    if kind is tuple:
+        fields = [f"row[{n}]" for n in range(len(kinds))]
+    else:
+        fields = [f"row.{name}" for name in kind.__struct_fields__]  # type: ignore[attr-defined]
+    same = " and ".join(f"type({field}) is {known}" for field, known in zip(fields, kinds, strict=True))
+    width = f"len(row) == {len(kinds)} and " if kind is tuple else ""
+    known: dict[str, Any] = {**kinds, "kind": kind, "conform": conform}
+    return eval(f"lambda row: row if type(row) is kind and {width}{same} else conform(row)", known)  # type: ignore[no-any-return]
 
 
 _SINGLE = struct.Struct("<f")
 _DIGITS = decimal.Context(prec=77)
 _ATOMS: dict[str, Conform] = {
+    **{name: _atom_conformer(name) for name in ACCEPTED},
     "binary": _conform_binary,
     "double": _conform_double,
     "float": _conform_float,
     "timestamp": _conform_timestamp,
+    "timestamp_ntz": _conform_naive_timestamp,
 }
 
 
-def _list_conformer(conform: Conform | None) -> Conform:
+def _parts_conformer(conform: Conform, finished: type | None) -> Callable[[Iterable[Any]], list[Any]]:
+    """Returns what conforms many values of a type: where all are of its finished type, by one look at them."""
+    fit = frozenset({finished, _NONE}).issuperset
+
+    def conform_parts(values: Any) -> list[Any]:
+        if finished is not None and fit(map(type, values)):
+            return list(values)
+        return [value if type(value) is finished else conform(value) for value in values]
+
+    return conform_parts
+
+
+def _list_conformer(element: TypeInformation) -> Conform:
+    conform_elements = _parts_conformer(conformer(element), finished_type(element))
+
     def conform_list(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = value.tolist()
         elif not isinstance(value, (list, tuple)):
             return copy.deepcopy(value)
-        return list(value) if conform is None else [conform(element) for element in value]
+        return conform_elements(value)
 
     return conform_list
 
 
-def _map_conformer(conform_key: Conform | None, conform_value: Conform | None) -> Conform:
+def _map_conformer(key: TypeInformation, part: TypeInformation) -> Conform:
+    from state_engine.serialization.equality import key_conformer  # which conforms by what is here
+
+    conform_keys = _parts_conformer(key_conformer(key), finished_key_type(key))
+    conform_parts = _parts_conformer(conformer(part), finished_type(part))
+
     def conform_map(value: Any) -> Any:
         if not isinstance(value, dict):
             return copy.deepcopy(value)
-        if conform_key is None and conform_value is None:
-            return dict(value)
-        key, item = conform_key or _same, conform_value or _same
-        return {key(k): item(v) for k, v in value.items()}
+        return dict(zip(conform_keys(value.keys()), conform_parts(value.values()), strict=True))
 
     return conform_map
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _struct_conformer(struct: StructType) -> Conform:
     make = row_maker(struct)
-    fields = [conformer(t) for t in struct.types]
-    finished = finished_type(struct)
+    fields = [(finished_type(t), conformer(t)) for t in struct.types]
 
     def conform_row(value: Any) -> Any:
-        if value is None or type(value) is finished:
+        if value is None:
             return value
         try:
             values = as_tuple(value, struct)
@@ -207,9 +302,18 @@ def _struct_conformer(struct: StructType) -> Conform:
             return copy.deepcopy(value)
         if len(values) != len(fields):
             return copy.deepcopy(value)
-        return make(*(v if conform is None else conform(v) for conform, v in zip(fields, values, strict=True)))
+        return make(*[v if type(v) is done else conform(v) for (done, conform), v in zip(fields, values, strict=True)])
 
-    return conform_row
+    return _unless_finished(struct, conform_row)
 
 
-__all__ = ["Conform", "conformer", "copier", "finished_type", "holds_atoms", "is_immutable", "plain_type"]
+__all__ = [
+    "Conform",
+    "conformer",
+    "copier",
+    "finished_key_type",
+    "finished_type",
+    "is_immutable",
+    "plain_type",
+    "still_conforming",
+]

@@ -217,7 +217,7 @@ class ValueStateSuite(StateLogSuite):
             ("double", 3, "3.0"),
             ("double", np.float64(1.5), "1.5"),
             ("float", 0.1, repr(_SINGLE)),
-            ("float", 16_777_217, "16777216.0"),
+            ("float", 16_777_216, "16777216.0"),
             ("decimal(10,3)", decimal.Decimal("1.5"), "Decimal('1.500')"),
             ("decimal(10,3)", 2, "Decimal('2.000')"),
             ("timestamp", noon, repr(noon.astimezone(datetime.UTC))),

@@ -31,12 +31,6 @@ _PROGRAMS = ("tests/model/forms/generating.py",)
 
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
     KnownFault(
-        "value-not-of-its-type",
-        "A number of NumPy that is put into a state is read as NumPy's until the epoch ends, and a large integer in a "
-        "double is rounded.",
-        _PROGRAMS,
-    ),
-    KnownFault(
         "named-row-by-position",
         "A named tuple or a Row of PySpark with the output's names in another order is taken by position.",
         _PROGRAMS,

@@ -50,7 +50,7 @@ def list_codec(type_info: TypeInformation) -> ValueCodec:
 def spelled_codec(user_key: TypeInformation, value: TypeInformation) -> ValueCodec:
     """Returns the codec of pairs of a user key, as it is spelled, and its value."""
     pairs = value_codec(StructType(("user_key", "value"), (user_key, value), carrier=tuple))
-    conform = key_conformer(user_key) or _same
+    conform = key_conformer(user_key)
 
     def decode(data: bytes) -> Any:
         found, held = pairs.decode(data)
@@ -96,10 +96,10 @@ def _plain(type_info: TypeInformation) -> _Pair:
 
 def _key(type_info: TypeInformation) -> _Pair:
     """Of keys of maps: what comes back is found in a dict."""
-    pair, conform = _nullable(_plain(type_info)), key_conformer(type_info)
-    if conform is None or not holds_floats(type_info):
+    pair = _nullable(_plain(type_info))
+    if not holds_floats(type_info):
         return pair
-    from_plain = pair[1] or _same
+    conform, from_plain = key_conformer(type_info), pair[1] or _same
     return pair[0] or _same, lambda plain: conform(from_plain(plain))
 
 

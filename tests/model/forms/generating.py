@@ -53,7 +53,7 @@ def programs(draw: Any, *, for_spark: bool = False) -> Program:
         rows=draw(st.sampled_from(ROWS)),
         spoils=draw(st.booleans()),
         spoils_rows=draw(st.booleans()),
-        numpy=False if known("value-not-of-its-type") else draw(st.booleans()),
+        numpy=draw(st.booleans()),
     )
 
 

@@ -10,6 +10,24 @@ ROCKS = "tests/backends/test_rocksdb_keeps_the_suite.py::TestRocksDBBackend"
 
 MUTANTS = (
     Mutant(
+        "numbers-of-numpy-in-values",
+        "state_engine.backends.states",
+        "HeapValueState.update",
+        "            value = self._conform(value)\n",
+        "            pass\n",
+        "A number of NumPy that a function stores overflows within an epoch, and not across two.",
+        ("tests/backends/test_values_of_their_type.py::test_a_value_is_of_its_type_at_once[value-heap]",),
+    ),
+    Mutant(
+        "accumulators-keep-what-was-added",
+        "state_engine.backends.states",
+        "Folding._may_stay",
+        "return self._still_conforms is not None and self._still_conforms(accumulator)",
+        "return self._still_conforms is not None",
+        "A number of NumPy in an accumulator that was changed in place is NumPy's until the epoch ends.",
+        ("tests/backends/test_values_of_their_type.py::test_what_an_accumulator_got_is_plain_with_the_next_value",),
+    ),
+    Mutant(
         "warm-values-are-not-those-of-a-load",
         "state_engine.backends.tables",
         "ValueTable.settle",
@@ -17,8 +35,8 @@ MUTANTS = (
         "if self.stamped and not self._reads_alike(overlay.values()):",
         "A worker that keeps its cache goes on with other values than one that loads the state.",
         (
-            f"{HEAP}::test_value_of_a_later_epoch_is_what_a_load_gives",
-            f"{HEAP}::test_value_reads_alike_in_every_epoch",
+            "tests/backends/test_values_of_their_type.py::"
+            "test_what_was_put_deep_into_a_long_accumulator_is_plain_in_the_next_epoch",
         ),
     ),
     Mutant(
@@ -52,8 +70,8 @@ MUTANTS = (
         "cleared-map-shows-its-old-entries",
         "state_engine.backends.states",
         "HeapMapState.get",
-        "if value is MISSING and (delta is None or not delta.cleared):",
-        "if value is MISSING:",
+        "if delta.cleared:",
+        "if False:",
         "After clear() a map still answers for the keys that it had.",
         (f"{HEAP}::test_map_clear_then_put",),
     ),

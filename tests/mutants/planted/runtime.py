@@ -10,6 +10,15 @@ STOP = "tests/runtime/test_stop_iterations.py"
 
 MUTANTS = (
     Mutant(
+        "kept-rows-taken-for-fresh-ones",
+        "state_engine.runtime.fresh_tuples",
+        "_returns_tuples",
+        'and before[0].opname == "BUILD_TUPLE"',
+        "and before[0].opname",
+        "A list that a function returns again and again comes out as it was changed last.",
+        ("tests/runtime/test_fresh_tuples.py::test_rows_of_any_other_function_are_looked_at",),
+    ),
+    Mutant(
         "sys-exit-ends-the-worker",
         "state_engine.runtime.operator",
         "Operator._keyed_loop",

@@ -3,6 +3,7 @@
 from mutant import Mutant
 
 HEAP = "tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend"
+_PUT = "tests/backends/test_values_of_their_type.py::test_a_value_is_of_its_type_at_once"
 
 MUTANTS = (
     Mutant(
@@ -43,8 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "booleans-are-numbers",
-        "state_engine.serialization.convert",
-        "_unusual",
+        "state_engine.serialization.atoms",
+        "plain_atom",
         "if parent is None or kind is bool or (",
         "if parent is None or (",
         "True is stored as 1 in an integer column in place of being refused.",
@@ -116,11 +117,38 @@ MUTANTS = (
     Mutant(
         "lists-are-shared-with-the-function",
         "state_engine.serialization.mutability",
-        "_list_conformer",
-        "return list(value) if conform is None",
-        "return value if conform is None and type(value) is list",
+        "_parts_conformer",
+        "            return list(values)",
+        "            return values if type(values) is list else list(values)",
         "A list that the function changes after it has stored it changes in the state as well.",
         ("tests/backends/test_heap_keeps_the_suite.py::TestHeapBackend::test_ttl_accumulators_that_change_in_place",),
+    ),
+    Mutant(
+        "numbers-of-numpy-in-lists",
+        "state_engine.serialization.mutability",
+        "_parts_conformer",
+        "finished is not None and fit(map(type, values))",
+        "finished is not None",
+        "A number of NumPy in a list is NumPy's until the epoch ends: sums depend on where epochs are cut.",
+        (f"{_PUT}[list in a value-heap]",),
+    ),
+    Mutant(
+        "numbers-of-numpy-in-rows",
+        "state_engine.serialization.mutability",
+        "_unless_finished",
+        "type(row) is kind and {width}{same} else",
+        "type(row) is kind else",
+        "A number of NumPy in a row is NumPy's until the epoch ends: sums depend on where epochs are cut.",
+        (f"{_PUT}[row with names in a value-heap]",),
+    ),
+    Mutant(
+        "large-integers-are-rounded",
+        "state_engine.serialization.mutability",
+        "_exactly",
+        "return made if made == number else given",
+        "return made",
+        "2**53 + 1 becomes 2**53 in a state of doubles, without an error.",
+        ("tests/backends/test_values_of_their_type.py::test_an_integer_that_would_have_to_be_rounded_is_refused",),
     ),
     Mutant(
         "timestamps-keep-their-zone",
@@ -161,9 +189,9 @@ MUTANTS = (
     Mutant(
         "nan-is-another-key-of-a-stored-map-each-time",
         "state_engine.serialization.mutability",
-        "conformer",
-        "return _map_conformer(key_conformer(key), conformer(value))",
-        "return _map_conformer(conformer(key), conformer(value))",
+        "_map_conformer",
+        "_parts_conformer(key_conformer(key), finished_key_type(key))",
+        "_parts_conformer(conformer(key), finished_type(key))",
         "A function finds NaN in a map that it stored until the state is restored, and not any more then.",
         (f"{HEAP}::test_nan_is_one_key_of_a_map_that_is_a_value",),
     ),

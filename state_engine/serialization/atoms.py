@@ -1,0 +1,73 @@
+"""Values of types without parts: which Python classes are taken for them, and the plain value that each stands for."""
+
+import datetime
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from state_engine.api.types import INTEGERS
+
+ACCEPTED: dict[str, frozenset[type]] = {
+    **{name: frozenset({int}) for name in INTEGERS},
+    "boolean": frozenset({bool}),
+    "float": frozenset({float, int}),
+    "double": frozenset({float, int}),
+    "string": frozenset({str}),
+    "binary": frozenset({bytes, bytearray, memoryview}),
+    "date": frozenset({datetime.date}),
+    "timestamp": frozenset({datetime.datetime}),
+    "timestamp_ntz": frozenset({datetime.datetime}),
+    "decimal": frozenset({decimal.Decimal, int}),
+}
+"""The classes that are taken for each type."""
+
+
+class MisfitError(Exception):
+    """A value is not of a type; the text says why where there is more to say."""
+
+
+def plain_atom(given: Any, accepted: frozenset[type]) -> Any:
+    """Returns what a value stands for: an object of a class that is accepted itself.
+
+    NumPy's scalars and subclasses (an IntEnum, a pandas Timestamp) are taken for what they are; bool is no int.
+
+    Args:
+        given: The value; None stands for itself.
+        accepted: The classes of its type.
+
+    Raises:
+        MisfitError: It is none of them.
+    """
+    value = given
+    if isinstance(given, np.generic) and (type(given) is not np.bool_ or bool in accepted):
+        value = given.item()
+    kind = type(value)
+    if value is None or kind in accepted:
+        return value
+    parent = next((a for a in accepted if isinstance(value, a)), None)
+    if parent is None or kind is bool or (isinstance(value, datetime.datetime) and parent is datetime.date):
+        raise MisfitError("")
+    if parent is datetime.datetime and (value != value or getattr(value, "nanosecond", 0)):
+        raise MisfitError(": pandas' NaT and nanoseconds have no stored form")
+    return _MADE_PLAIN[parent](value)
+
+
+def _plain_datetime(value: Any) -> datetime.datetime:
+    clock = value.hour, value.minute, value.second, value.microsecond
+    return datetime.datetime(value.year, value.month, value.day, *clock, value.tzinfo, fold=value.fold)
+
+
+_MADE_PLAIN: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: bytes,
+    bytearray: bytes,
+    decimal.Decimal: decimal.Decimal,
+    datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
+    datetime.datetime: _plain_datetime,
+}
+
+__all__ = ["ACCEPTED", "MisfitError", "plain_atom"]
