@@ -28,12 +28,14 @@ class Key:
         names: The key columns.
         selector: What computes them; None where they are fields of the elements.
         computed: The columns that it computes, and how its result holds them.
+        given: The same with the names that the fields of its result have.
         is_all: Whether all elements have one key, whose column no element has.
     """
 
     names: tuple[str, ...]
     selector: Any = None
     computed: StructType | None = None
+    given: StructType | None = None
     is_all: bool = False
 
 
@@ -69,7 +71,7 @@ def key_of(selector: Selector, key_type: Any, columns: StructType) -> Key:
     if len(declared.types) == 1 and not isinstance(declared.carrier, Bare):
         raise JobDefinitionError("key_by() got a key of one field.", action="Let the selector return the bare value.")
     names = _free_names(declared, columns)
-    return Key(names, selector, StructType(names, declared.types, declared.carrier))
+    return Key(names, selector, StructType(names, declared.types, declared.carrier), declared)
 
 
 def _types_of(names: tuple[str, ...], columns: StructType) -> tuple[Any, ...]:

@@ -193,7 +193,7 @@ class Translation:
         made = extended(visible, computed)
         columns = StructType(made.names, made.types, carrier=Leading(visible))
         plain = StructType(computed.names, computed.types)
-        return stream.with_computed(KeyOf(key.selector, computed), plain, columns).key_by(*key.names)
+        return stream.with_computed(KeyOf(key.selector, key.given or computed), plain, columns).key_by(*key.names)
 
     def _beside_broadcast(self, node: BroadcastProcessNode, output: StructType) -> DataStream:
         upstream, rules = node.inputs

@@ -7,8 +7,7 @@ from typing import Any
 from state_engine.api.functions import Function
 from state_engine.api.types import Carrier, StructType
 from state_engine.errors import JobDefinitionError
-from state_engine.iterating import whole
-from state_engine.serialization.convert import row_maker
+from state_engine.serialization.convert import as_tuple, row_maker
 
 
 class KeySelector(Function):
@@ -44,18 +43,15 @@ class KeyOf:
 
     Args:
         selector: The author's `KeySelector`, or a function.
-        columns: The key columns, and how the selector's result holds them.
+        given: The fields of its result as its type names them, in the order of the key columns.
     """
 
-    def __init__(self, selector: Any, columns: StructType) -> None:
+    def __init__(self, selector: Any, given: StructType) -> None:
         self._call = selector.get_key if isinstance(selector, KeySelector) else selector
-        self._columns = columns
+        self._given = given
 
     def __call__(self, record: Any) -> tuple[Any, ...]:
-        key = self._call(record)
-        if isinstance(self._columns.carrier, Carrier):
-            return self._columns.carrier.values(key)
-        return tuple(whole(key))
+        return as_tuple(self._call(record), self._given)
 
 
 __all__ = ["KeyOf", "KeySelector", "Leading"]

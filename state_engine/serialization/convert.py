@@ -376,22 +376,21 @@ def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
 def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
     """Returns the values of one row in the struct's order.
 
-    Tuples and lists count by position; dicts and dataclasses by name; named rows by name where they have the struct's
-    names in another order, else by position.
+    Tuples, lists and rows without names count by position; dicts and dataclasses by name. Rows with names, ours or
+    PySpark's, and named tuples count by name where they have the struct's names in any order, and by position where
+    their names are others.
 
     Raises:
-        ValueTypeError: The row is none of these, or has fields that the struct has not.
+        ValueTypeError: The row is none of these, has fields that the struct has not, or names of which some are the
+            struct's at another position: by name and by position it would be two different rows.
     """
     if isinstance(struct.carrier, Carrier):
         return struct.carrier.values(row)
     if isinstance(row, InputRow):
-        names = row.field_names()
-        values = row.as_tuple()
-        if names == struct.names or set(names) != set(struct.names):
-            return values
-        return tuple(map(dict(zip(names, values, strict=True)).__getitem__, struct.names))
+        return _by_name(row.field_names(), row.as_tuple(), row, struct, index)
     if isinstance(row, (tuple, list)):
-        return tuple(row)
+        names = _names_of(row)
+        return tuple(row) if names is None else _by_name(names, tuple(row), row, struct, index)
     if dataclasses.is_dataclass(row) and not isinstance(row, type):
         row = {f.name: getattr(row, f.name) for f in dataclasses.fields(row)}
     if isinstance(row, dict):
@@ -402,6 +401,26 @@ def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
             )
         return tuple(row.get(name) for name in struct.names)
     raise ValueTypeError(index, row, struct.ddl())
+
+
+def _names_of(row: Sequence[Any]) -> tuple[str, ...] | None:
+    """Returns the names of a named tuple's fields, or of those of a PySpark `Row`; None without any."""
+    names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
+    return tuple(names) if isinstance(names, (tuple, list)) and len(names) == len(row) else None
+
+
+def _by_name(
+    names: tuple[str, ...], values: tuple[Any, ...], row: Any, struct: StructType, index: int
+) -> tuple[Any, ...]:
+    if names == struct.names or len(names) != len(struct.names):
+        return values
+    if set(names) == set(struct.names):
+        return tuple(map(dict(zip(names, values, strict=True)).__getitem__, struct.names))
+    moved = [name for name, own in zip(names, struct.names, strict=True) if name != own and name in struct.names]
+    if moved:
+        why = f": its fields are called {', '.join(names)}, and {moved[0]!r} is another one here; rename all or none"
+        raise ValueTypeError(index, row, struct.ddl(), why=why)
+    return values
 
 
 def _struct_writer(struct: StructType, arrow: Any) -> Writer:

@@ -1,10 +1,12 @@
 """Which selectors become key columns, and which have to be run."""
 
+from collections import namedtuple
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import pytest
 
+from state_engine.api import Row
 from state_engine.api.types import StructType, Types, columns_of_type
 from state_engine.errors import JobDefinitionError
 from state_engine.flink import KeySelector
@@ -131,11 +133,18 @@ def test_what_is_no_selector_is_refused(given: Any) -> None:
 
 def test_computed_values_of_a_record() -> None:
     single = key_of(lambda v: v[1] % 2, Types.INT(), TUPLE)
-    assert single.computed is not None
-    assert KeyOf(single.selector, single.computed)(("a", 3)) == (1,)
+    assert single.given is not None
+    assert KeyOf(single.selector, single.given)(("a", 3)) == (1,)
     double = key_of(lambda v: (v[1] % 2, v[0]), Types.TUPLE([Types.INT(), Types.STRING()]), TUPLE)
-    assert double.computed is not None
-    assert KeyOf(double.selector, double.computed)(("a", 3)) == (1, "a")
+    assert double.given is not None
+    assert KeyOf(double.selector, double.given)(("a", 3)) == (1, "a")
+
+
+@pytest.mark.parametrize("key", [{"b": "x", "a": 1}, Row(b="x", a=1), namedtuple("Key", "b a")("x", 1), (1, "x")])
+def test_computed_values_with_names_count_by_name(key: Any) -> None:
+    found = key_of(lambda v: key, Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]), TUPLE)
+    assert found.given is not None
+    assert KeyOf(found.selector, found.given)(("a", 3)) == (1, "x")
 
 
 def test_functions_do_not_see_computed_columns() -> None:

@@ -27,14 +27,7 @@ class KnownFault:
     asked_by: tuple[str, ...]
 
 
-_PROGRAMS = ("tests/model/forms/generating.py",)
-
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
-    KnownFault(
-        "named-row-by-position",
-        "A named tuple or a Row of PySpark with the output's names in another order is taken by position.",
-        _PROGRAMS,
-    ),
     KnownFault(
         "dates-outside-years-1-to-9999",
         "Dates and timestamps without time zone outside the years 1 to 9999 reach a function as integers.",

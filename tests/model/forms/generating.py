@@ -13,9 +13,8 @@ from forms.values import KEYS, WIDER, types, values
 from forms.ways import Way, ways
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture.engine import ConjectureRunner
-from known_faults import known
 
-ROWS = ["tuple", "list", "dict", "Row", *([] if known("named-row-by-position") else ["named tuple"])]
+ROWS = ["tuple", "list", "dict", "Row", "named tuple"]
 USER_KEYS = [*KEYS, "double", "struct<a:int,b:string>", "struct<x:float,y:double>"]
 SUMS = ["bigint", "decimal(38,0)"]
 TTLS = ["", "", "clock", "clock reads", "event", "event reads"]

@@ -119,7 +119,6 @@ class Named(KeyedProcessFunction):
         yield self.row
 
 
-@shows("named-row-by-position")
 @pytest.mark.parametrize("row", [namedtuple("Pair", "b a")("B", "A"), pyspark.sql.Row(b="B", a="A")])
 def test_a_row_with_names_counts_by_name(row: Any) -> None:
     assert rows_of(Named(row), "a string, b string", [[("k", 1)]]) == [("A", "B")]
