@@ -155,6 +155,13 @@ def without(text: str, *data: object) -> str:
     return text
 
 
+def _values_of(column: Any) -> Any:
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):  # a date that Python has not
+        return column.cast("string").to_pylist()
+
+
 def _add_texts(found: set[str], value: Any, depth: int) -> None:
     """Adds the ways in which a message may spell a value, or the values inside it."""
     if value is None or isinstance(value, bool) or depth > 20:
@@ -169,7 +176,7 @@ def _add_texts(found: set[str], value: Any, depth: int) -> None:
         found.update((repr(value), str(value)))
     elif hasattr(value, "columns"):  # a batch, a table, keys by columns
         for column in value.columns:
-            _add_texts(found, column.unique().to_pylist(), depth + 1)
+            _add_texts(found, _values_of(column.unique()), depth + 1)
     elif hasattr(value, "as_tuple"):  # a row
         _add_texts(found, value.as_tuple(), depth + 1)
     elif isinstance(value, (list, tuple, set, frozenset)):

@@ -47,6 +47,7 @@ LakestateError
 │   ├── RawStateError
 │   ├── LocalStateError
 │   └── StopRequestedError
+├── YearOutOfRangeError           Python has no date for a value of a column
 ├── FencedError                   another driver owns the job
 ├── JobAlreadyRunningError        another process of this machine holds the job; nothing was begun
 ├── SparkLostError                the Spark session of a running job was stopped, or its JVM has ended
@@ -283,6 +284,10 @@ class SparkLostError(LakestateError):
 
 class RoutingError(LakestateError):
     """A record or its state is at a subtask that does not own its key group."""
+
+
+class YearOutOfRangeError(LakestateError):
+    """A date or timestamp of a column lies outside the years 1 to 9999, which are all that Python has."""
 
 
 class EventTimeError(LakestateError):

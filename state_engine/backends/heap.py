@@ -36,7 +36,7 @@ from state_engine.backends.ttl import ttl_state
 from state_engine.backends.ttl_cleanup import ColumnCleanup, IncrementalCleanup
 from state_engine.backends.ttl_rules import TtlRules, ttl_rules
 from state_engine.causes import shown
-from state_engine.errors import RoutingError
+from state_engine.errors import RoutingError, YearOutOfRangeError
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.log.evolution import evolve, is_migrated, reported
@@ -167,8 +167,9 @@ class HeapKeyedStateBackend:
         return ColumnTimerTable(self._numbers, self._namespaces) if self.timers_by_columns else TimerTable()
 
     def _loaded(self, table: TableT, schema: StateSchema) -> TableT:
-        for rows in self._log_of(schema, table):
-            self._apply(table, rows)
+        with _named(schema.name):
+            for rows in self._log_of(schema, table):
+                self._apply(table, rows)
         self._tables[schema.name] = table
         self._schemas[schema.name] = schema
         return table
@@ -399,9 +400,11 @@ class HeapKeyedStateBackend:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Says of which state a value is that its type does not admit."""
+    """Says of which state a value is that its type does not admit, or that Python has not."""
     try:
         yield
+    except YearOutOfRangeError as error:
+        raise YearOutOfRangeError(f"State {name!r}: {error.message}", action=error.action) from None
     except StateValueError as error:
         error.add_note(f"state {name!r}")
         raise

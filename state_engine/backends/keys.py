@@ -11,11 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from state_engine.api.type_hints import parse_ddl
-from state_engine.api.types import INTEGERS
+from state_engine.api.types import INTEGERS, StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.key_groups import SEED, Hashes, hash_integers, hash_values, key_hasher
 from state_engine.serialization.column import Column
-from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.convert import field_readers, writer
 
 
 class Namespaced(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -105,7 +105,7 @@ class KeyCodec:
         self.max_parallelism = max_parallelism
         types = [parse_ddl(c.type) for c in columns]
         self._single = len(types) == 1
-        self._readers = [reader(t) for t in types]
+        self._readers = field_readers(StructType(tuple(c.name for c in columns), tuple(types)))
         self._writers = [writer(t) for t in types]
         self._hash = key_hasher([c.type for c in columns])
         self._hash_columns = [_column_hasher(c.type) for c in columns]

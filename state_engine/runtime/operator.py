@@ -39,7 +39,7 @@ from state_engine.runtime.lifecycle import InitializationContext, LifeCycle, Res
 from state_engine.runtime.outputs import OutputValueError
 from state_engine.runtime.raw_streams import RawOutputs
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.convert import field_readers, row_maker
 from state_engine.serialization.copies import RowCopies
 
 _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
@@ -91,7 +91,7 @@ class Operator:
         self._called = self.function.verb if isinstance(self.function, Adapter) else "process_element"
         self._record = RecordContext(self.context, self.time, timers)
         self._timer = TimerContext(self.context, self.time, timers)
-        self._read_columns = [reader(t) for t in spec.input.types]
+        self._read_columns = field_readers(spec.input)
         self._make_row = row_maker(spec.input)
         self._key_positions = [spec.input.names.index(c.name) for c in spec.key]
         self._batch_call: BatchCall | None = None

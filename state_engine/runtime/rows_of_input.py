@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.types import StructType
-from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.convert import field_readers, row_maker
 
 
 class RowsOfInput:
@@ -19,7 +19,7 @@ class RowsOfInput:
 
     def __init__(self, struct: StructType, places: Sequence[int]) -> None:
         self._places = places
-        self._readers = [reader(t) for t in struct.types]
+        self._readers = field_readers(struct)
         self._make_row = row_maker(struct)
 
     def of(self, batch: pa.RecordBatch) -> Iterator[Any]:

@@ -1,4 +1,7 @@
-"""Values of types without parts: which Python classes are taken for them, and the plain value that each stands for."""
+"""Values of types without parts: which Python classes are taken for them, and the plain value that each stands for.
+
+Also the error for what is not of its type, at any level.
+"""
 
 import datetime
 import decimal
@@ -8,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from state_engine.api.types import INTEGERS
+from state_engine.causes import LONGEST_CAUSE, shown, without
+from state_engine.text import shorten
 
 ACCEPTED: dict[str, frozenset[type]] = {
     **{name: frozenset({int}) for name in INTEGERS},
@@ -26,6 +31,27 @@ ACCEPTED: dict[str, frozenset[type]] = {
 
 class MisfitError(Exception):
     """A value is not of a type; the text says why where there is more to say."""
+
+
+class ValueTypeError(Exception):
+    """A Python value does not fit its declared type.
+
+    Attributes:
+        index: Position of the first such value in the column.
+        path: Field inside the value, empty for the value itself.
+    """
+
+    def __init__(self, index: int, value: object, declared: str, path: str = "", why: str = "") -> None:
+        why = shorten(without(why, value), LONGEST_CAUSE)
+        super().__init__(f"{shorten(shown(value), 80)} ({type(value).__name__}) is not {declared}{why}")
+        self.index = index
+        self.path = path
+
+    def inside(self, part: str, index: int) -> "ValueTypeError":
+        """Returns this error as that of the value which holds the wrong one: its index, and the way down to it."""
+        self.index = index
+        self.path = f"{part}.{self.path}" if self.path else part
+        return self
 
 
 def plain_atom(given: Any, accepted: frozenset[type]) -> Any:
@@ -70,4 +96,4 @@ _MADE_PLAIN: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _plain_datetime,
 }
 
-__all__ = ["ACCEPTED", "MisfitError", "plain_atom"]
+__all__ = ["ACCEPTED", "MisfitError", "ValueTypeError", "plain_atom"]

@@ -6,7 +6,6 @@ Writers are strict: Arrow alone would cut 1.5 to 1. What is fast here was measur
 """
 
 import dataclasses
-import datetime
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -30,36 +29,21 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
-from state_engine.causes import LONGEST_CAUSE, WorkerEndsError, cause_line, shown, without
-from state_engine.errors import UnsupportedVersionError
+from state_engine.causes import WorkerEndsError, cause_line, shown
+from state_engine.errors import UnsupportedVersionError, YearOutOfRangeError
 from state_engine.iterating import making, never_ending
-from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
+from state_engine.serialization.atoms import ACCEPTED, MisfitError, ValueTypeError, plain_atom
+from state_engine.serialization.times import (
+    holds_times,
+    outside,
+    read_dates,
+    read_naive_timestamps,
+    read_timestamps,
+)
 from state_engine.serialization.types import to_arrow
-from state_engine.text import shorten
 
 Reader = Callable[[Any], list[Any]]
 Writer = Callable[[Sequence[Any]], Any]
-
-
-class ValueTypeError(Exception):
-    """A Python value does not fit its declared type.
-
-    Attributes:
-        index: Position of the first such value in the column.
-        path: Field inside the value, empty for the value itself.
-    """
-
-    def __init__(self, index: int, value: object, declared: str, path: str = "", why: str = "") -> None:
-        why = shorten(without(why, value), LONGEST_CAUSE)
-        super().__init__(f"{shorten(shown(value), 80)} ({type(value).__name__}) is not {declared}{why}")
-        self.index = index
-        self.path = path
-
-    def inside(self, part: str, index: int) -> "ValueTypeError":
-        """Returns this error as that of the value which holds the wrong one: its index, and the way down to it."""
-        self.index = index
-        self.path = f"{part}.{self.path}" if self.path else part
-        return self
 
 
 _NONE = type(None)
@@ -102,24 +86,28 @@ def _to_numpy(array: Any) -> Any:
     return array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
 
 
-def _read_dates(array: Any) -> list[Any]:
-    return _to_numpy(array).tolist()  # type: ignore[no-any-return]  # NaT becomes None
-
-
-def _read_naive_timestamps(array: Any) -> list[Any]:
-    return _read_dates(array.cast(pa.timestamp("us")))  # NumPy makes datetimes of microseconds, integers of nanoseconds
-
-
-def _read_timestamps(array: Any) -> list[Any]:
-    utc = datetime.UTC
-    return [None if v is None else v.replace(tzinfo=utc) for v in _read_naive_timestamps(array)]
-
-
 _TIME_READERS: dict[str, Reader] = {
-    "date": _read_dates,
-    "timestamp": _read_timestamps,
-    "timestamp_ntz": _read_naive_timestamps,
+    "date": read_dates,
+    "timestamp": read_timestamps,
+    "timestamp_ntz": read_naive_timestamps,
 }
+
+
+def field_readers(struct: StructType) -> list[Reader]:
+    """Returns the reader of each field, which says its name of what it refuses."""
+    return [
+        _naming(n, reader(t)) if holds_times(t) else reader(t) for n, t in zip(struct.names, struct.types, strict=True)
+    ]
+
+
+def _naming(name: str, read: Reader) -> Reader:
+    def read_field(array: Any) -> list[Any]:
+        try:
+            return read(array)
+        except YearOutOfRangeError as error:
+            raise YearOutOfRangeError(f"Field {name!r}: {error.message}", action=error.action) from None
+
+    return read_field
 
 
 def _combined(array: Any) -> Any:
@@ -171,8 +159,7 @@ def row_maker(struct: StructType) -> Callable[..., Any]:
 
 
 def _struct_reader(struct: StructType) -> Reader:
-    make = row_maker(struct)
-    readers = [reader(t) for t in struct.types]
+    make, readers = row_maker(struct), field_readers(struct)
 
     def read(array: Any) -> list[Any]:
         array = _combined(array)
@@ -251,6 +238,10 @@ def _check_aware(values: Sequence[Any], array: Any) -> None:
         index = next(i for i, v in enumerate(values) if v is not None and v.tzinfo is None)
         raise ValueTypeError(
             index, values[index], "timestamp", why=": it has no time zone; give it tzinfo=timezone.utc"
+        )
+    if (found := outside(array)) is not None:
+        raise ValueTypeError(
+            found[0], values[found[0]], "timestamp", why=f": in UTC it is {found[1]}, which Python has not"
         )
 
 
@@ -493,6 +484,7 @@ __all__ = [
     "Writer",
     "as_tuple",
     "columns_of_rows",
+    "field_readers",
     "reader",
     "row_maker",
     "write_columns",

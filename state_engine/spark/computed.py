@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import OutputWriter
 from state_engine.runtime.shared_columns import OWN
-from state_engine.serialization.convert import Reader, as_tuple, reader, row_maker
+from state_engine.serialization.convert import Reader, as_tuple, field_readers, row_maker
 from state_engine.serialization.copies import copied
 from state_engine.spark.dry import DryFrame
 from state_engine.spark.failures import raised_before_operators, records_as_the_task_says
@@ -68,7 +68,7 @@ class ComputedRunner:
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        readers = [reader(t) for t in self._columns.types]
+        readers = field_readers(self._columns)
         make, writer = row_maker(self._columns), OutputWriter("key_by", self._computed)
         width = len(readers)
         for batch in batches:

@@ -55,13 +55,21 @@ class EventTimesSeen:
     def _check(self, records: Any, times: Any) -> None:
         if not times.null_count:
             return
-        record = records.filter(times.is_null()).slice(0, 1).to_pylist()[0]
+        record = _first(records.filter(times.is_null()).slice(0, 1))
         shown = {name: value for name, value in record.items() if not name.startswith("__ls_")}
         raise EventTimeError(
             f"A record of operator {self._uid!r} has no event time: {shown}.",
             action="Drop such records by where('... is not null') in front of assign_timestamps_and_watermarks(), or "
             "give them a time by coalesce(...) in with_timestamp_column().",
         )
+
+
+def _first(records: Any) -> dict[str, Any]:
+    """Returns a record to be shown; as text what Python has no date for."""
+    try:
+        return records.to_pylist()[0]  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return {name: records.column(name).cast("string").to_pylist()[0] for name in records.schema.names}
 
 
 __all__ = ["EventTimesSeen"]

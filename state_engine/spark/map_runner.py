@@ -12,7 +12,7 @@ from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, tr
 from state_engine.errors import UserFunctionError
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
-from state_engine.serialization.convert import Reader, reader, row_maker
+from state_engine.serialization.convert import Reader, field_readers, row_maker
 from state_engine.serialization.copies import RowCopies
 from state_engine.serialization.types import schema_of
 from state_engine.spark.failures import records_as_the_task_says
@@ -62,7 +62,7 @@ class MapRunner:
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        readers = [reader(t) for t in self._input.types]
+        readers = field_readers(self._input)
         make, writer = row_maker(self._input), OutputWriter("map", self._output)
         failure: _MapFailure | None = None
         waiting: list[pa.RecordBatch] = []

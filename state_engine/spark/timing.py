@@ -13,7 +13,7 @@ from state_engine.backends.time import NO_WATERMARK
 from state_engine.causes import shown
 from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.serialization.convert import as_tuple, reader, row_maker
+from state_engine.serialization.convert import as_tuple, field_readers, row_maker
 from state_engine.spark.between import selected
 from state_engine.spark.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.names import quote_always
@@ -119,7 +119,7 @@ class AssignerRunner:
             yield from self._run(batches)
 
     def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        readers = [reader(t) for t in self._columns.types]
+        readers = field_readers(self._columns)
         make = row_maker(self._columns)
         time_of = self._assigner.extract_timestamp
         for batch in batches:

@@ -47,9 +47,10 @@ def _bounds(kind: pa.DataType, column: "pa.ChunkedArray[Any]") -> tuple[Any, Any
         ticks = _min_max(column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None))).cast(pa.int64()))
         utc = "" if getattr(kind, "tz", None) is None else "Z"
         return _time(ticks[0] // 1000, utc), _time(-(-ticks[1] // 1000), utc)
-    low, high = _min_max(column)
     if pa.types.is_date(kind):
-        return low.isoformat(), high.isoformat()
+        days = _min_max(column.cast(pa.date32()).cast(pa.int32()))
+        return _day(days[0]), _day(days[1])
+    low, high = _min_max(column)
     if pa.types.is_string(kind):
         return low[:_PREFIX], high if len(high) <= _PREFIX else None
     if pa.types.is_floating(kind):
@@ -62,6 +63,14 @@ def _bounds(kind: pa.DataType, column: "pa.ChunkedArray[Any]") -> tuple[Any, Any
 def _min_max(column: Any) -> tuple[Any, Any]:
     found = pc.call_function("min_max", [column]).as_py()
     return found["min"], found["max"]
+
+
+def _day(days: int) -> str | None:
+    """ISO 8601; None outside the years that it can write."""
+    try:
+        return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+    except OverflowError:
+        return None
 
 
 def _time(milliseconds: int, utc: str) -> str | None:

@@ -27,13 +27,7 @@ class KnownFault:
     asked_by: tuple[str, ...]
 
 
-KNOWN_FAULTS: tuple[KnownFault, ...] = (
-    KnownFault(
-        "dates-outside-years-1-to-9999",
-        "Dates and timestamps without time zone outside the years 1 to 9999 reach a function as integers.",
-        ("tests/model/forms/values.py",),
-    ),
-)
+KNOWN_FAULTS: tuple[KnownFault, ...] = ()
 
 _NAMES = frozenset(entry.name for entry in KNOWN_FAULTS)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark.sql
 import pytest
 from forms.windows import END, Contents, Definition, Windowed, assigner_of, operator_of
-from known_faults import KNOWN_FAULTS, shows
+from known_faults import KNOWN_FAULTS
 
 from state_engine.api import (
     KeyedProcessFunction,
@@ -124,7 +124,6 @@ def test_a_row_with_names_counts_by_name(row: Any) -> None:
     assert rows_of(Named(row), "a string, b string", [[("k", 1)]]) == [("A", "B")]
 
 
-@shows("dates-outside-years-1-to-9999")
 @pytest.mark.parametrize(
     ("ddl", "array"),
     [

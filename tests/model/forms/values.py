@@ -23,7 +23,6 @@ from state_engine.api.types import (
 )
 from state_engine.testing import strategies
 
-# Python has no dates for what the fault "dates-outside-years-1-to-9999" is about: columns are made of these values.
 _DIGITS = decimal.Context(prec=77)
 _UTC = datetime.UTC
 _MOMENTS = [

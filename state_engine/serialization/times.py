@@ -1,0 +1,96 @@
+"""Dates and timestamps as Python has them: in the years 1 to 9999. Spark's reach further, and are refused by name.
+
+NumPy would give numbers for those that it has no date for. What was measured: timestamps through NumPy 27 ns a value,
+by `to_pylist` 1,322.
+"""
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_engine.api.types import AtomicType, ListType, MapType, StructType, TypeInformation
+from state_engine.causes import shown
+from state_engine.errors import YearOutOfRangeError
+
+_FIRST, _LAST = (datetime.date(1, 1, 1), datetime.date(9999, 12, 31))
+_DAYS = tuple(day.toordinal() - datetime.date(1970, 1, 1).toordinal() for day in (_FIRST, _LAST))
+_OF_A_DAY = 86_400_000_000
+_MICROSECONDS = (_DAYS[0] * _OF_A_DAY, (_DAYS[1] + 1) * _OF_A_DAY - 1)
+_ACTION = (
+    "Replace it upstream, for instance by select(\"least(at, timestamp'9999-12-31 00:00:00Z') as at\"), or leave such "
+    "records out by where(). A timestamp counts in UTC, whatever the time zone of the session."
+)
+
+
+def outside(array: Any) -> tuple[int, str] | None:
+    """Returns position and text of a value that Python has no date for; None if there is none.
+
+    Args:
+        array: Dates, or timestamps in microseconds.
+    """
+    days = pa.types.is_date32(array.type)
+    ticks = array.cast(pa.int32() if days else pa.int64())
+    least, most = _DAYS if days else _MICROSECONDS
+    found: Any = pc.call_function("min_max", [ticks]).as_py()
+    for tick in (found["min"], found["max"]):
+        if tick is not None and not least <= tick <= most:
+            zone = "Z" if getattr(array.type, "tz", None) else ""
+            at: Any = pc.call_function("index", [ticks], pc.IndexOptions(pa.scalar(tick, ticks.type)))
+            return at.as_py(), str(np.datetime64(tick, "D" if days else "us")) + zone
+    return None
+
+
+def read_dates(array: Any) -> list[Any]:
+    """Returns dates, None for null.
+
+    Raises:
+        YearOutOfRangeError: Python has no date for a value.
+    """
+    _check(array)
+    return _to_numpy(array).tolist()  # type: ignore[no-any-return]  # NaT becomes None
+
+
+def read_naive_timestamps(array: Any) -> list[Any]:
+    """Returns datetimes without time zone; otherwise as `read_dates`."""
+    array = array.cast(pa.timestamp("us"))  # NumPy makes datetimes of microseconds, integers of nanoseconds
+    _check(array)
+    return _to_numpy(array).tolist()  # type: ignore[no-any-return]
+
+
+def read_timestamps(array: Any) -> list[Any]:
+    """Returns datetimes in UTC; otherwise as `read_dates`."""
+    utc = datetime.UTC
+    _check(array)
+    return [None if v is None else v.replace(tzinfo=utc) for v in read_naive_timestamps(array)]
+
+
+def _check(array: Any) -> None:
+    if (found := outside(array)) is not None:
+        raise YearOutOfRangeError(
+            f"{shown(found[1])} lies outside the years 1 to 9999, which are all that Python's dates have.",
+            action=_ACTION,
+        )
+
+
+def _to_numpy(array: Any) -> Any:
+    return array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
+
+
+def holds_times(type_info: TypeInformation) -> bool:
+    """Says whether values of a type have dates or timestamps in them."""
+    match type_info:
+        case AtomicType(name):
+            return name in ("date", "timestamp", "timestamp_ntz")
+        case ListType(element):
+            return holds_times(element)
+        case MapType(key, value):
+            return holds_times(key) or holds_times(value)
+        case StructType(_, types):
+            return any(map(holds_times, types))
+    return False
+
+
+__all__ = ["holds_times", "outside", "read_dates", "read_naive_timestamps", "read_timestamps"]
