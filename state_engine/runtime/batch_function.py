@@ -102,6 +102,7 @@ class BatchCall:
         if (local := local_of(spec.function)) is not None:
             self._of_partials = schema_of(local.columns), list(range(len(key_positions)))
         self._codec = codec
+        self._declared = isinstance(spec.function, Declared)
         check_timer_methods(spec.function)
         outputs = {MAIN: spec.output, **spec.side_outputs}
         self._schemas = {output: schema_of(columns) for output, columns in outputs.items()}
@@ -161,7 +162,8 @@ class BatchCall:
         for one in whole(_listed(given)):
             output, rows = (one[0].tag_id, one[1]) if _is_tagged(one) else (None, one)
             if output is None or (output != MAIN and output in self._schemas):
-                parts.setdefault(output or MAIN, []).append(_table(output or MAIN, rows))
+                table = _table(output or MAIN, rows)
+                parts.setdefault(output or MAIN, []).append(table if self._declared else _owned(table))
         batches = {output: self._batches(output, tables, keys) for output, tables in parts.items()}
         return {output: joined(of_output) for output, of_output in batches.items() if of_output}
 
@@ -197,6 +199,11 @@ def _table(output: str, rows: Any) -> pa.Table:
     if not isinstance(rows, pa.Table):
         raise OutputValueError(output, rows, "no record batch and no table")
     return rows
+
+
+def _owned(rows: pa.Table) -> pa.Table:
+    """Returns rows in memory of their own: a column may be a NumPy array that its author goes on to fill anew."""
+    return pa.concat_tables([rows, rows.schema.empty_table()]).combine_chunks() if rows.num_rows else rows
 
 
 def _listed(given: Any) -> Iterable[Any]:

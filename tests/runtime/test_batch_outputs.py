@@ -1,5 +1,6 @@
 """What a function over batches gives: outputs with and without event times, checked against what was declared."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -44,6 +45,31 @@ def test_one_row_per_record_has_the_times_of_the_records():
     assert outputs(lambda batch, ctx: [batch, (LATER, batch)], timed=False) == {
         MAIN: [("a",), ("b",)], "later": [("a",), ("b",)],
     }  # fmt: skip
+
+
+def test_a_batch_is_what_it_was_when_it_was_given():
+    counts, numbers = parse_columns_ddl("n bigint"), np.zeros(2, np.int64)
+
+    class Counts(KeyedBatchProcessFunction):
+        def process_batch(self, keys, batch, ctx):
+            for _ in range(2):
+                numbers[:] += 1
+                yield pa.record_batch([pa.array(numbers)], names=["n"])
+                yield LATER, pa.record_batch([pa.array(numbers)], names=["n"])
+
+    spec = OperatorSpec(
+        uid="o", kind="keyed_process", function=Counts(), input=COLUMNS, order_by=(), output=counts,
+        key=key_columns(COLUMNS, ("k",)), side_outputs={"later": counts},
+    )  # fmt: skip
+    operator = Operator(spec, 0, 1)
+    operator.open()
+    operator.begin(0, None, 0)
+    given = []
+    for _ in range(2):
+        operator.process(pa.RecordBatch.from_arrays([pa.array(["a", "b"])], names=["k"]))
+        given.append(operator.flush())
+    for output in MAIN, "later":
+        assert [batches[output].column("n").to_pylist() for batches in given] == [[1, 1, 2, 2], [3, 3, 4, 4]]
 
 
 def test_other_rows_have_times_of_their_own():

@@ -10,6 +10,15 @@ STOP = "tests/runtime/test_stop_iterations.py"
 
 MUTANTS = (
     Mutant(
+        "batches-over-arrays-of-the-function",
+        "state_engine.runtime.batch_function",
+        "BatchCall.outputs",
+        "table if self._declared else _owned(table)",
+        "table",
+        "A column that a function filled anew after it gave it comes out as it was filled last.",
+        ("tests/runtime/test_batch_outputs.py::test_a_batch_is_what_it_was_when_it_was_given",),
+    ),
+    Mutant(
         "kept-rows-taken-for-fresh-ones",
         "state_engine.runtime.fresh_tuples",
         "_returns_tuples",
