@@ -245,7 +245,7 @@ class TtlSpelledMapState(TtlMapState):
     def put_all(self, dict_value: dict[Any, Any]) -> None:
         self._access()
         stamp = self._rules.stamp()
-        for key, value in dict_value.items():
+        for key, value in whole(dict_value.items()):
             stamped = self._original.get(key)
             if stamped is not None and self._rules.expired(stamped[1]):
                 self._original.remove(key)

@@ -16,6 +16,8 @@ from state_engine.api import (
     ListStateDescriptor,
     MapStateDescriptor,
     ProcessFunction,
+    StateTtlConfig,
+    Time,
     TypeCodec,
     Types,
 )
@@ -394,20 +396,21 @@ class Decoding(TypeCodec[Any]):
         return no_fourth(stored)[0] if FAILS else stored
 
 
-class Entries(dict[str, int]):
+class Entries(dict[float, int]):
     """A dict that reads its entries lazily, from somewhere."""
 
     def items(self) -> Any:
-        return map(entry_of, range(8))
-
-
-def entry_of(n: int) -> tuple[str, int]:
-    return str(n), *no_fourth(n)
+        return zip([n + 0.5 for n in range(8)], map(no_fourth, range(8)), strict=False)
 
 
 class Mapping(KeyedProcessFunction):
+    def __init__(self, expires: bool) -> None:
+        self.descriptor = MapStateDescriptor("kept", Types.DOUBLE(), Types.LONG())
+        if expires:
+            self.descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+
     def open(self, runtime_context: Any) -> None:
-        self.kept = runtime_context.get_map_state(MapStateDescriptor("kept", Types.STRING(), Types.LONG()))
+        self.kept = runtime_context.get_map_state(self.descriptor)
 
     def process_element(self, value: Any, ctx: Any) -> None:
         self.kept.put_all(Entries())
@@ -443,9 +446,10 @@ def test_a_list_state_does_not_take_a_part_of_what_it_is_given(write: Callable[[
         harness.process_element(RECORDS[0])
 
 
+@pytest.mark.parametrize("expires", [False, True])
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-def test_a_map_state_does_not_take_a_part_of_what_it_is_given(backend: str) -> None:
-    harness = one_input(Mapping(), "k", state_backend=backend)
+def test_a_map_state_does_not_take_a_part_of_what_it_is_given(backend: str, expires: bool) -> None:
+    harness = one_input(Mapping(expires), "k", state_backend=backend)
     with pytest.raises(UserFunctionError, match="generator raised StopIteration"):
         harness.process_element(RECORDS[0])
 

@@ -264,6 +264,15 @@ MUTANTS = (
         (f"{HEAP}::test_an_entry_keeps_its_first_spelling_until_it_goes",),
     ),
     Mutant(
+        "a-map-of-numbers-that-expires-takes-a-part",
+        "state_engine.backends.ttl",
+        "TtlSpelledMapState.put_all",
+        "whole(dict_value.items())",
+        "dict_value.items()",
+        "A map with a time to live keeps what came before the author's code raised StopIteration; the rest is gone.",
+        ("tests/runtime/test_stop_iterations.py::test_a_map_state_does_not_take_a_part_of_what_it_is_given",),
+    ),
+    Mutant(
         "an-expired-entry-keeps-its-spelling",
         "state_engine.backends.ttl",
         "TtlSpelledMapState.put_all",
