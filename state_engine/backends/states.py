@@ -61,9 +61,7 @@ class HeapValueState(_Bound, ValueState[Any]):
         return overlay[entry] if entry in overlay else self._base.get(entry)
 
     def update(self, value: Any) -> None:
-        if type(value) is not self._finished:
-            value = self._conform(value)
-        self._overlay[self._context.entry] = value
+        self._overlay[self._context.entry] = value if type(value) is self._finished else self._conform(value)
 
     def clear(self) -> None:
         self._overlay[self._context.entry] = None

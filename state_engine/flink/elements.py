@@ -10,7 +10,7 @@ from state_engine.api.row import InputRow, Row, row_class
 from state_engine.api.type_hints import type_information
 from state_engine.api.types import Bare, ListType, MapType, StructType, TypeInformation, Types
 from state_engine.errors import JobDefinitionError, UnsupportedTypeError
-from state_engine.serialization.convert import reader, row_maker
+from state_engine.serialization.convert import field_readers, row_maker
 
 _DECLARE = "Declare it: from_collection(values, type_info=Types.TUPLE([Types.STRING(), Types.LONG()]))."
 
@@ -137,7 +137,7 @@ def elements_of(table: pa.Table, columns: StructType) -> list[Any]:
     """Returns a table's rows as PyFlink hands elements back: bare values, tuples, dataclasses, or `Row`s."""
     if not table.num_rows:
         return []
-    fields = [reader(t)(table.column(n)) for n, t in enumerate(columns.types)]
+    fields = [read(table.column(n)) for n, read in enumerate(field_readers(columns))]
     return list(map(_collected(columns), *fields))
 
 
@@ -152,7 +152,7 @@ def lines_of(table: pa.Table, columns: StructType) -> list[str]:
     """Returns a table's rows as Flink prints them: `+I[a, 1]` for rows, `(a,1)` for tuples."""
     if not table.num_rows:
         return []
-    fields = [reader(t)(table.column(n)) for n, t in enumerate(columns.types)]
+    fields = [read(table.column(n)) for n, read in enumerate(field_readers(columns))]
     if isinstance(columns.carrier, Bare):
         return [_shown(value) for value in fields[0]]
     if columns.carrier is tuple:
