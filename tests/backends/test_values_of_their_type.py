@@ -242,20 +242,6 @@ def test_what_an_accumulator_got_is_plain_with_the_next_value() -> None:
     assert set(seen) == {int}
 
 
-def test_what_was_put_deep_into_a_long_accumulator_is_plain_in_the_next_epoch() -> None:
-    class Deep(Collects):
-        def add(self, value: Any, accumulator: Any) -> Any:
-            accumulator.append(value)
-            if value == 99:
-                accumulator[0] = np.int32(5)
-            return accumulator
-
-    state = AggregatingStateDescriptor("s", Deep(), "array<bigint>")
-    _, later, restored = spellings([(state, lambda s: [s.add(n) for n in range(100)])])
-    assert later == restored
-    assert spelled([5, 1, 2]) in later[0]
-
-
 def test_a_key_is_found_by_a_number_of_numpy_and_by_the_plain_one() -> None:
     class Finds(KeyedProcessFunction):
         def open(self, runtime_context: Any) -> None:
