@@ -38,22 +38,26 @@ def strange(
     return [
         one
         for one in standings
-        if one.fence > newest or one.birth not in (None, mine) or _brought_no_output(log, one.fence)
+        if one.fence > newest or one.birth not in (None, mine) or _brought_no_output(log, head, one.fence)
     ]
 
 
-def _brought_no_output(log: Log, fence: int) -> bool:
+def _brought_no_output(log: Log, head: StoredManifest | None, fence: int) -> bool:
     """Says whether the log has something at a table's place that never brings output.
 
     So the log was put back, and claimed since then by a compaction or a restore of key groups, which see no sink: it
     may have the table's number again, but not the epoch that brought the table there.
     """
     generation, epoch = transaction_place(fence)
+    if head is None or not epoch:
+        return False
+    manifest = head.manifest
     try:
-        manifest = log.read(generation, epoch).manifest if epoch else None
+        if (manifest.generation, manifest.epoch) != (generation, epoch):
+            manifest = log.read(generation, epoch).manifest
     except NotFoundError:
         return False
-    return manifest is not None and (manifest.kind in ("claim", "closing", "restore") or manifest.restored is not None)
+    return manifest.kind in ("claim", "closing", "restore") or manifest.restored is not None
 
 
 def check(sinks: Sinks, log: Log, job: str, *, adopt_sinks: bool) -> None:

@@ -1,9 +1,11 @@
 """Which savepoints a job has, and what a restore may be asked for."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from state_engine.checkpoint.table import CheckpointTable
+from state_engine.epoch.look import newest
 from state_engine.epoch.request import RestoreTarget, SavepointLocation
 from state_engine.errors import (
     CorruptionError,
@@ -13,9 +15,11 @@ from state_engine.errors import (
     SavepointError,
 )
 from state_engine.log.documents import decode_pin, decode_reference, decode_savepoint, is_reference
+from state_engine.log.lineage import first_own
 from state_engine.log.manifest import StoredManifest
-from state_engine.log.paths import METADATA, SAVEPOINTS, elsewhere_path, metadata_path, pin_path
+from state_engine.log.paths import LEASES, METADATA, SAVEPOINTS, elsewhere_path, metadata_path, pin_path
 from state_engine.log.records import Pin
+from state_engine.log.retention_records import decode_lease
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint, SavepointReference
 from state_engine.savepoint.handles import read_pinned, verify_handles
 from state_engine.savepoint.native import sealed_epoch
@@ -262,24 +266,35 @@ def _checkpoint(root: str, job: str, log: ManifestLog, wanted: str) -> StoredMan
 
 
 def _kept_epoch(root: str, job: str, log: ManifestLog, place: str) -> StoredManifest:
-    """Returns a sealed epoch. At a number that retention has freed lies what a savepoint keeps, or nothing.
+    """Returns a sealed epoch. At a number that retention has freed lies what a savepoint or a lease keeps, or nothing.
 
     A driver that slept too long may have put a manifest there, too. It has found the floor behind its put and ended,
-    and no hash leads to what it left.
+    and no hash leads to what it left. The first manifest of a job stays for ever.
     """
     stored = _epoch(job, log, place)
     floor = log.floors().get(stored.manifest.generation, 0)  # read last: it rises before a number is freed
-    if stored.manifest.epoch > floor:
+    if stored.manifest.epoch > floor or stored.hash in _kept_manifests(root, job, log):
         return stored
-    for savepoint in list_savepoints(root, job):
-        manifests = savepoint.manifests if isinstance(savepoint, Pin) else ()
-        if stored.hash == savepoint.manifest or any(stored.hash == digest for _, digest in manifests):
-            return stored
     raise NothingToRestoreError(
         f"Retention has freed generation {stored.manifest.generation} of job {job!r} up to epoch {floor}, and no "
         f"savepoint keeps the state of epoch {stored.manifest.epoch}. What lies there may be what a late driver left.",
         action=f"Name an epoch behind {floor}, a checkpoint or a savepoint.",
     )
+
+
+def _kept_manifests(root: str, job: str, log: ManifestLog) -> Iterator[str]:
+    """Yields the hashes of manifests that are kept whatever the floor is."""
+    if (head := newest(log)) is not None:
+        first = first_own(head.manifest.lineage)
+        with suppress(NotFoundError):
+            yield log.read(first.generation, first.first).hash
+    storage = open_storage(root, job)
+    for info in storage.list(LEASES, recursive=False):
+        with suppress(NotFoundError):  # it has just been given back
+            yield decode_lease(storage.get(info.path), path=info.path).manifest
+    for savepoint in list_savepoints(root, job):
+        yield savepoint.manifest
+        yield from (digest for _, digest in savepoint.manifests) if isinstance(savepoint, Pin) else ()
 
 
 def _epoch(job: str, log: ManifestLog, place: str) -> StoredManifest:

@@ -63,6 +63,7 @@ def read_naive_timestamps(array: Any) -> list[Any]:
 def read_timestamps(array: Any) -> list[Any]:
     """Returns datetimes in UTC; otherwise as `read_dates`."""
     utc = datetime.UTC
+    array = array.cast(pa.timestamp("us", array.type.tz))
     _check(array)
     return [None if v is None else v.replace(tzinfo=utc) for v in read_naive_timestamps(array)]
 

@@ -7,6 +7,7 @@ from canonical_jobs import model, running_job, state_of
 from msgspec.structs import replace
 
 from state_engine.checkpoint.floors import raise_floor
+from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.errors import NothingToRestoreError
 from state_engine.inspect import read_state
@@ -73,6 +74,16 @@ def test_what_leads_to_a_savepoint_is_there_as_well(job: JobBuilder) -> None:
     trigger_savepoint(job.root, job.job, epoch=4)  # from the base of the second epoch on
     free(job, 4)
     assert state_of(job.root, job.job, "epoch:1/3") == model(job, 3)
+
+
+def test_what_a_lease_names_is_there_and_so_is_the_first_manifest_of_the_job(job: JobBuilder) -> None:
+    stored = job.log.read(1, 3)
+    with leased(job.root, stored, "read"):
+        free(job, 3)
+        assert resolve_restore(job.root, job.job, "epoch:1/3").stored == stored
+    with pytest.raises(NothingToRestoreError):
+        resolve_restore(job.root, job.job, "epoch:1/3")
+    assert resolve_restore(job.root, job.job, "epoch:1/1").stored == job.log.read(1, 1)
 
 
 def test_a_checkpoint_is_known_by_its_hash(job: JobBuilder) -> None:

@@ -12,6 +12,8 @@ from state_engine.epoch.sink_moves import transaction_version
 from state_engine.epoch.sink_standing import strange
 from state_engine.errors import SinkAheadError, SinkError
 from state_engine.log.birth import birth_number
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.memory import MemoryStorage
 
 
 def numbers(batches: int) -> list[int]:
@@ -116,7 +118,9 @@ def test_a_restore_behind_what_was_left_out_misses_nothing(job: WholeJob) -> Non
 
 def test_a_restore_that_was_under_way_when_all_was_deleted_stops_no_start() -> None:
     birth = "ab" * 16
+    log = ManifestLog(MemoryStorage(), "flights")
+    log.bear(birth, 0)
     fenced = SinkStanding(uid="x", table="t", fence=transaction_version(2, 0), birth=birth_number(birth))
-    assert strange([fenced], birth, None, {1: 9}) == []
+    assert strange([fenced], log, None, {1: 9}) == []
     further = SinkStanding(uid="x", table="t", fence=transaction_version(2, 1), birth=birth_number(birth))
-    assert strange([further], birth, None, {1: 9}) == [further]
+    assert strange([further], log, None, {1: 9}) == [further]

@@ -278,7 +278,7 @@ def test_one_dataframe_twice(frames, job: StreamJob, tmp_path: Path) -> None:
 def test_two_operators_on_one_of_several_streams(frames, job: StreamJob) -> None:
     one, two = map(job.from_stream, frames)
     one.union(two).key_by("k").process(Count(), COUNTS, uid="count")
-    with pytest.raises(UnsupportedTopologyError, match="Two operators read the source 'source'"):
+    with pytest.raises(UnsupportedTopologyError, match="Two operators read the source 'source_2'"):
         two.where("n > 3").key_by("k").process(Count(), COUNTS, uid="other")
 
 
