@@ -516,7 +516,7 @@ MUTANTS = (
         "a-claim-brought-the-table-there",
         "state_engine.epoch.sink_standing",
         "strange",
-        " or _brought_no_output(log, one.fence)",
+        " or _brought_no_output(log, head, one.fence)",
         "",
         "A root that is older than its table is compacted, takes the table's numbers, and output comes twice.",
         ("tests/epoch/test_sinks_ahead.py::test_a_root_that_was_put_back_is_still_found_behind_a_compaction",),

@@ -130,8 +130,8 @@ MUTANTS = (
         "an-epoch-at-a-freed-number",
         "state_engine.savepoint.catalogue",
         "_kept_epoch",
-        "    if stored.manifest.epoch > floor:\n        return stored\n",
-        "    return stored\n",
+        "if stored.manifest.epoch > floor or stored.hash in _kept_manifests(root, job, log):",
+        "if stored:",
         "A restore goes back to what a late driver left at a number that retention had freed, and the job is lost.",
         (
             "tests/savepoint/test_freed_numbers.py::test_what_a_late_driver_left_at_a_freed_number_is_not_restored_and_not_read",
