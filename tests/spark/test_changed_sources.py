@@ -23,7 +23,7 @@ def write_table(path: Path, first: int, count: int = 20) -> None:
     write_deltalake(str(path), pa.Table.from_pylist([row._asdict() for row in rows]), mode="append")
 
 
-@pytest.mark.slow
+@pytest.mark.long  # which options may change is decided without Spark; a Delta table is read on in the next test
 def test_a_delta_source_that_was_updated_goes_on_with_the_option_that_delta_asks_for(spark, tmp_path: Path) -> None:
     root, table = tmp_path / "root", tmp_path / "table"
     write_table(table, 0)

@@ -128,7 +128,9 @@ def expected_sessions() -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("per_file", [18, 5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "per_file", [pytest.param(18, marks=pytest.mark.long), 5, pytest.param(1, marks=pytest.mark.long)]
+)
 def test_results_do_not_depend_on_where_epochs_are_cut(spark, tmp_path: Path, per_file: int) -> None:
     files = Files(tmp_path / "in")
     for n in range(0, 18, per_file):

@@ -77,6 +77,7 @@ class DeltaInput:
         return spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(self.path)
 
 
+@pytest.mark.long  # of Delta's sources one is restarted in test_changed_sources
 def test_delta_behind_its_initial_snapshot(spark, tmp_path: Path) -> None:
     root, source = tmp_path / "root", DeltaInput(tmp_path / "table")
     source.add(1)
