@@ -26,6 +26,8 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
         kind: Its kind.
         fields: Paths of the fields whose values are not read; empty if nothing of the state is.
         before: Whether the release that sealed the epoch did not read it either.
+        rows: Of its log, not all of which need be live; None where nobody has looked.
+        bytes: Of these.
     """
 
     uid: str
@@ -33,11 +35,19 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     kind: StateKind
     fields: tuple[str, ...] = ()
     before: bool = False
+    rows: int | None = None
+    bytes: int | None = None
 
     def __str__(self) -> str:
+        """What it is; where its size is known also how much, and what becomes of it."""
+        state = f"state {self.state!r} of operator {self.uid!r}"
+        what = f"{', '.join(self.fields)} of {state}" if self.fields else state
+        if self.rows is None:
+            return what
+        fate = "which no operator asks for in open(): it stays in the log"
         if self.fields:
-            return f"{', '.join(self.fields)} of state {self.state!r} of operator {self.uid!r}"
-        return f"state {self.state!r} of operator {self.uid!r}"
+            fate = "which its type does not have: gone with the next write of each value"
+        return f"{what} ({self.rows} rows, {self.bytes} bytes), {fate}"
 
 
 def unread(operators: Sequence[OperatorShape], target: Manifest) -> tuple[Unread, ...]:

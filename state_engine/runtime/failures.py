@@ -125,21 +125,17 @@ def state_failure(uid: str, subtask: int, error: StateValueError) -> Failure:
     """Returns, as data, that the epoch's end found a value which its state's type does not admit."""
     state = ", ".join(getattr(error, "__notes__", ()))
     under = "" if state.startswith(("operator", "broadcast")) else f" under key {shown(error.entry)}"
-    if state in _TIMERS:
-        return Failure(
-            kind="user_function",
-            uid=uid,
-            subtask=subtask,
-            message=f"Operator {uid!r} registered a timer for what is no time: {error}.",
-            action="Give whole milliseconds since 1970, from -2**63 to 2**63 - 1.",
-            key=shown(error.entry),
-        )
+    action = "Put values of the declared type, or declare another type under a new state name."
+    said = f"put a value into its {state}{under} that the state's type does not admit"
+    if is_timer := state in _TIMERS:
+        action = "Give whole milliseconds since 1970, from -2**63 to 2**63 - 1."
+        said = "registered a timer for what is no time"
     return Failure(
-        kind="state_type",
+        kind="user_function" if is_timer else "state_type",
         uid=uid,
         subtask=subtask,
-        message=f"Operator {uid!r} put a value into its {state}{under} that the state's type does not admit: {error}.",
-        action="Put values of the declared type, or declare another type under a new state name.",
+        message=f"Operator {uid!r} {said}: {error}.",
+        action=action,
         key=shown(error.entry) if under else "",
     )
 

@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from state_engine.epoch import compatibility
 from state_engine.epoch.request import OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.unread import Unread, check_unread, unread
 from state_engine.errors import LakestateError
 from state_engine.log.records import Manifest, StateSchema
 from state_engine.savepoint.catalogue import resolve_restore
-from state_engine.savepoint.restore_report import Refusal, UnreadState
+from state_engine.savepoint.restore_report import Refusal
 from state_engine.savepoint.segments import log_size, segments_of_target
 from state_engine.storage.state_reader import Segment
 
@@ -27,7 +29,7 @@ class Fitness(NamedTuple):
     """
 
     refusals: tuple[Refusal, ...]
-    unread: tuple[UnreadState, ...]
+    unread: tuple[Unread, ...]
 
 
 def fitness(root: str, job: str, source: str, operators_of: OperatorsOf, *, strict: bool = False) -> Fitness | None:
@@ -64,7 +66,7 @@ def fitness(root: str, job: str, source: str, operators_of: OperatorsOf, *, stri
     return Fitness(tuple(refusals_of(code_checks(request, seen))), unread_of_target(root, target, operators))
 
 
-def unread_of_target(root: str, target: RestoreTarget, operators: Sequence[OperatorShape]) -> tuple[UnreadState, ...]:
+def unread_of_target(root: str, target: RestoreTarget, operators: Sequence[OperatorShape]) -> tuple[Unread, ...]:
     """Returns what operators will not read of a source, under the uids that they have.
 
     Raises:
@@ -73,15 +75,15 @@ def unread_of_target(root: str, target: RestoreTarget, operators: Sequence[Opera
     if not (found := unread(operators, target.seen.manifest)):
         return ()
     uids = target.rewrite.uids if target.rewrite is not None else {}
-    return unread_states(found, target.stored.manifest.schemas, segments_of_target(root, target), uids)
+    return with_sizes(found, target.stored.manifest.schemas, segments_of_target(root, target), uids)
 
 
-def unread_states(
+def with_sizes(
     found: Sequence[Unread],
     schemas: Sequence[StateSchema],
     segments: Sequence[Segment],
     uids: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[UnreadState, ...]:
+) -> tuple[Unread, ...]:
     """Returns what is not read, with the rows and bytes of its log.
 
     Args:
@@ -92,18 +94,7 @@ def unread_states(
     """
     known = {(uids.get(schema.uid, schema.uid), schema.kind, schema.name): schema for schema in schemas}
     sizes = [log_size(segments, known[one.uid, one.kind, one.state]) for one in found]
-    return tuple(
-        UnreadState(
-            uid=one.uid,
-            state=one.state,
-            kind=one.kind,
-            fields=one.fields,
-            before=one.before,
-            rows=rows,
-            bytes=size,
-        )
-        for one, (rows, size) in zip(found, sizes, strict=True)
-    )
+    return tuple(replace(one, rows=rows, bytes=size) for one, (rows, size) in zip(found, sizes, strict=True))
 
 
 def code_checks(request: StartRequest, seen: Manifest) -> Iterator[Callable[[], Any]]:
@@ -146,5 +137,5 @@ __all__ = [
     "refusal",
     "refusals_of",
     "unread_of_target",
-    "unread_states",
+    "with_sizes",
 ]

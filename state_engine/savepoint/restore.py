@@ -18,6 +18,7 @@ from state_engine.epoch.carry import origin_of
 from state_engine.epoch.ports import Crash, Sinks
 from state_engine.epoch.request import Head, OperatorShape, RestoreTarget, StartRequest
 from state_engine.epoch.start import StartUp
+from state_engine.epoch.unread import Unread
 from state_engine.errors import CorruptionError, NothingToRestoreError, RestoreCancelledError
 from state_engine.log.records import Manifest, Rewrite, SinkTable
 from state_engine.log.source_records import SourceFingerprint
@@ -33,7 +34,6 @@ from state_engine.savepoint.restore_report import (
     Refusal,
     RestoredOperator,
     RestoredState,
-    UnreadState,
     WholeRestore,
 )
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
@@ -168,7 +168,7 @@ class JobRestore:
         """
         refusals = [*self._refusals()]
         states: list[RestoredState] = []
-        unread: tuple[UnreadState, ...] = ()
+        unread: tuple[Unread, ...] = ()
         try:
             unread = self._unread()
             states.extend(self._states(unread))
@@ -235,10 +235,10 @@ class JobRestore:
 
         return refusals_of(checks())
 
-    def _unread(self) -> tuple[UnreadState, ...]:
+    def _unread(self) -> tuple[Unread, ...]:
         return unread_of_target(self._root, self.target, self._request.operators) if self._code_checked else ()
 
-    def _states(self, unread: Sequence[UnreadState]) -> Iterator[RestoredState]:
+    def _states(self, unread: Sequence[Unread]) -> Iterator[RestoredState]:
         not_read = {(one.uid, one.kind, one.state) for one in unread if not one.fields}
         target, head = self.target, self.target.stored
         rewrite = target.rewrite or Rewrite()
@@ -268,7 +268,7 @@ class JobRestore:
             )
 
     def _report(
-        self, states: tuple[RestoredState, ...], refusals: tuple[Refusal, ...], unread: tuple[UnreadState, ...]
+        self, states: tuple[RestoredState, ...], refusals: tuple[Refusal, ...], unread: tuple[Unread, ...]
     ) -> WholeRestore:
         head = self._head
         return WholeRestore(

@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from state_engine.log.records import Origin, StateKind
+from state_engine.epoch.unread import Unread
+from state_engine.log.records import Origin
 
 Fate = Literal["restored", "re-keyed", "left", "new", "unread"]
 
@@ -43,39 +44,6 @@ class RestoredOperator(msgspec.Struct, frozen=True, kw_only=True):
     max_parallelism: tuple[int, int]
 
 
-class UnreadState(msgspec.Struct, frozen=True, kw_only=True):
-    """A state, or fields of it, that the job's code does not read.
-
-    Attributes:
-        uid: Its operator.
-        state: Its name.
-        kind: Its kind.
-        fields: Paths of the fields; empty if nothing of the state is read.
-        before: Whether the release that sealed the epoch did not read it either.
-        rows: Of its log; not all of them need be live.
-        bytes: Of these.
-    """
-
-    uid: str
-    state: str
-    kind: StateKind
-    fields: tuple[str, ...]
-    before: bool
-    rows: int
-    bytes: int
-
-    def __str__(self) -> str:
-        """What it is, how much, and what becomes of it."""
-        size = f"{self.rows} rows, {self.bytes} bytes"
-        if not self.fields:
-            what = f"state {self.state!r} of operator {self.uid!r} ({size})"
-            return f"{what}, which no operator asks for in open(): it stays in the log"
-        return (
-            f"{', '.join(self.fields)} of state {self.state!r} of operator {self.uid!r} ({size}), which its type does "
-            "not have: gone with the next write of each value"
-        )
-
-
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """One reason why the restore would be refused."""
 
@@ -109,7 +77,7 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
     code_checked: bool
     refusals: tuple[Refusal, ...] = ()
     sealed: tuple[int, int] | None = None
-    unread: tuple[UnreadState, ...] = ()
+    unread: tuple[Unread, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -158,4 +126,4 @@ def _change(numbers: tuple[int, int]) -> str:
     return str(after) if before == after else f"{before} → {after}"
 
 
-__all__ = ["Fate", "Refusal", "RestoredOperator", "RestoredState", "UnreadState", "WholeRestore"]
+__all__ = ["Fate", "Refusal", "RestoredOperator", "RestoredState", "WholeRestore"]

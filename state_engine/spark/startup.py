@@ -29,7 +29,7 @@ from state_engine.runtime.windows.shape import windows_shape
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.savepoint.claim import ClaimMode, check_claim, claim_source
 from state_engine.savepoint.copying import Progress
-from state_engine.savepoint.fitness import unread_states
+from state_engine.savepoint.fitness import with_sizes
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.savepoint.segments import segments_at, segments_of_target, source_files_of
 from state_engine.spark.clock_notices import tell_of_difference
@@ -232,7 +232,7 @@ def _tell_of_unread(job: "StreamJob", request: StartRequest, origin: Manifest, h
     """Names the state that the code does not read, so that nobody loses values without a word."""
     found = unread(request.operators, origin)
     segments = segments_at(job.root, job.name, head.stored) if found else ()
-    for one in unread_states(found, origin.schemas, segments):
+    for one in with_sizes(found, origin.schemas, segments):
         level = logging.INFO if one.before else logging.WARNING
         _log.log(level, "The code of job %r does not read %s.", job.name, one)
 

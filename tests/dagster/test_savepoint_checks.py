@@ -20,12 +20,13 @@ from lakestate.assets.savepoint_checks import (
     savepoint_checks,
 )
 from lakestate.job_code import operators_of_code
+from state_engine.epoch.unread import Unread
 from state_engine.log.change_file import checksum_of
 from state_engine.log.documents import decode_savepoint, encode_savepoint
 from state_engine.log.paths import METADATA, savepoint_folder
 from state_engine.savepoint import Finding, ValidationReport, trigger_savepoint
 from state_engine.savepoint.fitness import Fitness
-from state_engine.savepoint.restore_report import Refusal, UnreadState
+from state_engine.savepoint.restore_report import Refusal
 
 NAMES = {COMPLETE, CHECKSUMS, KEY_GROUPS, ROW_COUNTS, READABLE}
 
@@ -141,7 +142,7 @@ def test_a_savepoint_that_the_code_does_not_fit_is_a_warning(stream, savepoint):
 @pytest.mark.parametrize("before", [False, True])
 def test_what_the_code_does_not_read_is_named_and_a_warning_if_it_is_new(before):
     report = ValidationReport("sp-1", "native", (), 3, 20)
-    unread = UnreadState(uid="a", state="s", kind="keyed", fields=("x",), before=before, rows=7, bytes=99)
+    unread = Unread(uid="a", state="s", kind="keyed", fields=("x",), before=before, rows=7, bytes=99)
     found = {result.check_name: result for result in evaluate("flights", report, Fitness((), (unread,)))}[READABLE]
     assert found.passed is before
     assert found.severity == dg.AssetCheckSeverity.WARN
