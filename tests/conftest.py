@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # collects on one thread needs half the processor time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-pytest_plugins = ["selection", "costs", "all_pairs"]  # in tests/plugins
+pytest_plugins = ["selection", "costs", "all_pairs", "memory_folder"]  # in tests/plugins
 
 # How many examples Hypothesis tries: `make check` chooses `quick`, `make test-long` chooses `long`. A test whose
 # examples are large, or that has parameters as well, takes a share of the number: `settings.default.max_examples // 4`.

@@ -1,8 +1,6 @@
 """Backends to try, each behind a function that makes an empty one."""
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -27,21 +25,11 @@ class WrittenEachEpoch(RocksDBKeyedStateBackend):
         self.commit("sealed")
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where the machine has one: databases sync their files, and a slow disk makes slow tests."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
-
-
 ON_ROCKSDB = ["rocksdb", "rocksdb-written", "rocksdb-forgetful", "rocksdb-by-columns"]
 
 
 @pytest.fixture(params=["heap", "heap-by-namespace", *ON_ROCKSDB])
-def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def make_backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes backends; the forgetful one drops what it read at every opportunity, as one with large values does."""
     numbers, opened = count(), []
     if request.param == "rocksdb-forgetful":
@@ -56,7 +44,7 @@ def make_backend(request: pytest.FixtureRequest, disk: Path, monkeypatch: pytest
             return ByNamespace(*args)
         while len(opened) > 3:
             opened.pop(0).close()
-        opened.append(LocalDatabase(disk / str(next(numbers)), Tuning()))
+        opened.append(LocalDatabase(tmp_path / str(next(numbers)), Tuning()))
         if request.param == "rocksdb-by-columns":
             from lists_by_columns import ListsByColumns
 

@@ -51,10 +51,10 @@ def test_the_default_folder_is_this_users_alone(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("options", PredefinedOptions)
-def test_a_database_opens_with_all_predefined_options(options: PredefinedOptions, disk: Path) -> None:
+def test_a_database_opens_with_all_predefined_options(options: PredefinedOptions, tmp_path: Path) -> None:
     named = EmbeddedRocksDBStateBackend()
     named.set_predefined_options(options)
     named.get_memory_configuration().set_fixed_memory_per_slot("8mb")
-    database = LocalDatabase(disk / "range", tuning_of(named))
+    database = LocalDatabase(tmp_path / "range", tuning_of(named))
     assert database.acquire()
     database.close()

@@ -27,14 +27,14 @@ def lives(milliseconds: int = 100) -> StateTtlConfig.Builder:
 
 
 @pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, disk: Path) -> Any:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Gives what makes the state of a descriptor, with its harness."""
     opened = []
 
     def make(*args: Any) -> Any:
         if request.param != "rocksdb":
             return HeapKeyedStateBackend(*args)
-        opened.append(LocalDatabase(disk / str(len(opened)), Tuning()))
+        opened.append(LocalDatabase(tmp_path / str(len(opened)), Tuning()))
         return RocksDBKeyedStateBackend(*args, opened[-1])
 
     def placed(descriptor: Any) -> tuple[StateHarness, Any]:

@@ -63,8 +63,8 @@ class Written(RocksDBKeyedStateBackend):
 
 
 @pytest.fixture
-def databases(disk: Path) -> Iterator[Databases]:
-    made = Databases(disk)
+def databases(tmp_path: Path) -> Iterator[Databases]:
+    made = Databases(tmp_path)
     yield made
     for one in made.opened:
         one.close()

@@ -45,11 +45,11 @@ def opened() -> Iterator[list[LocalDatabase]]:
 
 
 @pytest.fixture
-def begin(disk: Path, opened: list[LocalDatabase]) -> Begun:
+def begin(tmp_path: Path, opened: list[LocalDatabase]) -> Begun:
     """Makes a backend on a folder, which stands for the manifest that its database names."""
 
     def begin(folder: str = "range", make: Any = ListsByColumns, key: str = "k bigint") -> StateHarness:
-        opened.append(LocalDatabase(disk / folder, Tuning()))
+        opened.append(LocalDatabase(tmp_path / folder, Tuning()))
         harness = StateHarness(lambda *args: make(*args, opened[-1]), key)
         backend: Any = harness.backend
         if backend.resume() is None:

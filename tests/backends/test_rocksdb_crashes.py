@@ -23,8 +23,8 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folders(disk: Path) -> Iterator[Path]:
-    return (disk / str(n) for n in count())
+def folders(tmp_path: Path) -> Iterator[Path]:
+    return (tmp_path / str(n) for n in count())
 
 
 @pytest.mark.parametrize("machine", [False, True])
@@ -63,7 +63,7 @@ def test_death_before_any_write_of_a_load_leaves_nothing_that_counts(folders: It
 @settings(max_examples=settings.default.max_examples // 8)
 @given(deaths=st.lists(st.integers(0, 40), min_size=1, max_size=8))
 def test_workers_die_again_and_again(deaths: list[int]) -> None:
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+    with TemporaryDirectory() as folder:
         worker = Worker(Path(folder))
         for writes in [*deaths, 1_000]:
             number = len(worker.turns.epochs) + 1

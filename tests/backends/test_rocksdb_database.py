@@ -79,11 +79,11 @@ class Owner:
 
 
 @pytest.fixture
-def own(disk: Path) -> Iterator[Any]:
+def own(tmp_path: Path) -> Iterator[Any]:
     made: list[Any] = []
 
     def make(wait_s: float = 10) -> LocalDatabase:
-        made.append(LocalDatabase(disk / "range", Tuning(), wait_s))
+        made.append(LocalDatabase(tmp_path / "range", Tuning(), wait_s))
         return made[-1]
 
     yield make
@@ -92,8 +92,8 @@ def own(disk: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def other(disk: Path) -> Iterator[Owner]:
-    owner = Owner(disk / "range")
+def other(tmp_path: Path) -> Iterator[Owner]:
+    owner = Owner(tmp_path / "range")
     yield owner
     owner.kill()
 
@@ -130,17 +130,17 @@ def test_it_stays_open_for_its_owner(own: Any) -> None:
     assert database.store is store
 
 
-def test_one_whose_folder_is_gone_is_replaced(own: Any, disk: Path) -> None:
+def test_one_whose_folder_is_gone_is_replaced(own: Any, tmp_path: Path) -> None:
     database = own()
     write(database, "a")
     database.release()
-    shutil.rmtree(disk / "range")
+    shutil.rmtree(tmp_path / "range")
     assert database.acquire()
     assert database.store.meta.token is None
-    assert list((disk / "range").iterdir())
+    assert list((tmp_path / "range").iterdir())
 
 
-def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, disk: Path) -> None:
+def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, tmp_path: Path) -> None:
     assert other.do("acquire") == "True None"
     other.do("write a")
     other.do("release")
@@ -154,7 +154,7 @@ def test_an_idle_owner_hands_it_over_and_gets_it_back(own: Any, other: Owner, di
     other.do("release")
     assert mine.acquire(), "somebody else had it in between"
     assert mine.store.meta.token == "c"
-    assert len(lock_files(disk / "range")) == 1, "nobody needed a second database"
+    assert len(lock_files(tmp_path / "range")) == 1, "nobody needed a second database"
 
 
 def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, other: Owner) -> None:
@@ -168,14 +168,14 @@ def test_an_owner_at_work_keeps_it_and_the_other_gets_a_fresh_one(own: Any, othe
     assert mine.store.get(b"\x00\x01b") is None
 
 
-def test_a_killed_owner_loses_it_at_once(own: Any, other: Owner, disk: Path) -> None:
+def test_a_killed_owner_loses_it_at_once(own: Any, other: Owner, tmp_path: Path) -> None:
     other.do("acquire")
     other.do("write a")
     other.kill()
     mine = own(wait_s=0)
     assert mine.acquire()
     assert mine.store.meta.token == "a"
-    assert len(lock_files(disk / "range")) == 1
+    assert len(lock_files(tmp_path / "range")) == 1
 
 
 def test_a_stopped_owner_is_not_waited_for_longer_than_agreed(own: Any, other: Owner) -> None:
@@ -196,11 +196,11 @@ def test_two_instances_in_one_process_do_not_share(own: Any) -> None:
     assert first.store.folder != second.store.folder
 
 
-def test_many_who_want_it_at_once_never_share(disk: Path) -> None:
+def test_many_who_want_it_at_once_never_share(tmp_path: Path) -> None:
     slots: list[Any] = []
 
     def take() -> None:
-        slots.append(take_slot(disk, 0))
+        slots.append(take_slot(tmp_path, 0))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -212,26 +212,26 @@ def test_many_who_want_it_at_once_never_share(disk: Path) -> None:
         slot.unlock()
 
 
-def test_a_lock_file_that_was_removed_locks_nothing(disk: Path) -> None:
-    first = try_lock(disk / "0.lock")
+def test_a_lock_file_that_was_removed_locks_nothing(tmp_path: Path) -> None:
+    first = try_lock(tmp_path / "0.lock")
     assert first is not None
-    assert try_lock(disk / "0.lock") is None
-    (disk / "0.lock").unlink()
-    second = try_lock(disk / "0.lock")
+    assert try_lock(tmp_path / "0.lock") is None
+    (tmp_path / "0.lock").unlink()
+    second = try_lock(tmp_path / "0.lock")
     assert second is not None
     first.unlock()
-    assert try_lock(disk / "0.lock") is None, "the file that is there is locked still"
+    assert try_lock(tmp_path / "0.lock") is None, "the file that is there is locked still"
     second.unlock()
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
-def test_a_database_that_cannot_be_opened_is_replaced(own: Any, disk: Path, name: str) -> None:
+def test_a_database_that_cannot_be_opened_is_replaced(own: Any, tmp_path: Path, name: str) -> None:
     first = own()
     for number in range(3):
         first.acquire()
         write(first, f"t{number}")
         first.close()  # opening it again makes a file of the log
-    files = list((disk / "range/0/db").glob(name))
+    files = list((tmp_path / "range/0/db").glob(name))
     assert files
     for file in files:
         file.unlink()
@@ -252,7 +252,7 @@ def test_a_database_of_another_format_is_replaced(own: Any) -> None:
     assert second.store.meta == Meta()
 
 
-def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own: Any, disk: Path) -> None:
+def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own: Any, tmp_path: Path) -> None:
     first = own()
     first.acquire()
     changes = Changes()
@@ -260,7 +260,7 @@ def test_damage_that_is_met_later_is_an_error_by_name_and_the_database_goes(own:
     first.store.load(changes)
     write(first, "t")
     first.close()
-    for file in (disk / "range/0/db").glob("*.sst"):
+    for file in (tmp_path / "range/0/db").glob("*.sst"):
         data = bytearray(file.read_bytes())
         if len(data) > 100_000:  # the one with the cells
             data[20_000:30_000] = bytes(10_000)
@@ -299,7 +299,7 @@ def cells_of(number: int, value: bytes) -> Changes:
     return changes
 
 
-def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any, disk: Path) -> None:
+def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any, tmp_path: Path) -> None:
     """Ingested files are durable at once, the batch that gave out their number is not."""
     first = own()
     first.acquire()
@@ -308,7 +308,7 @@ def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any,
     life.synced(first.store._db)
     number = first.store.begin_load("other")
     first.store.load(cells_of(number, b"old"))
-    second = LocalDatabase(life.left_by_the_machine(disk / "range"), Tuning())
+    second = LocalDatabase(life.left_by_the_machine(tmp_path / "range"), Tuning())
     with another_boot():
         second.acquire()
     assert second.store.meta.token == "t1"
@@ -320,7 +320,7 @@ def test_a_number_is_empty_though_the_machine_died_while_it_was_loaded(own: Any,
 
 @pytest.mark.parametrize("rebooted", [False, True])
 def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_database(
-    disk: Path, monkeypatch: pytest.MonkeyPatch, rebooted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rebooted: bool
 ) -> None:
     """RocksDB plays the second log after what is left of the first, so the newest token would lack changes."""
 
@@ -332,20 +332,20 @@ def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_databa
         return made
 
     monkeypatch.setattr(store, "open_options", slow_to_flush)
-    first, sizes = LocalDatabase(disk / "range", Tuning()), [0]
+    first, sizes = LocalDatabase(tmp_path / "range", Tuning()), [0]
     first.acquire()
     first.store.meta.states = {"state": STATE}
-    while len(logs := sorted((disk / "range/0/db").glob("*.log"))) == 1:
+    while len(logs := sorted((tmp_path / "range/0/db").glob("*.log"))) == 1:
         changes = Changes()
         changes.cells[b"\x00\x01%d" % len(sizes)] = os.urandom(50_000)
         first.store.meta.token = f"t{len(sizes)}"
         first.store.write(changes)
         sizes.append(logs[0].stat().st_size)
-    shutil.copytree(disk / "range", disk / "after")
+    shutil.copytree(tmp_path / "range", tmp_path / "after")
     first.close()
-    second = LocalDatabase(disk / "after", Tuning())
+    second = LocalDatabase(tmp_path / "after", Tuning())
     if rebooted:
-        os.truncate(disk / "after/0/db" / logs[0].name, sizes[-4])
+        os.truncate(tmp_path / "after/0/db" / logs[0].name, sizes[-4])
     with another_boot() if rebooted else nullcontext():
         second.acquire()
     lacking = [n for n in range(1, len(sizes)) if second.store.get(b"\x00\x01%d" % n) is None]
@@ -354,15 +354,15 @@ def test_a_log_that_may_have_lost_its_end_before_the_next_one_empties_the_databa
     second.close()
 
 
-def test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten(own: Any, disk: Path) -> None:
+def test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten(own: Any, tmp_path: Path) -> None:
     """It died when the file had its name in the database, and its former name still."""
     first = own()
     first.acquire()
     first.store.load(cells_of(1, b"x"))
     write(first, "t1")
     first.close()
-    largest = max((disk / "range/0/db").glob("*.sst"), key=lambda file: file.stat().st_size)
-    os.link(largest, disk / "range/0/load-1")
+    largest = max((tmp_path / "range/0/db").glob("*.sst"), key=lambda file: file.stat().st_size)
+    os.link(largest, tmp_path / "range/0/load-1")
     second = own()
     second.acquire()
     second.store.load(cells_of(2, b"other"))
@@ -372,7 +372,7 @@ def test_a_piece_of_a_load_that_a_dead_process_left_is_not_overwritten(own: Any,
     third = own()
     third.acquire()
     assert sum(1 for _ in third.store.scan(*state_range(1))) == 20_002
-    assert not list((disk / "range/0").glob("load-*"))
+    assert not list((tmp_path / "range/0").glob("load-*"))
 
 
 def test_numbers_that_are_all_given_out_are_an_error_by_name(own: Any) -> None:
@@ -391,7 +391,7 @@ def test_numbers_that_are_all_given_out_are_an_error_by_name(own: Any) -> None:
 
 
 def test_a_database_whose_removal_is_cut_off_is_not_there(
-    own: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+    own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = own()
     first.acquire()
@@ -401,10 +401,10 @@ def test_a_database_whose_removal_is_cut_off_is_not_there(
         with pytest.raises(Died):
             first.discard()
     first.close()
-    second = LocalDatabase(disk / "range", Tuning())
+    second = LocalDatabase(tmp_path / "range", Tuning())
     second.acquire()
     assert second.store.meta.token is None
-    assert [path.name for path in (disk / "range").iterdir() if path.is_dir()] == ["0"]
+    assert [path.name for path in (tmp_path / "range").iterdir() if path.is_dir()] == ["0"]
     second.close()
 
 
@@ -434,13 +434,13 @@ def test_what_is_discarded_unopened_is_empty_too(own: Any) -> None:
     assert second.store.meta == Meta()
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_by_name(disk: Path) -> None:
-    (disk / "file").touch()
+def test_a_folder_that_cannot_be_made_is_an_error_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(LocalStateError, match="set_db_storage_paths"):
-        LocalDatabase(disk / "file" / "range", Tuning()).acquire()
+        LocalDatabase(tmp_path / "file" / "range", Tuning()).acquire()
 
 
-def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, disk: Path) -> None:
+def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, tmp_path: Path) -> None:
     database = own()
     database.acquire()
     store = database.store
@@ -451,6 +451,8 @@ def test_a_large_piece_of_a_load_is_a_file_and_reads_as_any_other(own: Any, disk
     changes = Changes()
     changes.cells = {b"\x00\x01%05d" % n: None for n in range(19_000)}
     store.load(changes)
-    assert sum(1 for _ in (disk / "range/0/db").glob("*.sst")) >= 3
+    assert sum(1 for _ in (tmp_path / "range/0/db").glob("*.sst")) >= 3
     assert list(store.scan(b"\x00\x01", b"\x00\x02")) == [(b"\x00\x01%05d" % n, b"2") for n in range(19_000, 20_000)]
-    assert [p.name for p in (disk / "range/0").iterdir() if p.name != "boot"] == ["db"], "files were moved, not copied"
+    assert [p.name for p in (tmp_path / "range/0").iterdir() if p.name != "boot"] == ["db"], (
+        "files were moved, not copied"
+    )

@@ -23,8 +23,8 @@ from state_engine.testing.state_harness import StateHarness
 
 
 @pytest.fixture
-def place(disk: Path) -> Iterator[Turns]:
-    made = Turns(disk / "range")
+def place(tmp_path: Path) -> Iterator[Turns]:
+    made = Turns(tmp_path / "range")
     yield made
     made.close()
 

@@ -38,8 +38,8 @@ class Count(KeyedProcessFunction):
 
 
 @pytest.fixture
-def database(disk: Path) -> Iterator[LocalDatabase]:
-    made = LocalDatabase(disk / "range", Tuning())
+def database(tmp_path: Path) -> Iterator[LocalDatabase]:
+    made = LocalDatabase(tmp_path / "range", Tuning())
     yield made
     made.close()
 

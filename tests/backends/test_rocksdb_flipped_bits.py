@@ -12,20 +12,20 @@ from state_engine.errors import LakestateError
 
 
 @pytest.fixture
-def lived(disk: Path) -> Worker:
+def lived(tmp_path: Path) -> Worker:
     """A database of four epochs, closed as at the end of a worker."""
-    worker = Worker(disk / "lived")
+    worker = Worker(tmp_path / "lived")
     worker.live(range(1, 5), 1_000)
     return worker
 
 
 @pytest.mark.parametrize("flips", [60, pytest.param(3_000, marks=pytest.mark.long)])
-def test_no_flipped_bit_of_a_database_is_read_as_other_state(lived: Worker, disk: Path, flips: int) -> None:
+def test_no_flipped_bit_of_a_database_is_read_as_other_state(lived: Worker, tmp_path: Path, flips: int) -> None:
     rng, ends = random.Random(f"{flips} flips"), Counter[str]()
     files = [path.relative_to(lived.turns.folder) for path in lived.turns.folder.rglob("*") if path.is_file()]
     sizes = [(lived.turns.folder / path).stat().st_size for path in files]
     for flip in range(flips):
-        worker = Worker(disk / str(flip))
+        worker = Worker(tmp_path / str(flip))
         shutil.copytree(lived.turns.folder, worker.turns.folder)
         worker.has(lived)
         path = rng.choices(files, sizes)[0] if flip % 2 else rng.choice(files)

@@ -20,8 +20,8 @@ class _OnRocksDB:
     incremental_cleanup = False
 
     @pytest.fixture(autouse=True)
-    def _folders(self, disk: Path) -> Iterator[None]:
-        self.folder = disk
+    def _folders(self, tmp_path: Path) -> Iterator[None]:
+        self.folder = tmp_path
         self.opened: list[LocalDatabase] = []
         yield
         for database in self.opened:

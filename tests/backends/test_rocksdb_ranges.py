@@ -28,11 +28,11 @@ WHOLE = KeyGroupRange(0, MAX_PARALLELISM - 1)
 
 
 @pytest.fixture
-def serve(disk: Path) -> Iterator[Any]:
+def serve(tmp_path: Path) -> Iterator[Any]:
     """Returns a function that makes an instance of a range, standing at what it found."""
     opened: list[LocalDatabase] = []
 
-    def make(key_groups: KeyGroupRange, generation: int = 1, operator: Path = disk / "operator") -> Any:
+    def make(key_groups: KeyGroupRange, generation: int = 1, operator: Path = tmp_path / "operator") -> Any:
         def backend(*args: Any) -> RocksDBKeyedStateBackend:
             folder = RangeFolder(operator, generation, key_groups, MAX_PARALLELISM)
             opened.append(LocalDatabase(folder, Tuning(), wait_s=0.2))
@@ -141,11 +141,11 @@ def test_a_range_at_work_is_not_waited_for_long(serve: Any) -> None:
     assert serve(KeyGroupRange(0, 6)).found is None
 
 
-def test_a_damaged_range_gives_nothing(serve: Any, disk: Path) -> None:
+def test_a_damaged_range_gives_nothing(serve: Any, tmp_path: Path) -> None:
     whole = serve(KeyGroupRange(0, 12))
     fill(whole, "t1")
     whole.backend.close()
-    for file in disk.glob("**/CURRENT"):
+    for file in tmp_path.glob("**/CURRENT"):
         file.write_text("garbage")
     part = serve(KeyGroupRange(0, 6))
     assert part.found is None
@@ -153,25 +153,25 @@ def test_a_damaged_range_gives_nothing(serve: Any, disk: Path) -> None:
     check(part)
 
 
-def test_what_nobody_used_for_long_goes_and_what_is_in_use_stays(serve: Any, disk: Path) -> None:
+def test_what_nobody_used_for_long_goes_and_what_is_in_use_stays(serve: Any, tmp_path: Path) -> None:
     unused, idle = serve(KeyGroupRange(0, 3)), serve(KeyGroupRange(4, 7))
     unused.backend.close()
-    for lock in disk.glob("**/*.lock"):
+    for lock in tmp_path.glob("**/*.lock"):
         os.utime(lock, (1, 1))
     serve(KeyGroupRange(8, 12))
-    assert sorted(folder.name for folder in (disk / "operator").iterdir()) == ["1.4-7.13", "1.8-12.13"]
+    assert sorted(folder.name for folder in (tmp_path / "operator").iterdir()) == ["1.4-7.13", "1.8-12.13"]
     fill(idle, "t")
     check(idle)
 
 
 @pytest.mark.parametrize("machine", [False, True])
-def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any, disk: Path, machine: bool) -> None:
+def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any, tmp_path: Path, machine: bool) -> None:
     whole = serve(WHOLE)
     fill(whole, "t1")
     whole.backend.close()
     tokens, right = [], range_of(1, 2, MAX_PARALLELISM)
     for steps in count():
-        shutil.copytree(disk / "operator", operator := disk / str(steps))
+        shutil.copytree(tmp_path / "operator", operator := tmp_path / str(steps))
         life = Life(steps)
         with life.lived():
             serve(right, operator=operator).backend.close()
@@ -196,7 +196,7 @@ def test_death_before_any_step_of_a_copy_leaves_all_of_it_or_nothing(serve: Any,
 
 
 def test_a_copy_is_clipped_durably_though_it_cannot_be_flushed(
-    serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Closing a database flushes it, as a rule; nobody hears of it where that fails."""
     whole = serve(WHOLE)
@@ -204,12 +204,12 @@ def test_a_copy_is_clipped_durably_though_it_cannot_be_flushed(
     whole.backend.close()
     opened: list[Store] = []
     life, close = Life(100), Store.close
-    right = RangeFolder(disk / "operator", 1, range_of(1, 2, MAX_PARALLELISM), MAX_PARALLELISM)
+    right = RangeFolder(tmp_path / "operator", 1, range_of(1, 2, MAX_PARALLELISM), MAX_PARALLELISM)
     right.path.mkdir()
     with life.lived(), monkeypatch.context() as patch:
         patch.setattr(Store, "close", lambda store: opened.append(store))
         right.begin(slot := take_slot(right.path), Tuning())
-    after = life.left_by_the_machine(disk / "operator")
+    after = life.left_by_the_machine(tmp_path / "operator")
     for store in opened:
         close(store)
     slot.unlock()
@@ -219,7 +219,7 @@ def test_a_copy_is_clipped_durably_though_it_cannot_be_flushed(
     check(part)
 
 
-def test_a_copy_that_cannot_be_clipped_is_not_used(serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_cannot_be_clipped_is_not_used(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = serve(WHOLE)
     fill(whole, "t1")
     whole.backend.close()
@@ -230,25 +230,25 @@ def test_a_copy_that_cannot_be_clipped_is_not_used(serve: Any, disk: Path, monke
     monkeypatch.setattr(ranges, "_clip", fail)
     part = serve(KeyGroupRange(0, 6))
     assert part.found is None
-    assert not list(disk.rglob("*.aside"))
+    assert not list(tmp_path.rglob("*.aside"))
     fill(part, "t2")
     check(part)
 
 
 def test_a_range_whose_removal_is_cut_off_has_nothing_and_gives_nothing(
-    serve: Any, disk: Path, monkeypatch: pytest.MonkeyPatch
+    serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unused = serve(WHOLE)
     fill(unused, "t1")
     unused.backend.close()
-    for lock in disk.glob("**/*.lock"):
+    for lock in tmp_path.glob("**/*.lock"):
         os.utime(lock, (1, 1))
     with monkeypatch.context() as patch:
         die_while_removing(patch, "*.log")
         with pytest.raises(Died):
-            RangeFolder(disk / "operator", 2, KeyGroupRange(0, 6), MAX_PARALLELISM).sweep()
-    assert list(disk.rglob("CURRENT"))
-    assert not list(disk.glob("operator/*/0/db")), "what is left looks like a database, and nobody takes it for one"
+            RangeFolder(tmp_path / "operator", 2, KeyGroupRange(0, 6), MAX_PARALLELISM).sweep()
+    assert list(tmp_path.rglob("CURRENT"))
+    assert not list(tmp_path.glob("operator/*/0/db")), "what is left looks like a database, and nobody takes it for one"
     assert serve(KeyGroupRange(0, 6), generation=2).found is None
     assert serve(WHOLE).found is None
-    assert not list(disk.rglob("*.aside"))
+    assert not list(tmp_path.rglob("*.aside"))

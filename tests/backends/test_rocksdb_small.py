@@ -28,8 +28,8 @@ KEYS = range(2)
 
 
 @pytest.fixture
-def harness(disk: Path) -> Iterator[StateHarness]:
-    database = LocalDatabase(disk / "range", Tuning())
+def harness(tmp_path: Path) -> Iterator[StateHarness]:
+    database = LocalDatabase(tmp_path / "range", Tuning())
     yield begun(database)
     database.close()
 

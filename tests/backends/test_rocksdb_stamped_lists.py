@@ -44,13 +44,13 @@ class OfDatabase(Both):
 
 
 @pytest.fixture(params=["small", "spread"])
-def forms(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def forms(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if request.param == "spread":
         monkeypatch.setattr(headers, "SMALL", 24)
     made: list[OfDatabase] = []
 
     def begin(config: StateTtlConfig.Builder) -> OfDatabase:
-        made.append(OfDatabase(config, disk))
+        made.append(OfDatabase(config, tmp_path))
         return made[-1]
 
     yield begin

@@ -17,13 +17,13 @@ WITH.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_millis(100)).bui
 
 
 @pytest.fixture
-def instance(disk: Path) -> Iterator[Any]:
+def instance(tmp_path: Path) -> Iterator[Any]:
     """Returns a function that makes an instance over one folder and the log of an earlier one; it counts its loads."""
     opened: list[LocalDatabase] = []
 
     def make(descriptor: ValueStateDescriptor, earlier: StateHarness | None = None) -> Any:
         def backend(*args: Any) -> RocksDBKeyedStateBackend:
-            opened.append(LocalDatabase(disk / "range", Tuning(), wait_s=5))
+            opened.append(LocalDatabase(tmp_path / "range", Tuning(), wait_s=5))
             return RocksDBKeyedStateBackend(*args, opened[-1])
 
         if earlier is not None:

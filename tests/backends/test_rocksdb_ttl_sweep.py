@@ -114,13 +114,13 @@ class Job:
 
 
 @pytest.fixture(params=["small", "spread"])
-def make(disk: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def make(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if request.param == "spread":
         monkeypatch.setattr(headers, "SMALL", -1)
     jobs: list[Job] = []
 
     def job(state: StateDescriptor) -> Job:
-        jobs.append(Job(disk / "range", state))
+        jobs.append(Job(tmp_path / "range", state))
         return jobs[-1]
 
     yield job
@@ -152,7 +152,7 @@ def test_n_rows_are_gone_after_n_by_k_epochs_without_access(make: Any, shape: st
 
 
 @pytest.mark.parametrize("shape", DESCRIPTORS)
-def test_what_is_removed_is_in_the_log(make: Any, shape: str, disk: Path) -> None:
+def test_what_is_removed_is_in_the_log(make: Any, shape: str, tmp_path: Path) -> None:
     job = filled(make, descriptor(shape, 6))
     job.seal()
     job.seal()

@@ -3,7 +3,6 @@
 Operators with timers are compared with plain Python in `tests/model`.
 """
 
-import os
 import random
 import tempfile
 from collections.abc import Callable
@@ -229,8 +228,7 @@ class InDatabase:
 
     def make(self) -> Any:
         if not hasattr(self, "folder"):
-            memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-            self.folder, self.opened = tempfile.TemporaryDirectory(dir=memory), []
+            self.folder, self.opened = tempfile.TemporaryDirectory(), []
             self.early = patch.multiple(timer_log, FEW=2, PER_CELL=1, AT_ONCE=3, BLOCKS=3)
             self.early.start()
         return self.begun(LocalDatabase(Path(self.folder.name) / str(len(self.opened)), Tuning()))

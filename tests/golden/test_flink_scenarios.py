@@ -1,8 +1,5 @@
 """What PyFlink 2.3 did, this project does: scenarios recorded from it, replayed over the harness."""
 
-import os
-import tempfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -112,12 +109,10 @@ def by_key_of_row(timed: list[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def rocksdb(tmp_path: Path) -> Iterator[EmbeddedRocksDBStateBackend]:
-    """Databases in memory where the machine has a folder there: they sync their files."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path) as folder:
-        backend = EmbeddedRocksDBStateBackend()
-        backend.set_db_storage_paths(folder)
-        yield backend
+def rocksdb(tmp_path: Path) -> EmbeddedRocksDBStateBackend:
+    backend = EmbeddedRocksDBStateBackend()
+    backend.set_db_storage_paths(str(tmp_path))
+    return backend
 
 
 @pytest.mark.slow

@@ -1,9 +1,7 @@
 """An operator and its records, without Spark."""
 
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +58,6 @@ class Running:
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         found = self.operator.process(batch)
         return {output: rows.to_pylist() for output, rows in found.items()}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def disk() -> Iterator[None]:
-    """Has harnesses put their databases into memory where the machine has a folder there: these sync their files."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "tempdir", folder)
-        yield
 
 
 @pytest.fixture

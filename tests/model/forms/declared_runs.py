@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from forms.declared import VERBS, Item, Kept, forms_of, function_of, output_of, table_of
-from forms.running import MAX_PARALLELISM, folder
+from forms.running import MAX_PARALLELISM
 from forms.values import KEYS, canonical, types, values
 from forms.ways import Restarts, Turn, Way, epochs_of, ways
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ def check(case: Case, way: Way) -> None:
             parallelism=turn.parallelism, max_parallelism=MAX_PARALLELISM, state_backend=backend,
         )  # fmt: skip
 
-    with folder() as disk:
+    with TemporaryDirectory() as disk:
         run, seen = Restarts(harness, way, disk), 0
         for epoch in epochs_of(rows, way.cuts):
             run.harness.process_elements(epoch)

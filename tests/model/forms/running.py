@@ -1,10 +1,7 @@
 """Runs a program in a way, beside its plain model, and compares every epoch."""
 
-import contextlib
-import os
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +73,7 @@ def check(case: Case, way: Way) -> None:
     """Runs a case in a way and compares the rows of each epoch with those of the plain model."""
     program, first = case.program, 0
     model = PlainJob(program)
-    with folder() as disk:
+    with tempfile.TemporaryDirectory() as disk:
         run = Restarts(lambda turn, backend: harness_of(model.program, turn, backend), way, disk)
         for number, stretch in enumerate(case.stretches):
             if case.following is not None and number == case.released:
@@ -126,14 +123,4 @@ def by_key(program: Program, rows: Sequence[Any]) -> dict[Any, list[Any]]:
     return found
 
 
-@contextlib.contextmanager
-def folder() -> Iterator[str]:
-    """A folder for databases, in memory where the machine has one there: they sync their files."""
-    made = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-__all__ = ["START", "Case", "check", "folder", "forms_of", "function_of", "harness_of"]
+__all__ = ["START", "Case", "check", "forms_of", "function_of", "harness_of"]

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from forms.running import MAX_PARALLELISM, folder
+from forms.running import MAX_PARALLELISM
 from forms.values import KEYS, canonical, types, values
 from forms.ways import Restarts, Turn, Way, epochs_of, ways
 from forms.windows import (
@@ -149,7 +150,7 @@ def check(case: Case, way: Way) -> None:
         beside.extend(run.harness.get_side_output(late(program)))
         run.harness.clear_output()
 
-    with folder() as disk:
+    with TemporaryDirectory() as disk:
         run, now = Restarts(harness, way, disk), START
         for number, stretch in enumerate(case.stretches):
             if number == case.released and (following := next(releases, None)):

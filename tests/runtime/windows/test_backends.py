@@ -1,9 +1,6 @@
 """Windows over RocksDB give what they give over the heap, with what was sealed still in memory or written."""
 
-import os
 import random
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +74,6 @@ class WrittenEachEpoch(RocksDBKeyedStateBackend):
         self.commit("sealed")
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where the machine has one: databases sync their files."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
-
-
 def epochs(seed: int) -> list[tuple[int, list[tuple[str, int, int]]]]:
     """Watermarks and records that partly come late."""
     rng = random.Random(seed)
@@ -136,9 +123,9 @@ def run(windows: str, make_backend: Any, seed: int) -> tuple[list[Any], int]:
 
 @pytest.mark.parametrize("kind", [RocksDBKeyedStateBackend, WrittenEachEpoch], ids=["in memory", "written"])
 @pytest.mark.parametrize("windows", STREAMS)
-def test_rocksdb_gives_what_the_heap_gives(windows: str, kind: Any, disk: Path) -> None:
+def test_rocksdb_gives_what_the_heap_gives(windows: str, kind: Any, tmp_path: Path) -> None:
     for seed in range(3):
-        database = LocalDatabase(disk / str(seed), Tuning())
+        database = LocalDatabase(tmp_path / str(seed), Tuning())
         rows, left = run(windows, lambda *args, at=database: kind(*args, at), seed)
         expected, left_on_heap = run(windows, HeapKeyedStateBackend, seed)
         assert rows == expected

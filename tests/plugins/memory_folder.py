@@ -1,0 +1,64 @@
+"""The folders of the tests are in memory if there is room: much of what they wait for is a disk.
+
+The controller makes `/dev/shm/lakestate-<its pid>` and gives it to all that makes temporary folders: pytest's
+`tmp_path`, `tempfile`, Spark and the JVM, also in processes that tests start. With TMPDIR or `--basetemp` set, they
+are where those say. After a failed run the folders of the failed tests stay until the next run.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30  # a run of `make test` needs a quarter of it at its fullest
+NAME = "lakestate-"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or config.option.basetemp or "TMPDIR" in os.environ:
+        return
+    sweep(MEMORY)
+    if has_room(MEMORY):
+        config.pluginmanager.register(_InMemory(config), "lakestate-memory-folder")
+
+
+def has_room(memory: Path) -> bool:
+    """Whether `memory` is a file system (not a folder of one on a disk) of which enough is free."""
+    return memory.is_mount() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= ROOM
+
+
+def sweep(memory: Path) -> None:
+    """Removes the folders of runs that have ended, killed ones too."""
+    for folder in memory.glob(f"{NAME}*"):
+        pid = folder.name.removeprefix(NAME)
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _InMemory:
+    def __init__(self, config: pytest.Config) -> None:
+        self._folder = MEMORY / f"{NAME}{os.getpid()}"
+        temporary = self._folder / "tmp"
+        temporary.mkdir(parents=True, mode=0o700)
+        config.option.basetemp = str(self._folder / "pytest")
+        os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = str(temporary)
+        os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -Djava.io.tmpdir={temporary}"
+        tempfile.tempdir = None  # what it found before is forgotten
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+        if exitstatus:
+            terminalreporter.write_line(f"Folders of tests that failed are in {self._folder} until the next run.")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._failed = bool(exitstatus)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        if not self._failed:
+            shutil.rmtree(self._folder, ignore_errors=True)
