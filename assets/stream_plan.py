@@ -14,6 +14,7 @@ import msgspec
 from state_engine.errors import JobDefinitionError
 from state_engine.log.paths import operator_table_path, state_table_path, table_path
 from state_engine.log.records import Manifest
+from state_engine.text import UNDECODABLE
 
 
 class Source(NamedTuple):
@@ -143,7 +144,7 @@ def read_plan(job: str, text: bytes | str) -> StreamPlan:
     again = f"Write it again: lakestate explain {job} --json."
     try:
         found = msgspec.json.decode(text, type=_Explained)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise JobDefinitionError(f"The plan of job {job!r} is no such plan: {error}.", action=again) from error
     if found.job != job:
         raise JobDefinitionError(f"The plan of job {job!r} is one of job {found.job!r}.", action=again)

@@ -37,6 +37,7 @@ from benchmarks.streams import Plan
 from benchmarks.thresholds import passed, unmeasured
 from benchmarks.tick_model import DAGSTER_TICKS, Tick
 from benchmarks.workloads import WORKLOADS
+from state_engine.text import UNDECODABLE
 
 Tell = Callable[[str], None]
 
@@ -205,7 +206,7 @@ def kept_of(name: str, part: Part, out: Path) -> Kept | None:
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=Kept)
         _rows_of(kept, part)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise ForeignFileError(
             f"{path} is no workload of a report ({error}). Remove it and the workload is measured anew, or choose "
             "another folder with --out."

@@ -2,6 +2,11 @@
 
 import re
 
+import msgspec
+
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""What msgspec raises for bytes that it cannot decode; the second one for text that is no UTF-8."""
+
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

@@ -27,6 +27,7 @@ from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import job_id
 from state_engine.errors import LakestateError
 from state_engine.storage.job_lock import Holder, control_folder, holder, lock_folder
+from state_engine.text import UNDECODABLE
 
 _FILE = "endpoint.json"
 _PATIENCE_S = 5.0
@@ -138,7 +139,7 @@ def read_endpoint(root: str, job: str) -> Endpoint | None:
             if _is_unlocked(file.fileno()):
                 return None
             return msgspec.json.decode(file.read(), type=Endpoint)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, *UNDECODABLE):
         return None
 
 
@@ -184,7 +185,7 @@ def find_endpoint(root: str, job: str, *, ask: Callable[[Endpoint, str], bytes] 
         answer = msgspec.json.decode((ask or fetch)(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
         if answer.incarnation == endpoint.incarnation:
             return endpoint
-    except (OSError, msgspec.DecodeError, RequestRefusedError) as error:
+    except (OSError, *UNDECODABLE, RequestRefusedError) as error:
         why = str(error)
     if read_endpoint(root, job) != endpoint:
         return find_endpoint(root, job, ask=ask)  # it has ended meanwhile, and another may have begun
@@ -222,7 +223,7 @@ def endpoint_at(url: str, job: str) -> Endpoint | None:
         if error.status == 404:
             return None
         raise
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNDECODABLE) as error:
         raise RunnerUnreachableError(
             f"Nobody answers for job {job!r} at {asked.url}: {error}.",
             action="Check address and port: the job's process was started with --rest-address and --rest-port.",
@@ -262,7 +263,7 @@ def fetch(endpoint: Endpoint, path: str, *, method: str = "GET", body: msgspec.S
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
         return f"{'; '.join(msgspec.json.decode(error.read(), type=Errors).errors)} (status {error.code})"
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNDECODABLE):
         return f"The server answered with status {error.code}."
 
 

@@ -8,7 +8,7 @@ import msgspec
 from lakestate.plain_json import encode_plain
 from state_engine.causes import LONGEST_CAUSE, LONGEST_REPORT, message_of
 from state_engine.errors import LakestateError
-from state_engine.text import shorten
+from state_engine.text import UNDECODABLE, shorten
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
@@ -89,7 +89,7 @@ def decode_event(line: bytes) -> AnyEvent | None:
     """Returns the event of a line, or None when the line is no event that this release knows."""
     try:
         return _decoder.decode(line)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
 
 

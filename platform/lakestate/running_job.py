@@ -27,6 +27,7 @@ from lakestate.rest.job_bodies import Incarnation, JobExceptions, StatusOnly
 from lakestate.rest.triggers import Kind
 from state_engine.errors import LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
+from state_engine.text import UNDECODABLE
 
 _POLL_S = 0.1
 _RESULTS: dict[str, Kind] = {
@@ -85,7 +86,7 @@ def state_of(root: str, job: str) -> ProcessState | None:
     try:
         state = msgspec.json.decode(fetch(found, f"{path}/status"), type=StatusOnly).status
         history = msgspec.json.decode(fetch(found, f"{path}/exceptions"), type=JobExceptions).exception_history.entries
-    except (OSError, RequestRefusedError, msgspec.DecodeError) as error:
+    except (OSError, RequestRefusedError, *UNDECODABLE) as error:
         if read_endpoint(root, job) != found:
             return state_of(root, job)  # it has ended meanwhile, and another may have begun
         return ProcessState(*told, None, f"It does not answer: {error}")
@@ -178,7 +179,7 @@ class RunningJob:
             answer = msgspec.json.decode(fetch(self._endpoint, f"{self._path}/incarnation"), type=Answer)
         except RequestRefusedError as error:
             return error.status != 404
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNDECODABLE) as error:
             is_gone = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
             return self._is_held() if self._url is None else not is_gone
         return answer.incarnation == self._endpoint.incarnation and answer.state not in _ENDED

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from state_engine.errors import CorruptionError, UnsupportedVersionError
+from state_engine.text import UNDECODABLE
 
 VERSION = 1
 
@@ -69,7 +70,7 @@ def unseal(
     remedy = "Bring the file back from a backup, or restore an older checkpoint or savepoint."
     try:
         envelope = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise damaged(f"{where} is not a {name} document: {error}.", action=remedy) from error
     if envelope.format != name:
         raise damaged(f"{where} is a {envelope.format!r} document, expected {name!r}.", action=remedy)
@@ -86,7 +87,7 @@ def unseal(
         )
     try:
         return msgspec.json.decode(body, type=kind), digest
-    except msgspec.DecodeError as error:  # the checksum fits, so these bytes are what their writer meant
+    except UNDECODABLE as error:  # the checksum fits, so these bytes are what their writer meant
         raise UnsupportedVersionError(
             f"{where} was written by another release: version {VERSION} of {name} as this release knows it does not "
             f"allow it ({error}).",

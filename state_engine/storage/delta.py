@@ -17,7 +17,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from state_engine.errors import DamagedFileError, MissingFileError, NotFoundError, StorageError
-from state_engine.storage import delta_durable, delta_features
+from state_engine.storage import delta_digests, delta_durable, delta_features
+from state_engine.storage.delta_digests import LogCheck
 from state_engine.storage.table_log import (
     CONFLICTS,
     Commit,
@@ -108,19 +109,22 @@ class DeltaVersion:
     def write(self, commit: Commit, schema: pa.Schema | Schema, *, overwrite: bool = False) -> None:
         """Commits; with `overwrite` all other files go, and the table takes on `schema`. Raises as `commit` does."""
         removed = [RemoveAction(file, True, commit.now_ms) for file in commit.removed]
+        gone = [*commit.removed, *map(unquote, self.files())] if overwrite else commit.removed
+        added = [file._replace(statistics=_statistics(file)) for file in commit.added]
+        transactions = {commit.app_id: commit.version, **commit.marks}
         try:
             self._table.create_write_transaction(
-                [*removed, *map(_add_action, commit.added)],
+                [*removed, *map(_add_action, added)],
                 "overwrite" if overwrite else "append",
                 schema,
                 partition_by=self._table.metadata().partition_columns or None,
                 commit_properties=CommitProperties(
-                    custom_metadata=dict(commit.info),
+                    custom_metadata={
+                        **commit.info,
+                        delta_digests.INFO: delta_digests.digest_of(added, gone, transactions),
+                    },
                     max_commit_retries=0,
-                    app_transactions=[
-                        Transaction(app_id, version)
-                        for app_id, version in {commit.app_id: commit.version, **commit.marks}.items()
-                    ],
+                    app_transactions=[Transaction(*transaction) for transaction in transactions.items()],
                 ),
                 post_commithook_properties=_hooks(self._path),
             )
@@ -150,12 +154,13 @@ class DeltaOpener:
 
     def __init__(self, path: str, wanted: pa.Schema | None = None) -> None:
         self._path, self._wanted = path, wanted
+        self._check = LogCheck(path)
         self._lost: DeltaTable | None = None
         self._conflicts = 0
 
     def open(self) -> DeltaVersion:
-        """Opens it; raises as `open_version`."""
-        table = self._caught_up() or _load(self._path)
+        """Opens it; raises as `open_version`. What it has compared once it does not compare again."""
+        table = self._check.load(lambda: self._caught_up() or _load(self._path))
         if self._lost is None:
             self._conflicts = 0
         self._lost = None
@@ -294,7 +299,7 @@ def table_version(path: str) -> int | None:
 def transaction_version(path: str, app_id: str) -> int | None:
     """Returns the last version that an application committed, None when it never did or there is no table."""
     try:
-        return _load(path).transaction_version(app_id)
+        return open_version(path).transaction_version(app_id)
     except NotFoundError:
         return None
 
@@ -348,8 +353,11 @@ def append_files(
 
 
 def _add_action(add: DeltaFile) -> AddAction:
-    statistics = add.statistics or f'{{"numRecords":{add.rows}}}'
-    return AddAction(add.path, add.size, dict(add.partition_values), add.modified_ms, True, statistics)
+    return AddAction(add.path, add.size, dict(add.partition_values), add.modified_ms, True, add.statistics)
+
+
+def _statistics(add: DeltaFile) -> str:
+    return add.statistics or f'{{"numRecords":{add.rows}}}'
 
 
 def live_files(path: str) -> list[str]:
@@ -375,9 +383,10 @@ def open_version(path: str) -> DeltaVersion:
 
     Raises:
         NotFoundError: There is no table.
+        DamagedFileError: An entry or a checkpoint of ours in its log is not what was written.
         StorageError: It cannot be loaded.
     """
-    return DeltaVersion(path, _load(path))
+    return DeltaVersion(path, LogCheck(path).load(lambda: _load(path)))
 
 
 def _load(path: str) -> DeltaTable:
@@ -385,7 +394,9 @@ def _load(path: str) -> DeltaTable:
         return DeltaTable(path)
     except TableNotFoundError as error:
         raise NotFoundError(f"There is no Delta table at {path}.") from error
-    except (DeltaError, OSError) as error:
+    except BaseException as error:
+        if not isinstance(error, DeltaError | OSError) and type(error).__name__ != "PanicException":  # Rust's
+            raise
         raise StorageError(
             f"The Delta table {path} cannot be loaded: {error}.", action="Check the table's _delta_log."
         ) from error

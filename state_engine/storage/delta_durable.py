@@ -19,16 +19,12 @@ from deltalake import DeltaTable
 
 from state_engine.errors import AlreadyExistsError
 from state_engine.storage import durable
+from state_engine.storage.delta_digests import HINT, LOG, Hint, with_digests
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.roots import local_path
+from state_engine.text import UNDECODABLE
 
-_LOG = "_delta_log"
-_HINT = "_last_checkpoint"
 _NUMBERED = re.compile(r"(\d{20})\..+")
-
-
-class _Hint(msgspec.Struct):
-    version: int
 
 
 def local_root(path: str) -> Path | None:
@@ -52,8 +48,8 @@ def sync_commit(path: str, version: int) -> None:
     """
     if (root := local_root(path)) is not None:
         with suppress(FileNotFoundError):  # cleaned up since: a checkpoint stands for it
-            durable.sync(str(root / _LOG / f"{version:020d}.json"))
-        durable.sync(str(root / _LOG))
+            durable.sync(str(root / LOG / f"{version:020d}.json"))
+        durable.sync(str(root / LOG))
 
 
 def sync_log(path: str) -> None:
@@ -63,8 +59,8 @@ def sync_log(path: str) -> None:
         OSError: Nobody knows whether it is.
     """
     if (root := local_root(path)) is not None:
-        log = root / _LOG
-        for file in [*_files(log, _hinted(log)), log / _HINT]:
+        log = root / LOG
+        for file in [*_files(log, _hinted(log)), log / HINT]:
             with suppress(FileNotFoundError):
                 durable.sync(str(file))
         durable.sync(str(log))
@@ -81,7 +77,7 @@ def write_checkpoint(path: str, version: int) -> None:
     """
     root = local_root(path)
     assert root is not None
-    log = root / _LOG
+    log = root / LOG
     first = _hinted(log)
     if first >= version:
         return
@@ -89,18 +85,21 @@ def write_checkpoint(path: str, version: int) -> None:
     for left in storage.abandoned():
         storage.delete(left.path)
     with TemporaryDirectory(prefix="lakestate-checkpoint-") as scratch:
-        twin = Path(scratch, _LOG)
+        twin = Path(scratch, LOG)
         twin.mkdir()
         linked = {file.name for file in _files(log, first, version)} | {"_sidecars"}
         for name in linked & set(os.listdir(log)):
             (twin / name).symlink_to(os.path.abspath(log / name))
-        if (log / _HINT).exists():
-            shutil.copyfile(log / _HINT, twin / _HINT)
+        if (log / HINT).exists():
+            shutil.copyfile(log / HINT, twin / HINT)
         DeltaTable(scratch).create_checkpoint()
-        for made in sorted(set(os.listdir(twin)) - linked - {_HINT}):
+        ours = {}
+        for made in sorted(set(os.listdir(twin)) - linked - {HINT}):
+            data = (twin / made).read_bytes()
             with suppress(AlreadyExistsError):
-                storage.put_if_absent(made, (twin / made).read_bytes())
-        durable.replace(str(log / _HINT), (twin / _HINT).read_bytes())
+                storage.put_if_absent(made, data)
+                ours[made] = data
+        durable.replace(str(log / HINT), with_digests((twin / HINT).read_bytes(), ours))
 
 
 def _files(log: Path, first: int, last: int | None = None) -> Iterator[Path]:
@@ -114,8 +113,8 @@ def _files(log: Path, first: int, last: int | None = None) -> Iterator[Path]:
 def _hinted(log: Path) -> int:
     """Returns the version from which on a reader reads: that of the checkpoint which is named, or 0."""
     try:
-        return msgspec.json.decode((log / _HINT).read_bytes(), type=_Hint).version
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode((log / HINT).read_bytes(), type=Hint).version
+    except (FileNotFoundError, *UNDECODABLE):
         return 0
 
 

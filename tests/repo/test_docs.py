@@ -37,6 +37,8 @@ NO_PYTHON_NAMES = {
     "lakestate.condemned",
     "lakestate.lease",
     "lakestate.birth",
+    "lakestate.digest",  # in logs of Delta tables
+    "lakestate.sha256",
     "lakestate.show",  # a setting
     "lakestate.jobs",  # an entry point group
     "lakestate.assets.x",  # an example of any module

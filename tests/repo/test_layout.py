@@ -110,6 +110,14 @@ def test_no_tracked_file_names_a_registry(tracked: list[Path]) -> None:
     assert not found, f"the registry is the installer's setting, not the project's; named in {found}"
 
 
+def test_bytes_that_are_no_text_are_refused_as_other_wrong_bytes_are(tracked: list[Path]) -> None:
+    """msgspec raises another error for them, which a handler of `DecodeError` alone would let through."""
+    pattern = re.compile(r"(?:except|suppress)\b.*\bDecodeError\b")
+    python = [file for file in tracked if file.suffix == ".py"]
+    found = [str(file.relative_to(ROOT)) for file in python if pattern.search(text_of(file))]
+    assert not found, f"use UNDECODABLE of state_engine.text in {found}"
+
+
 def reason_of(text: str, suffix: str) -> str | None:
     """Returns why a file is long: in Python from the docstring of the module, elsewhere from any line; None if unsaid.
 

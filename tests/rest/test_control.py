@@ -54,6 +54,13 @@ def test_it_is_there_while_the_block_runs_and_only_its_owner_reads_it(tmp_path: 
     assert find_endpoint(root, "orders", ask=silent) is None
 
 
+def test_one_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    with publish_endpoint(str(tmp_path), "orders", ENDPOINT):
+        path = tmp_path / "orders" / "_control" / "endpoint.json"
+        path.write_bytes(path.read_bytes().replace(b"127", b"\xff27"))
+        assert read_endpoint(str(tmp_path), "orders") is None
+
+
 def test_it_is_removed_when_the_block_fails(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bad"), publish_endpoint(str(tmp_path), "orders", ENDPOINT):
         raise ValueError("bad")

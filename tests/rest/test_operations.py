@@ -185,6 +185,7 @@ def test_key_groups_or_keys_are_restored_and_reported(body: dict[str, Any], expe
         ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1"}', 400),
         ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1","keys":[1],"key-groups":[[1,2]]}', 400),
         ("POST", "/jobs/{job}/key-groups", b'{"keys":[1]}', 400),
+        ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1\xff"}', 400),
         ("POST", "/jobs/{job}/key-groups", b'{"source":"sp-1","keys":[1],"dryrun":true}', 400),
         ("PATCH", "/jobs/{job}/rescaling", b"{}", 400),
         ("PATCH", "/jobs/{job}/rescaling?parallelism=-1", b"{}", 400),

@@ -17,6 +17,7 @@ from lakestate.policies.rescale import RescaleLook, RescalePolicy
 from lakestate.resources import RestClientResource, StateStoreResource
 from state_engine.errors import LakestateError
 from state_engine.inspect import status_of
+from state_engine.text import UNDECODABLE
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -111,7 +112,7 @@ def memory_of(cursor: str | None) -> Memory:
     """Returns what a cursor remembers; nothing for one of something else."""
     try:
         return msgspec.json.decode(cursor or "{}", type=Memory)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return Memory()
 
 

@@ -21,6 +21,7 @@ from lakestate.rest.routes import ROUTES, Route
 from lakestate.rest.triggers import TooManyOperationsError
 from state_engine.causes import report_of
 from state_engine.errors import LakestateError
+from state_engine.text import UNDECODABLE
 
 MAX_BODY = 64 * 1024
 """Longest body of a request in bytes."""
@@ -64,7 +65,7 @@ def _endpoint(route: Route, cluster: Cluster, guard: Guard) -> Callable[[Request
             answer = await run_in_threadpool(route.handler, call)
         except RefusedError as error:
             return _errors(error.status, str(error))
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             name = (route.body or Empty).__name__
             return _errors(400, f"Request did not match expected format {name}: {error}")
         except TooManyOperationsError as error:

@@ -15,7 +15,7 @@ from state_engine.causes import LONGEST_REPORT, message_of
 from state_engine.errors import AlreadyExistsError, LakestateError
 from state_engine.storage.job_lock import CONTROL
 from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.text import shorten
+from state_engine.text import UNDECODABLE, shorten
 
 _PREFIX = f"{CONTROL}/ends-"
 
@@ -74,7 +74,7 @@ def find_end(root: str, job: str, trigger_id: str) -> EndedOperation | None:
     """Returns how an operation of the process that ran the job last has ended; null if nothing is known of it."""
     storage = open_storage(root, job)
     for path in _documents(storage):
-        with suppress(msgspec.DecodeError):
+        with suppress(*UNDECODABLE):
             found = msgspec.json.decode(storage.get(path), type=list[EndedOperation])
             for one in found:
                 if one.trigger_id == trigger_id:

@@ -14,6 +14,7 @@ from lakestate.supervision.places import NoControlFolderError, absolute_root, dr
 from lakestate.supervision.records import Wanted, WantedFile
 from state_engine.clock import Clock, SystemClock
 from state_engine.inspect import open_job
+from state_engine.text import UNDECODABLE
 
 HANGS_AFTER = timedelta(minutes=5)
 
@@ -147,7 +148,7 @@ def _end(wanted: Wanted | None, words: LastWords) -> Condition:
 def _state(endpoint: Endpoint, job: str, ask: Ask) -> str | None:
     try:
         answer = msgspec.json.decode(ask(endpoint, f"/jobs/{job_id(job)}/incarnation"), type=Answer)
-    except (OSError, RequestRefusedError, msgspec.DecodeError):
+    except (OSError, RequestRefusedError, *UNDECODABLE):
         return None
     return answer.state if answer.incarnation == endpoint.incarnation else None
 

@@ -1,4 +1,4 @@
-"""What is wanted of a job and what became of its starts: `driver/wanted.json`, version 1.
+"""What is wanted of a job and what became of its starts: `driver/wanted.json`, version 2.
 
 Control data, not state: without it a job has lost nothing, and nobody restarts it. It is small, written whole and
 renamed into place, durably, by one writer at a time.
@@ -7,6 +7,7 @@ renamed into place, durably, by one writer at a time.
 import contextlib
 import fcntl
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +17,9 @@ from lakestate.plain_json import encode_plain
 from lakestate.supervision.places import NoControlFolderError, absolute_root, driver_folder
 from state_engine.errors import CorruptionError, UnsupportedVersionError
 from state_engine.storage import durable
-from state_engine.text import shorten
+from state_engine.text import UNDECODABLE, shorten
 
-VERSION = 1
+VERSION = 2
 _FILE, _MUTEX = "wanted.json", "wanted.lock"
 _LONGEST_CAUSE = 3_000
 _KEPT = 500
@@ -102,6 +103,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         generation: The newest one of the job when it was asked for; 0 if there was none.
         attempts: Starts since then, oldest first. The first one was asked for, the others are restarts.
         gave_up: Why there are no more restarts; empty if there may be.
+        checksum: SHA-256 of the document without it, as compact JSON. Version 1 had none.
     """
 
     version: int = VERSION
@@ -111,6 +113,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     attempts: tuple[Attempt, ...] = ()
     gave_up: str = ""
+    checksum: str = ""
+
+    def sealed(self) -> "Wanted":
+        """Returns it with its checksum."""
+        plain = msgspec.structs.replace(self, checksum="")
+        return msgspec.structs.replace(self, checksum=f"sha256:{sha256(encode_plain(plain)).hexdigest()}")
 
     @property
     def restarts(self) -> int:
@@ -166,16 +174,24 @@ class WantedFile:
             return None
         try:
             version = msgspec.json.decode(data, type=_Version).version
-            if version == VERSION:
-                return msgspec.json.decode(data, type=Wanted)
-        except msgspec.DecodeError as error:
-            raise CorruptionError(
-                f"{self._path} cannot be read: {error}.",
-                action="Remove it, which loses no state, and say again what is wanted: `lakestate start`.",
-            ) from error
+            if 1 <= version <= VERSION:
+                return self._checked(msgspec.json.decode(data, type=Wanted))
+        except UNDECODABLE as error:
+            raise self._damaged(str(error)) from error
         raise UnsupportedVersionError(
             f"{self._path} has version {version}; this release reads version {VERSION}.",
             action="Use the release that has written it, or a later one.",
+        )
+
+    def _checked(self, wanted: Wanted) -> Wanted:
+        if wanted.version > 1 and wanted.checksum != wanted.sealed().checksum:
+            raise self._damaged("it fails its checksum")
+        return msgspec.structs.replace(wanted, version=VERSION, checksum="")
+
+    def _damaged(self, why: str) -> CorruptionError:
+        return CorruptionError(
+            f"{self._path} cannot be read: {why}.",
+            action="Remove it, which loses no state, and say again what is wanted: `lakestate start`.",
         )
 
     @contextlib.contextmanager
@@ -188,7 +204,7 @@ class WantedFile:
 
     def write(self, wanted: Wanted) -> None:
         """Replaces the document; only within `locked`. Options may hold what others need not see."""
-        durable.replace(str(self._path), msgspec.json.format(encode_plain(wanted)) + b"\n", 0o600)
+        durable.replace(str(self._path), msgspec.json.format(encode_plain(wanted.sealed())) + b"\n", 0o600)
 
 
 def wanted_of(root: str, job: str) -> Wanted | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from lakestate.up.errors import BusyError, ForeignFolderError
 from state_engine.errors import CorruptionError, UnsupportedVersionError
+from state_engine.text import UNDECODABLE
 
 VERSION = 1
 _FILE, _MUTEX = "up.json", "up.lock"
@@ -60,7 +61,7 @@ def read_record(folder: Path) -> Record | None:
     try:
         if (version := msgspec.json.decode(data, type=_Version).version) == VERSION:
             return msgspec.json.decode(data, type=Record)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         action = "End what runs with `lakestate down`, and remove the file: no state is lost by that."
         raise CorruptionError(f"{path} cannot be read: {error}.", action=action) from error
     raise UnsupportedVersionError(

@@ -30,6 +30,7 @@ from state_engine.backends.rocksdb.cells import LAST_NUMBER, number_of, state_ra
 from state_engine.backends.rocksdb.options import Tuning, open_options
 from state_engine.errors import LocalStateError
 from state_engine.log.records import StateTtl
+from state_engine.text import UNDECODABLE
 
 FORMAT_VERSION = 6
 _META = b"\x00\x00"
@@ -123,7 +124,7 @@ class Store:
             found = self._db.get(_META)
         try:
             self.meta = Meta() if found is None else msgspec.msgpack.decode(found, type=Meta)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             self.close()
             raise self._refused(error) from error
         if self.meta.version != FORMAT_VERSION:

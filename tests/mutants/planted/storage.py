@@ -6,7 +6,44 @@ LOCAL = "tests/storage/test_local_storage.py"
 
 DURABLE = "tests/storage/test_delta_durability.py"
 MANIFEST_LOG = "tests/storage/test_manifest_log.py"
+FLIPS = "tests/storage/test_delta_flipped_bits.py"
 MUTANTS = (
+    Mutant(
+        "entries-of-logs-that-nobody-compares",
+        "state_engine.storage.delta_digests",
+        "_Log._check_entry",
+        "if _digest(whole) != expected:",
+        "if _digest(whole) != expected and not whole:",
+        "A flipped bit in a table's log moves the fence back: output comes twice.",
+        (f"{FLIPS}::test_an_entry_of_ours_that_says_something_else_is_refused",),
+    ),
+    Mutant(
+        "checkpoints-of-logs-that-nobody-compares",
+        "state_engine.storage.delta_digests",
+        "_Log.check_checkpoint",
+        "!= digest:",
+        "== '':",
+        "A flipped bit in a checkpoint of a table's log makes another transaction or file of it.",
+        (f"{FLIPS}::test_a_checkpoint_of_ours_that_was_changed_is_refused",),
+    ),
+    Mutant(
+        "foreign-checkpoint-without-our-transaction",
+        "state_engine.storage.delta_digests",
+        "LogCheck.load",
+        "if (table.transaction_version(app_id) or 0) < version:",
+        "if table.transaction_version(app_id) is None:",
+        "A damaged checkpoint of another writer moves the fence of a sink back: output comes twice.",
+        (f"{FLIPS}::test_a_checkpoint_of_another_writer_that_lacks_a_transaction_of_ours_is_refused",),
+    ),
+    Mutant(
+        "entries-that-came-later-are-not-compared",
+        "state_engine.storage.delta_digests",
+        "LogCheck.load",
+        "range(first, table.version() + 1)",
+        "range(first, table.version() + (self._entries < 0))",
+        "A writer that goes on for days compares a log at its start alone.",
+        (f"{FLIPS}::test_a_writer_compares_what_is_new_since_it_has_opened_the_table",),
+    ),
     Mutant(
         "second-processes-are-let-in",
         "state_engine.storage.job_lock",

@@ -1,0 +1,58 @@
+"""The file that says what is wanted of a job, `wanted.json`: a damaged one is refused, never obeyed."""
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lakestate.supervision.records import Attempt, StartRequest, Wanted, WantedFile
+from state_engine.errors import CorruptionError, UnsupportedVersionError
+
+REQUEST = StartRequest(
+    options={"in": "a\ud800"}, parallelism=2, restore="sp-1", discard_state=("count",), directory="/x"
+)
+WANTED = Wanted(state="running", since=1_700_000_000_000, request=REQUEST, attempts=(Attempt(started_at=1, cause="é"),))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    WantedFile(tmp_path).write(WANTED)
+    return tmp_path / "wanted.json"
+
+
+def test_no_flipped_bit_is_obeyed(path: Path) -> None:
+    file, sound = WantedFile(path.parent), path.read_bytes()
+    expected = file.read()
+    assert expected is not None
+    assert expected.request.restore == "sp-1"
+    for bit in range(len(sound) * 8):
+        flipped = bytearray(sound)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with contextlib.suppress(CorruptionError, UnsupportedVersionError):
+            assert file.read() == expected, f"bit {bit}"
+
+
+def test_an_option_that_was_changed_by_hand_is_refused(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"sp-1"', b'"sp-2"'))
+    with pytest.raises(CorruptionError, match="fails its checksum") as caught:
+        WantedFile(path.parent).read()
+    assert "lakestate start" in caught.value.action
+
+
+def test_one_of_the_first_version_had_no_checksum(path: Path) -> None:
+    written = msgspec.json.decode(path.read_bytes())
+    del written["checksum"]
+    path.write_bytes(msgspec.json.encode({**written, "version": 1}))
+    read = WantedFile(path.parent).read()
+    assert read is not None
+    assert (read.request.restore, read.version) == ("sp-1", 2)
+
+
+def test_it_is_written_as_it_was_read(path: Path) -> None:
+    file, before = WantedFile(path.parent), path.read_bytes()
+    read = file.read()
+    assert read is not None
+    file.write(read)
+    assert path.read_bytes() == before
