@@ -4,9 +4,12 @@ Barriers travel among the records, with nulls in the author's columns. An expres
 makes several of one, would lose them; this is refused when the job is built.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
@@ -56,12 +59,27 @@ def taken(frame: DataFrame, what: str, make: Callable[[], DataFrame]) -> DataFra
         JobDefinitionError: Spark does not take it.
     """
     try:
-        return make()
+        with _without_log_lines():
+            return make()
     except AnalysisException as error:
         raise JobDefinitionError(
             f"Spark does not take {what}: {_reason(error)}",
             action=f"Mend the expression; the stream has the columns {', '.join(frame.columns)}.",
         ) from error
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """Keeps PySpark from writing an error, with all frames of Java, to the log as well: it is raised."""
+    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _reason(error: AnalysisException) -> str:

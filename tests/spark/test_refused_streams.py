@@ -111,7 +111,7 @@ def test_what_is_not_row_by_row_between_operators(source, job: StreamJob, expres
 @pytest.mark.parametrize("between", [False, True])
 @pytest.mark.parametrize(("wrong", "reason"), [("nonsense", "UNRESOLVED_COLUMN"), ("n +", "PARSE_SYNTAX_ERROR")])
 def test_an_expression_that_spark_refuses_is_named_with_the_reason(
-    source, job: StreamJob, wrong: str, reason: str, between: bool
+    source, job: StreamJob, wrong: str, reason: str, between: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stream = job.from_stream(source)
     if between:
@@ -120,6 +120,7 @@ def test_an_expression_that_spark_refuses_is_named_with_the_reason(
         with pytest.raises(JobDefinitionError, match=rf"(select|where)\(.*\): \[{reason}") as caught:
             build()
         assert caught.value.action
+    assert "Py4JJavaError" not in capfd.readouterr().err, "frames of Java help no author"
 
 
 def test_a_generator_in_front_of_the_first_operator_is_fine(source, job: StreamJob) -> None:
