@@ -34,7 +34,7 @@ from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import SCHEMAS
 
 NOW_MS = 1_700_000_300_000
-PARTS = 16
+PARTS = 48
 
 Reader = Callable[[], Any]
 
