@@ -143,7 +143,7 @@ def _take_savepoint(
 def _rescale_stopped(job: str, state_store: StateStoreResource, parallelism: int) -> None:
     """Seals the newest epoch once more with another parallelism: the next start goes on from there, and reads on."""
     from state_engine.savepoint.restore import JobRestore
-    from state_engine.spark.recorded_sinks import RecordedSinks
+    from state_engine.spark.sinks.recorded import RecordedSinks
 
     JobRestore(
         state_store.root, job, "latest", RecordedSinks, parallelism=parallelism, keep_output=True, validate=False

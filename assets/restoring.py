@@ -218,7 +218,7 @@ class Restoring:
             time.sleep(_POLL_S)
 
     def _whole(self, savepoint_id: str, *, validate: bool = False, **asked: Any) -> JobRestore:
-        from state_engine.spark.recorded_sinks import RecordedSinks
+        from state_engine.spark.sinks.recorded import RecordedSinks
 
         return JobRestore(
             self._root,

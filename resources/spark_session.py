@@ -84,7 +84,7 @@ class SparkSessionResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def _wrapped(self) -> "LazyPySparkResource":
         from dagster_pyspark import LazyPySparkResource
 
-        from state_engine.spark.session import session_settings
+        from state_engine.spark.session.local import session_settings
 
         master = self.master or "local[2]"
         settings = session_settings()

@@ -27,7 +27,7 @@ settings.load_profile("thorough")
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """One local session for the whole run; tests that use it are marked `spark`."""
-    from state_engine.spark.session import local_session
+    from state_engine.spark.session.local import local_session
 
     session = local_session("lakestate-tests")
     yield session

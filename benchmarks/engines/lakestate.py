@@ -69,7 +69,7 @@ from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD
 from state_engine.inspect import read_state
 from state_engine.log.manifest import StoredManifest
 from state_engine.spark import DiscardingSink, ForeachEpochSink, StreamJob, local_session
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 

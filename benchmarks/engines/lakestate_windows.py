@@ -18,8 +18,8 @@ from benchmarks.workloads.workload import added, checks_of, longs
 from state_engine.api import Aggregate, Time
 from state_engine.api.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 from state_engine.spark import EpochId
-from state_engine.spark.keyed_stream import KeyedStream
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.keyed_stream import KeyedStream
+from state_engine.spark.graph.stream import DataStream
 
 OF_WINDOWS = "k bigint, window_start bigint, n bigint, total bigint"
 """Columns of the rows that functions give of windows."""

@@ -32,7 +32,7 @@ from benchmarks.workloads import WORKLOADS
 from benchmarks.workloads.sessions import gap_ms
 from benchmarks.workloads.windows import window_ms
 from benchmarks.workloads.workload import CHECKS, checks
-from state_engine.spark.session import LOCAL_DEFAULTS
+from state_engine.spark.session.local import LOCAL_DEFAULTS
 
 DDL_TYPES = {"int": "bigint", "string": "string"}
 MEMORY = "2g"

@@ -8,7 +8,7 @@ from benchmarks.nexmark.queries import CATEGORY, GAP_MS, LAST_STATE, SLIDE_MS, W
 from benchmarks.nexmark.streams import Read
 from state_engine.api import Aggregate, Time
 from state_engine.api.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 
 WINDOW = TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
 

@@ -15,7 +15,7 @@ from benchmarks.nexmark.queries import QUERIES, form_of, query_of
 from benchmarks.nexmark.rows import final, sums, told
 from state_engine.api import WatermarkStrategy
 from state_engine.spark import EpochId, ForeachEpochSink, StreamJob, local_session
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 
 PROGRAMS = {
     "row": row_programs.PROGRAMS,

@@ -18,7 +18,7 @@ from benchmarks.nexmark.queries import CATEGORY, LAST_STATE, SLIDE_MS, WINDOW_MS
 from benchmarks.nexmark.streams import Read
 from state_engine.api import Time
 from state_engine.api.windows import SlidingEventTimeWindows
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 
 
 def local_items(read: Read) -> DataStream:

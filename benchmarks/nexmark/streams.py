@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 
 Read = Callable[[str], DataStream]
 """Returns the stream of a kind of events."""

@@ -15,7 +15,7 @@ from benchmarks.nexmark.batch_functions import (
 from benchmarks.nexmark.events import AUCTION, BID, PERSON
 from benchmarks.nexmark.queries import CATEGORY, LAST_STATE, WINDOW_MS
 from benchmarks.nexmark.streams import Read
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.stream import DataStream
 
 NOTHING = "cast(null as bigint)"
 

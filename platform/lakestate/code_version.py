@@ -69,8 +69,8 @@ def digest_of(job: str) -> str:
 
 def _plan_of(job: str) -> msgspec.Struct | None:
     """Returns what the job is made of; null where nobody but Spark knows it."""
-    from state_engine.spark.dry import NeedsSparkError
     from state_engine.spark.explain import explain_job
+    from state_engine.spark.graph.dry import NeedsSparkError
 
     try:
         return explain_job(build_dry(job))

@@ -22,8 +22,8 @@ def operators_of_code(job: str, root: str, max_parallelism: int | None = None) -
     def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
         if job not in registered_jobs():
             return None
-        from state_engine.spark.dry import NeedsSparkError
-        from state_engine.spark.startup import shapes_of
+        from state_engine.spark.driver.startup import shapes_of
+        from state_engine.spark.graph.dry import NeedsSparkError
 
         try:
             built = build_dry(job, root)

@@ -134,7 +134,7 @@ def build_dry(name: str, root: str = ANY_ROOT, options: Mapping[str, str] | None
         NeedsSparkError: Only Spark can say what the job is made of.
         JobDefinitionError: No job of this name is registered, or its factory cannot be imported or returns no such job.
     """
-    from state_engine.spark.dry import DrySession
+    from state_engine.spark.graph.dry import DrySession
 
     factory = load_job(name)
     with redirect_stdout(sys.stderr):

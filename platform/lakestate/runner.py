@@ -177,7 +177,7 @@ def controlled(
     """
     from state_engine.spark import SparkWriter
 
-    control = ClientControl(job, client, SystemClock().now_ms, writer=SparkWriter(job.session))
+    control = ClientControl(job, client, SystemClock().now_ms, writer=SparkWriter(job.definition.session))
     with contextlib.ExitStack() as stack:
         try:
             server = stack.enter_context(serve([control], host=host, port=port, token=token))

@@ -1,8 +1,8 @@
 """Every place at which the protocol may be cut off, numbered as in `docs/protocol.md`.
 
 Production code announces each place through the `Crash` port; what happens there is the port's business: nothing
-(`NoCrash`), a SIGKILL (`spark/kill_at.py`) or an exception (the simulator). Between two neighbouring points at most
-one durable effect happens, so that walking the enum walks every state that a crash can leave behind.
+(`NoCrash`), a SIGKILL (`spark/worker/kill_at.py`) or an exception (the simulator). Between two neighbouring points at
+most one durable effect happens, so that walking the enum walks every state that a crash can leave behind.
 """
 
 from enum import Enum, unique

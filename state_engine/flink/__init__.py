@@ -16,7 +16,7 @@ from state_engine.flink.job_client import CompletableFuture, JobClient, JobStatu
 from state_engine.flink.keyed_stream import AllWindowedStream, KeyedStream, WindowedStream
 from state_engine.flink.results import CloseableIterator, JobExecutionResult
 from state_engine.runtime.keyed_elements import KeySelector
-from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
+from state_engine.spark.graph.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
 
 __all__ = [
     "AllWindowedStream",

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from state_engine.api.types import StructType
 from state_engine.errors import AlreadyExistsError, JobDefinitionError, UnsupportedTypeError
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
-from state_engine.spark.schemas import ddl_of
+from state_engine.spark.wire.schemas import ddl_of
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.roots import local_path
 

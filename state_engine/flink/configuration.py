@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from state_engine.errors import JobDefinitionError
-from state_engine.spark.uids import authors_level
+from state_engine.spark.graph.uids import authors_level
 
 
 class RuntimeExecutionMode(Enum):

@@ -20,7 +20,7 @@ from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdap
 from state_engine.runtime.chain import Projection
 from state_engine.runtime.outputs import side_output_columns
 from state_engine.runtime.spec import key_columns
-from state_engine.spark.sinks import Sink
+from state_engine.spark.graph.sinks import Sink
 
 if TYPE_CHECKING:
     from state_engine.flink.broadcast_streams import BroadcastConnectedStream, BroadcastStream

@@ -4,7 +4,7 @@ import warnings
 from typing import Any, ClassVar, NoReturn
 
 from state_engine.errors import UnsupportedMethodError, UnsupportedNameError
-from state_engine.spark.uids import authors_level
+from state_engine.spark.graph.uids import authors_level
 
 _PLACES = "an operator's subtasks are Spark's tasks, which take whatever slot is free"
 IGNORED = {

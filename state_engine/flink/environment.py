@@ -30,12 +30,12 @@ from state_engine.flink.results import JobExecutionResult
 from state_engine.flink.translate import Translation
 from state_engine.iterating import whole
 from state_engine.key_groups import check_parallelism, default_max_parallelism
-from state_engine.spark.client import JobClient as SparkJobClient
-from state_engine.spark.dry import DryFrame
+from state_engine.spark.driver.client import JobClient as SparkJobClient
+from state_engine.spark.graph.dry import DryFrame
+from state_engine.spark.graph.uids import authors_level
 from state_engine.spark.job import StreamJob
-from state_engine.spark.schemas import struct_of
-from state_engine.spark.session import active_session
-from state_engine.spark.uids import authors_level
+from state_engine.spark.session.local import active_session
+from state_engine.spark.wire.schemas import struct_of
 
 DEFAULT_NAME = "Flink Streaming Job"
 
@@ -275,7 +275,7 @@ class StreamExecutionEnvironment(Unlike):
         ignore_unclaimed = any(settings.get_boolean(key, False) for key in keys.NON_RESTORED)
         mode: Any = keys.first_of(settings, keys.CLAIM_MODE) or "NO_CLAIM"
         client = job.start(
-            available_now=job.sources.bounded,
+            available_now=job.definition.sources.bounded,
             restore=keys.first_of(settings, keys.RESTORE),
             allow_non_restored_state=ignore_unclaimed,
             claim_mode=mode.upper(),

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from state_engine.errors import UnsupportedMethodError
 from state_engine.flink.differences import JOB_CLIENT, Unlike
 from state_engine.flink.results import JobExecutionResult
-from state_engine.spark.client import JobClient as SparkJobClient
+from state_engine.spark.driver.client import JobClient as SparkJobClient
 
 T = TypeVar("T")
 

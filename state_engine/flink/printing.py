@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from state_engine.api.types import StructType
 from state_engine.flink.elements import lines_of
-from state_engine.spark.sinks import EpochId, ForeachEpochSink
+from state_engine.spark.graph.sinks import EpochId, ForeachEpochSink
 
 
 class Printing:

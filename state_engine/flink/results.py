@@ -11,11 +11,11 @@ from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.flink.elements import elements_of
 from state_engine.flink.nodes import Node, SinkEntry
-from state_engine.spark.sinks import EpochId, MemorySink
+from state_engine.spark.graph.sinks import EpochId, MemorySink
 
 if TYPE_CHECKING:
     from state_engine.flink.environment import StreamExecutionEnvironment
-    from state_engine.spark.client import JobClient
+    from state_engine.spark.driver.client import JobClient
     from state_engine.spark.job import StreamJob
 
 _POLL_S = 0.05

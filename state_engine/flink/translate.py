@@ -28,13 +28,13 @@ from state_engine.runtime.co_adapters import CoFlatMapAdapter, CoMapAdapter
 from state_engine.runtime.keyed_elements import KeyOf, Leading
 from state_engine.runtime.lifecycle import authors_function
 from state_engine.runtime.windows.all import ALL
-from state_engine.spark.broadcast_streams import BroadcastConnectedStream
-from state_engine.spark.computed import extended
-from state_engine.spark.connected_streams import ConnectedStreams
+from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream
+from state_engine.spark.graph.computed import extended
+from state_engine.spark.graph.connected_streams import ConnectedStreams
+from state_engine.spark.graph.keyed_stream import KeyedStream
+from state_engine.spark.graph.sinks import Sink
+from state_engine.spark.graph.stream import DataStream
 from state_engine.spark.job import StreamJob
-from state_engine.spark.keyed_stream import KeyedStream
-from state_engine.spark.sinks import Sink
-from state_engine.spark.stream import DataStream
 
 OPERATORS = (StatelessNode, KeyedNode, TwoInputNode, BroadcastProcessNode)
 CO_ADAPTERS = {"map": CoMapAdapter, "flat_map": CoFlatMapAdapter}
@@ -86,9 +86,10 @@ class Translation:
         return sum(1 for entry in self._sinks if entry.uid is None and not entry.quiet)
 
     def _check_parallelism(self, node: Node) -> None:
-        if node.non_parallel and self._job.parallelism != 1:
+        parallelism = self._job.settings.parallelism
+        if node.non_parallel and parallelism != 1:
             raise JobDefinitionError(
-                f"{node.label} asks for one subtask, and the job has {self._job.parallelism} of each operator.",
+                f"{node.label} asks for one subtask, and the job has {parallelism} of each operator.",
                 action="Run the program with env.set_parallelism(1), or key by a constant.",
             )
 
@@ -198,15 +199,15 @@ class Translation:
     def _beside_broadcast(self, node: BroadcastProcessNode, output: StructType) -> DataStream:
         upstream, rules = node.inputs
         data: Any = self._stream(upstream) if node.key is None else self._keyed(upstream, node.key)
-        connected: BroadcastConnectedStream = data.connect(self._stream(rules).broadcast(*node.descriptors))
+        connected: BroadcastConnectedStream[DataStream] = data.connect(self._stream(rules).broadcast(*node.descriptors))
         return connected.process(node.function, output, uid=node.uid)
 
-    def _connected(self, node: TwoInputNode) -> ConnectedStreams:
+    def _connected(self, node: TwoInputNode) -> ConnectedStreams[DataStream]:
         sides: list[Any] = [
             self._stream(upstream) if key is None else self._keyed(upstream, key)
             for upstream, key in zip(node.inputs, node.keys, strict=True)
         ]
-        connected: ConnectedStreams = sides[0].connect(sides[1])
+        connected: ConnectedStreams[DataStream] = sides[0].connect(sides[1])
         return connected
 
 

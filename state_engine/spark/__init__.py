@@ -1,26 +1,34 @@
-"""The only room that knows Spark: session, jars, routing, task runner, epoch driver, sources, sinks."""
+"""The only room that knows Spark. `README.md` says what its folders own."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_engine.spark.client import EpochSummary, JobClient
+    from state_engine.spark.driver.client import EpochSummary, JobClient
+    from state_engine.spark.driver.savepoint_writer import SparkWriter
+    from state_engine.spark.graph.sinks import (
+        DeltaSink,
+        DiscardingSink,
+        EpochId,
+        ForeachEpochSink,
+        MemorySink,
+        Sink,
+    )
     from state_engine.spark.job import StreamJob
-    from state_engine.spark.savepoint_writer import SparkWriter
-    from state_engine.spark.session import local_session
-    from state_engine.spark.sinks import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, Sink
+    from state_engine.spark.session.local import CLUSTER_DEFAULTS, local_session
 
 _HOMES = {
-    "EpochSummary": "client",
-    "JobClient": "client",
+    "CLUSTER_DEFAULTS": "session.local",
+    "DeltaSink": "graph.sinks",
+    "DiscardingSink": "graph.sinks",
+    "EpochId": "graph.sinks",
+    "EpochSummary": "driver.client",
+    "ForeachEpochSink": "graph.sinks",
+    "JobClient": "driver.client",
+    "MemorySink": "graph.sinks",
+    "Sink": "graph.sinks",
+    "SparkWriter": "driver.savepoint_writer",
     "StreamJob": "job",
-    "local_session": "session",
-    "DeltaSink": "sinks",
-    "DiscardingSink": "sinks",
-    "EpochId": "sinks",
-    "ForeachEpochSink": "sinks",
-    "MemorySink": "sinks",
-    "Sink": "sinks",
-    "SparkWriter": "savepoint_writer",
+    "local_session": "session.local",
 }
 
 
@@ -34,6 +42,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "CLUSTER_DEFAULTS",
     "DeltaSink",
     "DiscardingSink",
     "EpochId",

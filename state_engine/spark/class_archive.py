@@ -5,7 +5,7 @@ what that gives in a file (class data sharing), and maps it at the next start. T
 jars of one environment, so it lies in that environment. Java itself compares, and takes no archive of something else:
 then it starts as it does without one.
 
-`python -m state_engine.spark.class_archive` writes it: a small job runs, and its JVM keeps the classes at its end.
+`python -m state_engine.spark.class_archive` writes it: a small job runs, and its JVM keeps the classes when it ends.
 """
 
 import subprocess
@@ -14,24 +14,11 @@ import tempfile
 from pathlib import Path
 
 from state_engine.errors import LakestateError
-
-_QUIET = "-Xlog:cds*=off"
-"""An archive that does not fit is no news: Java would say so on the standard output of every process."""
+from state_engine.spark.session.archive_options import QUIET, archive_file, archive_options
 
 
 class ClassArchiveError(LakestateError):
     """The archive could not be written; starts take as long as before."""
-
-
-def archive_file() -> Path:
-    """Returns where the archive of this environment is, if it was written."""
-    return Path(sys.prefix) / "share" / "lakestate" / "spark-classes.jsa"
-
-
-def archive_options(archive: Path | None = None) -> str:
-    """Returns the options of Java that use the archive; none where it was not written."""
-    archive = archive or archive_file()
-    return f'-XX:SharedArchiveFile="{archive}" {_QUIET}' if archive.exists() else ""
 
 
 def write_archive(archive: Path | None = None, timeout_s: float = 900) -> Path:
@@ -72,8 +59,9 @@ def write_archive(archive: Path | None = None, timeout_s: float = 900) -> Path:
 def _run_job(folder: Path, archive: Path) -> None:
     """Does what drivers do: a session, an operator with state, a Delta sink, a look at its table."""
     from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
-    from state_engine.spark import DeltaSink, StreamJob, local_session
-    from state_engine.spark.session import session_settings
+    from state_engine.spark.graph.sinks import DeltaSink
+    from state_engine.spark.job import StreamJob
+    from state_engine.spark.session.local import local_session, session_settings
 
     class Count(KeyedProcessFunction):
         def open(self, runtime_context):  # type: ignore[no-untyped-def]
@@ -87,7 +75,7 @@ def _run_job(folder: Path, archive: Path) -> None:
     (folder / "in" / "one.json").write_text('{"k": "a"}\n{"k": "b"}\n')
     name = "spark.driver.extraJavaOptions"
     options = session_settings()[name].removesuffix(archive_options())  # not on top of the one that is there
-    spark = local_session("lakestate-classes", extra={name: f'{options} -XX:ArchiveClassesAtExit="{archive}" {_QUIET}'})
+    spark = local_session("lakestate-classes", extra={name: f'{options} -XX:ArchiveClassesAtExit="{archive}" {QUIET}'})
     job = StreamJob("classes", root=str(folder / "state"), parallelism=2)
     source = job.from_stream(spark.readStream.schema("k string").json(str(folder / "in")))
     counts = source.key_by("k").process(Count(), "k string, n bigint", uid="count")
@@ -110,7 +98,7 @@ def main() -> int:
     return 0
 
 
-__all__ = ["ClassArchiveError", "archive_file", "archive_options", "write_archive"]
+__all__ = ["ClassArchiveError", "write_archive"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,8 +10,8 @@ from state_engine.runtime.adapters import Adapter
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.declared.base import Declared
 from state_engine.runtime.outputs import MAIN
-from state_engine.spark.dry import DryFrame
-from state_engine.spark.graph import (
+from state_engine.spark.graph.dry import DryFrame
+from state_engine.spark.graph.nodes import (
     ComputeStep,
     Edge,
     MapStep,
@@ -21,8 +21,9 @@ from state_engine.spark.graph import (
     Step,
     TimeStep,
     WhereStep,
+    chains_of,
 )
-from state_engine.spark.schemas import ddl_of
+from state_engine.spark.wire.schemas import ddl_of
 
 if TYPE_CHECKING:
     from state_engine.spark.job import StreamJob
@@ -126,12 +127,12 @@ def explain_job(job: "StreamJob") -> JobExplanation:
         for edge in node.edges
         if isinstance(edge.origin, SourceNode)
     }
-    chains = {node.uid: tuple(one.uid for one in chain) for chain in job.chains for node in chain}
+    chains = {node.uid: tuple(one.uid for one in chain) for chain in chains_of(job.operators) for node in chain}
     return JobExplanation(
         job=job.name,
         root=job.root,
-        parallelism=job.parallelism,
-        max_parallelism=job.max_parallelism,
+        parallelism=job.settings.parallelism,
+        max_parallelism=job.settings.max_parallelism,
         sources=tuple(
             SourcePlan(name=s.name, kind=_kind(s), bounded=s.bounded, event_time=timed[s.number]) for s in sources
         ),
@@ -145,7 +146,7 @@ def _operator(job: "StreamJob", node: OperatorNode, chain: tuple[str, ...]) -> O
         generated_uid=node.generated_uid,
         function=_function(node),
         stage=_stage(node),
-        parallelism=min(job.parallelism, job.max_parallelism),
+        parallelism=min(job.settings.parallelism, job.settings.max_parallelism),
         inputs=tuple(_input(node, edge) for edge in node.edges),
         states=tuple(
             StatePlan(

@@ -1,46 +1,37 @@
 """A job: what its author builds, and how it is started."""
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from state_engine.api.checkpoint_config import CheckpointConfig
-from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD, MAX_DATA_INLINE_THRESHOLD, path_of
-from state_engine.api.descriptors import check_name
+from state_engine.api.checkpoint_storage import DATA_INLINE_THRESHOLD
 from state_engine.api.state_backend import StateBackend, state_backend_of
-from state_engine.errors import JobDefinitionError, RestoreError, UnsupportedTopologyError
+from state_engine.errors import JobDefinitionError, RestoreError
 from state_engine.key_groups import check_parallelism, default_max_parallelism
-from state_engine.log.paths import SPARK
-from state_engine.log.records import SinkTable, StateSchema
-from state_engine.runtime.discovery import discover_states
-from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.savepoint.claim import ClaimMode
 from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.restore_report import WholeRestore
-from state_engine.spark.changelogs import check_reads_changelog
-from state_engine.spark.client import JobClient
-from state_engine.spark.dry import DryFrame
-from state_engine.spark.dry_restore import plan_restore
-from state_engine.spark.fence_watch import default_interval_ms
-from state_engine.spark.graph import Edge, OperatorNode, SourceNode, chains_of
-from state_engine.spark.link import Packed
-from state_engine.spark.local_aggregation import AggPhaseStrategy
-from state_engine.spark.names import uid_list
-from state_engine.spark.plan import PlannedChain
-from state_engine.spark.schemas import struct_of
-from state_engine.spark.sinks import DeltaSink, DiscardingSink
-from state_engine.spark.sources import Sources
-from state_engine.spark.startup import StartOptions
-from state_engine.spark.stream import DataStream
-from state_engine.spark.task import TaskFunction
-from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
-from state_engine.spark.uids import Uids
-from state_engine.spark.upstream import check_replays, check_upstream
-from state_engine.storage.roots import address, local_path
+from state_engine.spark.driver.client import JobClient
+from state_engine.spark.driver.dry_restore import plan_restore
+from state_engine.spark.driver.startup import StartOptions
+from state_engine.spark.graph.building import JobGraph
+from state_engine.spark.graph.definition import JobDefinition
+from state_engine.spark.graph.dry import DryFrame
+from state_engine.spark.graph.nodes import Edge, OperatorNode
+from state_engine.spark.graph.settings import (
+    AggPhaseStrategy,
+    JobSettings,
+    config_of,
+    fence_interval_of,
+    root_of,
+    spark_directory_of,
+)
+from state_engine.spark.graph.stream import DataStream
+from state_engine.spark.graph.upstream import check_replays, check_upstream
+from state_engine.spark.wire.names import uid_list
+from state_engine.spark.wire.schemas import struct_of
 
 
 class StreamJob:
@@ -109,48 +100,60 @@ class StreamJob:
         show_records: bool = True,
         spark_directory: str | None = None,
     ) -> None:
-        self.name = check_name(name, "a job")
-        self.checkpoint_config = _checkpoint_config(checkpoint_config, checkpoint_interval_ms)
-        self.root = _root_of(root, self.checkpoint_config)
-        self.parallelism = parallelism
-        self._derived = max_parallelism is None
-        self.max_parallelism = max_parallelism or default_max_parallelism(parallelism)
-        check_parallelism(parallelism, self.max_parallelism)
-        if codec not in ("zstd", "lz4", "none"):
-            raise JobDefinitionError(f"There is no codec {codec!r}.", action="Use 'zstd', 'lz4' or 'none'.")
-        if not 0 <= data_inline_threshold <= MAX_DATA_INLINE_THRESHOLD:
-            raise JobDefinitionError(
-                f"data_inline_threshold is {data_inline_threshold}.",
-                action=f"Give bytes from 0, for none, to {MAX_DATA_INLINE_THRESHOLD} (1 MiB).",
-            )
-        if heartbeat_interval_ms < 1:
-            raise JobDefinitionError("heartbeat_interval_ms is below 1.", action="Give whole milliseconds above 0.")
-        self.heartbeat_interval_ms = heartbeat_interval_ms
-        if fence_interval_ms is not None and fence_interval_ms < 1:
-            raise JobDefinitionError("fence_interval_ms is below 1.", action="Give whole milliseconds above 0.")
-        self.fence_interval_ms = default_interval_ms(self.root) if fence_interval_ms is None else fence_interval_ms
-        self.parameters = dict(parameters or {})
-        self.codec = codec
-        self.data_inline_threshold = data_inline_threshold
-        self.cache_bytes = cache_bytes
-        self.state_backend = state_backend_of(state_backend)
-        self.operator_chaining = operator_chaining
-        if agg_phase_strategy not in get_args(AggPhaseStrategy):
-            raise JobDefinitionError(
-                f"There is no agg_phase_strategy {agg_phase_strategy!r}.",
-                action=f"Use one of {', '.join(get_args(AggPhaseStrategy))}.",
-            )
-        self.agg_phase_strategy: AggPhaseStrategy = agg_phase_strategy
-        self.preferred_locations = preferred_locations
-        self.show_records = show_records
-        own = os.path.join(local_path(self.root) or tempfile.gettempdir(), self.name, SPARK)
-        self.spark_directory = os.path.join(spark_directory, self.name) if spark_directory else own
-        self.operators: list[OperatorNode] = []
-        self._uids = Uids(strict=strict)
-        self._names: list[str] = []
-        self._read: dict[int, SourceNode] = {}
-        self._sources: Sources | None = None
-        self.session: SparkSession
+        config = config_of(checkpoint_config, checkpoint_interval_ms)
+        found = root_of(root, config)
+        key_groups = max_parallelism or default_max_parallelism(parallelism)
+        check_parallelism(parallelism, key_groups)
+        settings = JobSettings(
+            name=name,
+            root=found,
+            checkpoint_config=config,
+            parallelism=parallelism,
+            max_parallelism=key_groups,
+            max_parallelism_is_derived=max_parallelism is None,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            fence_interval_ms=fence_interval_of(found) if fence_interval_ms is None else fence_interval_ms,
+            parameters=dict(parameters or {}),
+            codec=codec,
+            data_inline_threshold=data_inline_threshold,
+            cache_bytes=cache_bytes,
+            state_backend=state_backend_of(state_backend),
+            operator_chaining=operator_chaining,
+            agg_phase_strategy=agg_phase_strategy,
+            preferred_locations=preferred_locations,
+            show_records=show_records,
+            spark_directory=spark_directory_of(spark_directory, found, name),
+        )
+        self._graph = JobGraph(settings, strict=strict)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.settings.name
+
+    @property
+    def root(self) -> str:
+        """The state root."""
+        return self.settings.root
+
+    @property
+    def settings(self) -> JobSettings:
+        """What it is set to."""
+        return self._graph.settings
+
+    @property
+    def operators(self) -> Sequence[OperatorNode]:
+        """Its operators so far, upstream first."""
+        return self._graph.operators
+
+    @property
+    def definition(self) -> JobDefinition:
+        """The job as it is now, which a start takes.
+
+        Raises:
+            JobDefinitionError: The job has no operator, a source feeds none, or only some of the sources can replay.
+        """
+        return self._graph.definition
 
     def from_stream(
         self, df: DataFrame, name: str = "source", *, replays: bool = True, bounded: bool = False
@@ -179,132 +182,8 @@ class StreamJob:
             check_upstream(df)
             if replays:
                 check_replays(df)
-        self.session = df.sparkSession
-        while name in self._names:
-            name = f"{name}_{len(self._names) + 1}"
-        source = SourceNode(df, name, len(self._names), replays, bounded)
-        self._names.append(name)
-        self._sources = None
-        return DataStream(self, (Edge(source),), dry or struct_of(df.schema, f"stream {name!r}"))
-
-    # Called by streams while the author chains them ---------------------------------------------------------------
-
-    def claim_uid(self, uid: str | None, kind: str) -> str:
-        """Takes the uid of an operator."""
-        return self._uids.operator(uid, kind)
-
-    def claim_sink_uid(self, uid: str | None, place: str) -> str:
-        """Takes the uid of a sink."""
-        return self._uids.sink(uid, place)
-
-    def claim_table(self, sink: SinkTable) -> None:
-        """Takes the table of a sink."""
-        self._uids.table(sink.uid, sink.kind, sink.table)
-
-    def append(self, node: OperatorNode) -> None:
-        """Adds an operator behind what feeds it, and finds out which states it will ask for.
-
-        Raises:
-            JobDefinitionError: A state cannot be stored, the function cannot be sent to workers, or it would read a
-                changelog as records.
-            UnsupportedTopologyError: Another operator reads a source that it reads.
-        """
-        for source, _ in node.sources:
-            if source.number in self._read:
-                raise UnsupportedTopologyError(
-                    f"Two operators read the source {source.name!r}; an epoch would read it twice.",
-                    action="Put an operator behind it, map(lambda row: row, ..., uid=...), whose output both may read.",
-                )
-        if not self.operator_chaining:
-            node.chaining = "never"
-        check_reads_changelog(node)
-        node.states, node.all_states_known = discover_states(self._spec(node), _sent_copy)
-        for upstream, number in node.upstream:
-            upstream.downstream.append((node, number))
-        self._read |= {source.number: source for source, _ in node.sources}
-        self.operators.append(node)
-        self._sources = None
-
-    # What a start needs -------------------------------------------------------------------------------------------
-
-    @property
-    def sources(self) -> Sources:
-        """The sources, once the job is built.
-
-        Raises:
-            JobDefinitionError: The job has no operator, a source feeds none, or only some of the sources can replay.
-        """
-        if self._sources is None:
-            self._sources = self._checked_sources()
-        return self._sources
-
-    def _checked_sources(self) -> Sources:
-        if not self.operators:
-            raise JobDefinitionError(
-                f"Job {self.name!r} has no operator.", action="Chain from_stream(...).key_by(...).process(...) first."
-            )
-        idle = [name for number, name in enumerate(self._names) if number not in self._read]
-        if idle:
-            raise JobDefinitionError(
-                f"The source {idle[0]!r} of job {self.name!r} feeds no operator.",
-                action="Unite or connect it with another stream, or leave it out.",
-            )
-        return Sources([self._read[number] for number in sorted(self._read)])
-
-    def adopt_max_parallelism(self, known: int) -> None:
-        """Takes over the number of key groups that the log has, unless the author gave one."""
-        if self._derived:
-            check_parallelism(self.parallelism, known)
-            self.max_parallelism = known
-
-    def use_max_parallelism(self, wanted: int) -> None:
-        """Takes the number of key groups into which a restore sorts all keys anew."""
-        check_parallelism(min(self.parallelism, wanted), wanted)
-        self.max_parallelism = wanted
-
-    def specs(self) -> list[OperatorSpec]:
-        """The operators as their tasks know them."""
-        return [self._spec(node) for node in self.operators]
-
-    def _spec(self, node: OperatorNode) -> OperatorSpec:
-        return OperatorSpec(
-            uid=node.uid,
-            kind=node.kind,
-            function=node.function,
-            input=node.input,
-            key=key_columns(node.input, node.key),
-            order_by=node.order_by,
-            output=node.output,
-            side_outputs=node.side_outputs,
-            max_parallelism=self.max_parallelism,
-            generated_uid=node.generated_uid,
-            parameters=self.parameters,
-            two_inputs=node.two_inputs,
-            broadcast=node.broadcast_states,
-            emits_event_time=node.emits_event_time,
-            timed_side_outputs=node.timed_side_outputs,
-            out_of_orderness=node.out_of_orderness,
-            keeps_rows=node.keeps_rows,
-            writes_main=node.writes_main,
-        )
-
-    def planned(self) -> list[PlannedChain]:
-        """Packs what the workers are sent, task by task."""
-        return [PlannedChain(chain, TaskFunction([self._packed(node) for node in chain])) for chain in self.chains]
-
-    @property
-    def chains(self) -> list[tuple[OperatorNode, ...]]:
-        """The operators, task by task."""
-        return chains_of(self.operators)
-
-    def _packed(self, node: OperatorNode) -> Packed:
-        stages = tuple(StageSpec(s.uid, s.output, _table(s.sink)) for s in node.sinks)
-        spec, readers = self._spec(node), node.handover.readers
-        return Packed(*pack(TaskSpec(spec, stages, readers, self.codec, self.cache_bytes, self.state_backend)))
-
-    def states(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that the functions' `open()` ask for."""
-        return tuple(schema for node in self.operators for schema in node.states)
+        source = self._graph.add_source(df, name, replays=replays, bounded=bounded)
+        return DataStream(self._graph, (Edge(source),), dry or struct_of(df.schema, f"stream {source.name!r}"))
 
     def start(
         self,
@@ -377,7 +256,8 @@ class StreamJob:
             FencedError: Another driver owns the job.
             JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
         """
-        if self.sources.bounded and not available_now:
+        definition = self.definition
+        if definition.sources.bounded and not available_now:
             raise JobDefinitionError(
                 f"The input of job {self.name!r} is bounded, and Spark would wait for more of it.",
                 action="Start it with available_now=True, or leave bounded=True out of from_stream().",
@@ -407,8 +287,9 @@ class StreamJob:
             cancelled=cancelled,
             progress=progress,
         )
-        client = JobClient(self, options)
+        client = JobClient(definition, options)
         client.start()
+        self._graph.is_started = True
         return client
 
     def plan_restore(
@@ -454,47 +335,7 @@ class StreamJob:
             cancelled=cancelled,
             progress=progress,
         )
-        return plan_restore(self, options)
-
-
-def _checkpoint_config(config: CheckpointConfig | None, interval_ms: int | None) -> CheckpointConfig:
-    if config is None:
-        config = CheckpointConfig()
-        return config if interval_ms is None else config.set_checkpoint_interval(interval_ms)
-    if interval_ms is not None:
-        raise JobDefinitionError(
-            "checkpoint_interval_ms and checkpoint_config are given.",
-            action="Say the interval with checkpoint_config.set_checkpoint_interval().",
-        )
-    return config
-
-
-def _root_of(root: str | os.PathLike[str] | None, config: CheckpointConfig) -> str:
-    """The root that the job or its checkpoint storage names: there is one, since a log and its folds lie together."""
-    named = path_of(config.get_checkpoint_storage())
-    given = named if root is None else root
-    if given is None:
-        raise JobDefinitionError(
-            "The job has no state root.", action="Give root, or a checkpoint storage with a checkpoint_path."
-        )
-    found = address(given)
-    if named is not None and address(named).rstrip("/") != found.rstrip("/"):
-        raise JobDefinitionError(
-            f"The state root is {found}, and the checkpoint storage is at {named}.",
-            action="Give one of them, or the same path to both: checkpoints lie below the state root.",
-        )
-    return found
-
-
-def _sent_copy(function: Any) -> Any:
-    """Returns the copy of a function that a worker would get."""
-    return cloudpickle.loads(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
-
-
-def _table(sink: object) -> str | None:
-    if isinstance(sink, DeltaSink):
-        return sink.path
-    return "" if isinstance(sink, DiscardingSink) else None
+        return plan_restore(self.definition, options)
 
 
 __all__ = ["StreamJob"]

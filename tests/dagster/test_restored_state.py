@@ -16,7 +16,7 @@ from state_engine.inspect import diff_states, open_job, read_state
 from state_engine.key_groups import key_group_of, range_of
 from state_engine.savepoint import trigger_savepoint
 from state_engine.savepoint.restore import JobRestore
-from state_engine.spark.recorded_sinks import RecordedSinks
+from state_engine.spark.sinks.recorded import RecordedSinks
 from state_engine.testing.changes import delete, put, state
 from state_engine.testing.jobs import JobBuilder
 

@@ -23,7 +23,7 @@ from lakestate.runner_events import (
 )
 from lakestate.runner_process import runner_command
 from state_engine.log.records import Ack, BaseReference, Manifest, OperatorEpoch, Span, StateStatistics
-from state_engine.spark.progress import EpochHistory, EpochSummary
+from state_engine.spark.driver.progress import EpochHistory, EpochSummary
 from state_engine.storage.job_lock import holding
 
 

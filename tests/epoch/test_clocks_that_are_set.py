@@ -10,7 +10,7 @@ from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.held_clock import STEP_MS, HeldClock
 from state_engine.log.records import Manifest
-from state_engine.spark.clock_notices import tell_of_difference, tell_of_step
+from state_engine.spark.driver.clock_notices import tell_of_difference, tell_of_step
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.simulated_cluster import Cluster, ClusterDriver
 

@@ -8,7 +8,7 @@ from state_engine.errors import DamagedManifestError, NotFoundError
 from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.paths import manifest_path
 from state_engine.log.records import BaseReference, Manifest
-from state_engine.spark.sink_commits import SinkCommits
+from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
 from state_engine.testing.jobs import JobBuilder

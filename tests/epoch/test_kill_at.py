@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from state_engine.epoch.crash_points import CrashPoint, NoCrash
-from state_engine.spark import kill_at
-from state_engine.spark.kill_at import KillAt, crash_from_environment
+from state_engine.spark.worker import kill_at
+from state_engine.spark.worker.kill_at import KillAt, crash_from_environment
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ from state_engine.api import (
 from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.errors import JobDefinitionError
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
-from state_engine.spark.dry import DrySession, NeedsSparkError
 from state_engine.spark.explain import explain_job
+from state_engine.spark.graph.dry import DrySession, NeedsSparkError
 
 NO_JAVA = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": "/nonexistent"}
 

@@ -14,8 +14,8 @@ from state_engine.flink import (
     StreamExecutionEnvironment,
     Types,
 )
-from state_engine.spark.dry import DrySession
 from state_engine.spark.explain import JobExplanation, explain_job
+from state_engine.spark.graph.dry import DrySession
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 

@@ -13,7 +13,7 @@ import state_engine.api.windows as windows
 import state_engine.flink as flink
 from state_engine.errors import UnsupportedMethodError, UnsupportedNameError
 from state_engine.flink import differences
-from state_engine.spark.dry import DrySession
+from state_engine.spark.graph.dry import DrySession
 
 LISTED = (Path(__file__).parent / "pyflink_api.txt").read_text(encoding="utf-8").splitlines()
 """Names and signatures of PyFlink 2.3, as scripts/list_pyflink_api.py prints them."""

@@ -6,7 +6,7 @@ from state_engine import flink
 from state_engine.api import EmbeddedRocksDBStateBackend
 from state_engine.errors import JobDefinitionError
 from state_engine.flink import Configuration, StreamExecutionEnvironment
-from state_engine.spark.dry import DrySession
+from state_engine.spark.graph.dry import DrySession
 
 
 def test_settings() -> None:
@@ -20,10 +20,15 @@ def test_settings() -> None:
     env.enable_checkpointing(500).set_max_parallelism(64).set_state_backend(EmbeddedRocksDBStateBackend())
     env._session = DrySession()
     job = env.build_job()
-    assert (job.name, job.root, job.parallelism, job.max_parallelism) == ("my-job-2nd", "/tmp/state", 3, 64)
-    assert job.checkpoint_config is env.get_checkpoint_config()
-    assert job.checkpoint_config.get_checkpoint_interval() == 500
-    assert isinstance(job.state_backend, EmbeddedRocksDBStateBackend)
+    assert (job.name, job.root, job.settings.parallelism, job.settings.max_parallelism) == (
+        "my-job-2nd",
+        "/tmp/state",
+        3,
+        64,
+    )
+    assert job.settings.checkpoint_config is env.get_checkpoint_config()
+    assert job.settings.checkpoint_config.get_checkpoint_interval() == 500
+    assert isinstance(job.settings.state_backend, EmbeddedRocksDBStateBackend)
 
 
 def test_settings_of_checkpoints() -> None:
@@ -119,7 +124,7 @@ def test_the_threshold_of_data_in_line_is_the_jobs_too(settings: dict[str, str],
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env._session = DrySession()
     env.set_state_root("/tmp/inlined")
-    assert env.build_job("inlined").data_inline_threshold == threshold
+    assert env.build_job("inlined").settings.data_inline_threshold == threshold
 
 
 @pytest.mark.parametrize(("settings", "shown"), [({}, True), ({"lakestate.show-records": "false"}, False)])
@@ -127,4 +132,4 @@ def test_whether_failures_show_records_is_a_setting(settings: dict[str, str], sh
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env._session = DrySession()
     env.set_state_root("/tmp/shown")
-    assert env.build_job("shown").show_records is shown
+    assert env.build_job("shown").settings.show_records is shown

@@ -36,9 +36,9 @@ from state_engine.flink import (
     WatermarkStrategy,
     WindowFunction,
 )
-from state_engine.spark.dry import DrySession
 from state_engine.spark.explain import JobExplanation, explain_job
-from state_engine.spark.sinks import ForeachEpochSink, MemorySink
+from state_engine.spark.graph.dry import DrySession
+from state_engine.spark.graph.sinks import ForeachEpochSink, MemorySink
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 NAMED = Types.ROW_NAMED(["word", "n"], [Types.STRING(), Types.INT()])
@@ -370,7 +370,7 @@ def test_only_results_that_come_as_records_do(env: StreamExecutionEnvironment) -
 def test_operators_that_are_not_chained(env: StreamExecutionEnvironment) -> None:
     env.disable_operator_chaining().from_collection([1], Types.INT()).sink_to(DiscardingSink()).uid("nowhere")
     assert not env.is_chaining_enabled()
-    assert not env.build_job("plain").operator_chaining
+    assert not env.build_job("plain").settings.operator_chaining
 
 
 class Counting(MapFunction):

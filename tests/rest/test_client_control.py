@@ -17,7 +17,7 @@ from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMo
 from state_engine.errors import EpochError, SavepointError, StorageError
 from state_engine.log.paths import pin_path
 from state_engine.savepoint import ProcessWriter, list_savepoints, resolve_restore
-from state_engine.spark.progress import EpochHistory, EpochSummary
+from state_engine.spark.driver.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
 Kind = Literal["native", "canonical"]
@@ -67,9 +67,8 @@ def client(tmp_path: Path) -> Client:
 def control_of(client: Client, config: CheckpointConfig | None = None, writer: Any = None) -> ClientControl:
     nodes = [SimpleNamespace(uid="aircraft", upstream=[]), SimpleNamespace(uid="carrier", upstream=[])]
     nodes[1].upstream = [(nodes[0], 0)]
-    job = SimpleNamespace(
-        root=client.log.root, name="flights", operators=nodes, checkpoint_config=config or CheckpointConfig()
-    )
+    settings = SimpleNamespace(checkpoint_config=config or CheckpointConfig())
+    job = SimpleNamespace(root=client.log.root, name="flights", operators=nodes, settings=settings)
     return ClientControl(job, client, lambda: 1_700_000_000_000, writer=writer)
 
 

@@ -78,7 +78,8 @@ class Client:
 def test_the_runner_leaves_behind_how_it_was_stopped(tmp_path: Path, fails: bool) -> None:
     log = sample_job(str(tmp_path))
     log.epoch(random_changes(random.Random(0)))
-    client, job = Client(log.head), SimpleNamespace(root=log.root, name="flights", operators=[], session=None)
+    client, definition = Client(log.head), SimpleNamespace(session=None)
+    job = SimpleNamespace(root=log.root, name="flights", operators=[], definition=definition)
     stop = threading.Event()
     stop.set()  # nobody waits for an answer
     with controlled(job, client, stop, host="127.0.0.1", port=0, token=None) as control:

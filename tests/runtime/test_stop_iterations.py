@@ -29,9 +29,9 @@ from state_engine.iterating import whole
 from state_engine.runtime.adapters import FlatMapAdapter
 from state_engine.runtime.chain import ChainAdapter
 from state_engine.serialization.convert import reader, row_maker, writer
-from state_engine.spark.computed import ComputedRunner
-from state_engine.spark.map_runner import MapRunner
-from state_engine.spark.wire import CONTROL
+from state_engine.spark.graph.computed import ComputedRunner
+from state_engine.spark.wire.rows import CONTROL
+from state_engine.spark.worker.map_runner import MapRunner
 from state_engine.testing.broadcast_harness import KeyedBroadcastOperatorTestHarness
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 from state_engine.testing.two_input_harness import KeyedTwoInputStreamOperatorTestHarness

@@ -9,7 +9,7 @@ from whole_job import BATCH, JOB, WholeJob
 from state_engine.errors import SinkAheadError
 from state_engine.savepoint import trigger_savepoint
 from state_engine.savepoint.restore import JobRestore
-from state_engine.spark.recorded_sinks import RecordedSinks
+from state_engine.spark.sinks.recorded import RecordedSinks
 
 
 def numbers(batches: int) -> list[int]:

@@ -9,9 +9,9 @@ import pytest
 from state_engine.api.output_tag import columns_type
 from state_engine.causes import HIDDEN
 from state_engine.errors import SinkError
-from state_engine.spark.graph import SinkNode
-from state_engine.spark.sink_commits import SinkCommits
-from state_engine.spark.sinks import ForeachEpochSink
+from state_engine.spark.graph.nodes import SinkNode
+from state_engine.spark.graph.sinks import ForeachEpochSink
+from state_engine.spark.sinks.commits import SinkCommits
 
 
 class Mute(Exception):

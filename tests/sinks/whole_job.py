@@ -24,11 +24,11 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Ack, Barrier
 from state_engine.log.source_records import SourceFingerprint, SourcePosition
 from state_engine.serialization.column import Column
-from state_engine.spark.graph import OperatorNode, SinkNode
-from state_engine.spark.sink_commits import SinkCommits
-from state_engine.spark.sinks import DeltaSink, MemorySink
-from state_engine.spark.staging import Stages
-from state_engine.spark.task_spec import StageSpec
+from state_engine.spark.graph.nodes import OperatorNode, SinkNode
+from state_engine.spark.graph.sinks import DeltaSink, MemorySink
+from state_engine.spark.sinks.commits import SinkCommits
+from state_engine.spark.wire.task_spec import StageSpec
+from state_engine.spark.worker.staging import Stages
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 from state_engine.testing.manual import ManualBarriers

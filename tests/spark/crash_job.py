@@ -13,8 +13,8 @@ import support
 from pyspark import cloudpickle
 
 from state_engine.spark import DeltaSink, StreamJob, local_session
-from state_engine.spark.client import JobClient
-from state_engine.spark.startup import StartOptions
+from state_engine.spark.driver.client import JobClient
+from state_engine.spark.driver.startup import StartOptions
 
 OPTIONS: Any = {"checkpoint_interval_ms": 10, "heartbeat_interval_ms": 60_000}
 """Checkpoints in all epochs, and none in between: tests name the epochs in which this process ends."""

@@ -143,7 +143,7 @@ def give(files: list[Path], folder: Path) -> None:
 
 
 def report(folder: Path, job: StreamJob, client: Any) -> None:
-    works = partial(work_of, job.session, str(client.query.runId))
+    works = partial(work_of, job.definition.session, str(client.query.runId))
     support.wait_for(lambda: len(works()) >= client.spark_jobs, "the end of all jobs in Spark's books")
     found = {"epochs": len(client.epochs), "works": works()}
     (folder / f"{job.name}.json").write_text(json.dumps(found))

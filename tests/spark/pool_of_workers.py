@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 
-from state_engine.spark.worker_pool import Worker, WorkerPool, serve_tasks
+from state_engine.spark.worker.pool import Worker, WorkerPool, serve_tasks
 
 TELL, WAIT, CRASH, ABORT, END, READ, HELPER = (bytes([letter]) for letter in b"twcaerh")
 

@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import resource
 import numpy as np
-from state_engine.spark.allocator import keep_memory
+from state_engine.spark.worker.allocator import keep_memory
 
 kept = {call}
 for epoch in range(13):

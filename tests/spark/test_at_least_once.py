@@ -17,7 +17,7 @@ from state_engine.api import CheckpointConfig, CheckpointingMode
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import SinkError
 from state_engine.spark import ForeachEpochSink
-from state_engine.spark.kill_at import CRASH_AT
+from state_engine.spark.worker.kill_at import CRASH_AT
 
 pytestmark = pytest.mark.spark
 SCRIPT = Path(__file__).parent / "crash_to_function.py"
@@ -54,7 +54,7 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
     spark = request.getfixturevalue("spark")
 
     def run_here(folder: Path, mode: str, crash_at: str | None) -> None:
-        monkeypatch.setattr("state_engine.spark.startup.crash_from_environment", lambda: Cut(crash_at))
+        monkeypatch.setattr("state_engine.spark.driver.startup.crash_from_environment", lambda: Cut(crash_at))
         client = given_job(spark, folder, CheckpointingMode[mode]).start(available_now=True)
         if crash_at is None:
             assert client.await_termination(120)

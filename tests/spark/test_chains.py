@@ -21,6 +21,7 @@ from state_engine.api import (
 from state_engine.errors import UserFunctionError
 from state_engine.inspect import read_state
 from state_engine.spark import MemorySink, StreamJob
+from state_engine.spark.graph.nodes import chains_of
 
 pytestmark = pytest.mark.spark
 COUNTS = "n bigint, k string, times bigint"
@@ -280,6 +281,9 @@ def test_event_time_timers_pass_a_chain_and_nothing_is_late(spark, tmp_path: Pat
     client = run_all(job)
     wait_for(lambda: client.state != "RUNNING", "the end of the input")
     if chaining:
-        assert [[node.uid for node in chain] for chain in job.chains] == [["at", "told", "kept"], ["closing"]]
+        assert [[node.uid for node in chain] for chain in chains_of(job.operators)] == [
+            ["at", "told", "kept"],
+            ["closing"],
+        ]
     assert by_n(MemorySink(f"{name}-told").rows()) == [(n + 10, f"k{n % 3}", n + 10, False) for n in range(120)]
     assert by_n(MemorySink(name).rows()) == [(n + 10, f"k{n % 3}", False) for n in range(120)]

@@ -134,6 +134,7 @@ def test_a_path_is_recorded_from_the_root_and_a_schema_with_it(spark, tmp_path: 
     here = os.path.relpath(tmp_path, os.getcwd())
     source = Input(tmp_path / "in").add_many(1)
     reader = spark.readStream.schema("n bigint, k string, sub string, v bigint")
-    fingerprint = count_job(reader.parquet(f"{here}/in/"), tmp_path / "root", "relative").sources.fingerprints[0]
+    job = count_job(reader.parquet(f"{here}/in/"), tmp_path / "root", "relative")
+    [fingerprint] = job.definition.sources.fingerprints
     assert (fingerprint.path, fingerprint.former) == (str(source.folder), ())
     assert fingerprint.options == {"schema": "struct<n:bigint,k:string,sub:string,v:bigint>"}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from state_engine.spark.class_archive import ClassArchiveError, archive_file, archive_options, write_archive
+from state_engine.spark.class_archive import ClassArchiveError, write_archive
+from state_engine.spark.session.archive_options import archive_file, archive_options
 
 
 def test_without_an_archive_there_is_no_option(tmp_path: Path) -> None:

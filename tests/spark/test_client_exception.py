@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from state_engine.errors import LakestateError
-from state_engine.spark.client import JobClient
-from state_engine.spark.running_query import RunningQuery
+from state_engine.spark.driver.client import JobClient
+from state_engine.spark.driver.running_query import RunningQuery
 
 
 class EndingQuery:

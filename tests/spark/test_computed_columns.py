@@ -9,8 +9,8 @@ from state_engine.api import TimestampAssigner, Types
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.types import StructType, columns_of_type
 from state_engine.errors import UserFunctionError
-from state_engine.spark.computed import ComputedRunner, computing
-from state_engine.spark.timing import assigning
+from state_engine.spark.graph.computed import ComputedRunner, computing
+from state_engine.spark.graph.timing import assigning
 
 ROWS = parse_columns_ddl("word string, n bigint")
 KEY = parse_columns_ddl("key bigint")

@@ -10,9 +10,9 @@ import pytest
 
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.errors import SinkError, StopRequestedError
-from state_engine.spark.client import JobClient
-from state_engine.spark.running_query import RunningQuery
-from state_engine.spark.startup import StartOptions
+from state_engine.spark.driver.client import JobClient
+from state_engine.spark.driver.running_query import RunningQuery
+from state_engine.spark.driver.startup import StartOptions
 from state_engine.storage.job_lock import Holder, hold, holder, lock_folder
 
 
@@ -92,7 +92,7 @@ class Publisher:
 
 @pytest.fixture
 def client() -> Any:
-    job: Any = SimpleNamespace(name="flights", heartbeat_interval_ms=200)
+    job: Any = SimpleNamespace(name="flights", settings=SimpleNamespace(heartbeat_interval_ms=200))
     found: Any = JobClient(job, StartOptions())
     session: Any = SimpleNamespace(sparkContext=Context())
     found._query = RunningQuery(Query(), session, "flights")
@@ -177,8 +177,8 @@ def test_a_job_is_held_from_before_its_log_is_read_until_it_has_ended(
         held.append(holder(folder))
         raise StopRequestedError("far enough")
 
-    monkeypatch.setattr("state_engine.spark.client.start_up", start_up)
-    job: Any = SimpleNamespace(name="flights", root=root, heartbeat_interval_ms=200)
+    monkeypatch.setattr("state_engine.spark.driver.client.start_up", start_up)
+    job: Any = SimpleNamespace(name="flights", root=root, settings=SimpleNamespace(heartbeat_interval_ms=200))
     with pytest.raises(StopRequestedError):
         JobClient(job, StartOptions()).start()
     assert held == [Holder(os.getpid(), "program")]

@@ -346,7 +346,7 @@ def test_a_row_of_a_processing_time_timer_has_no_event_time(spark, tmp_path: Pat
 
 
 def test_an_idle_partition_holds_nobody_back(spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    monkeypatch.setattr("state_engine.spark.driver.client.SystemClock", Ahead)
     files = Files(tmp_path / "in").add(("a", 1, 300, "x"), ("b", 2, 50, "y"))
     job, sink = StreamJob("sleepy", root=str(tmp_path / "root"), parallelism=2), MemorySink("sleepy")
     strategy = bounded().with_partition_column("p").with_idleness(Duration.of_hours(1))

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from state_engine.spark.preferred_locations import Executor, Executors
+from state_engine.spark.plan.preferred_locations import Executor, Executors
 
 
 class Sequence(list[Any]):

@@ -10,11 +10,11 @@ from state_engine.api.output_tag import columns_type
 from state_engine.causes import HIDDEN, records_shown
 from state_engine.errors import UserFunctionError
 from state_engine.serialization.copies import RowCopies
-from state_engine.spark.computed import ComputedRunner
-from state_engine.spark.failures import told_by
-from state_engine.spark.map_runner import MapRunner
-from state_engine.spark.task_spec import loaded, unpack
-from state_engine.spark.timing import AssignerRunner
+from state_engine.spark.graph.computed import ComputedRunner
+from state_engine.spark.graph.timing import AssignerRunner
+from state_engine.spark.wire.failures import told_by
+from state_engine.spark.wire.task_spec import loaded, unpack
+from state_engine.spark.worker.map_runner import MapRunner
 
 COLUMNS = columns_type("n bigint", "the test")
 FRAMES = "".join(f'  File "/spark/worker.py", line {n}, in main\n    process()\n' for n in range(12))

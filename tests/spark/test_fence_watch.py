@@ -11,7 +11,7 @@ from state_engine.epoch.request import Head
 from state_engine.errors import DamagedManifestError, FencedError, NotFoundError, StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path
-from state_engine.spark.fence_watch import FenceWatch, default_interval_ms
+from state_engine.spark.driver.fence_watch import FenceWatch, default_interval_ms
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import sample_job

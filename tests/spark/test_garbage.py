@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from state_engine.spark import garbage
-from state_engine.spark.garbage import Garbage
+from state_engine.spark.worker import garbage
+from state_engine.spark.worker.garbage import Garbage
 
 
 class Node:

@@ -19,8 +19,9 @@ from state_engine.errors import EventTimeError, JobDefinitionError, UserFunction
 from state_engine.inspect import open_job, read_state
 from state_engine.log.records import Ack, Section, StateHandle
 from state_engine.spark import DiscardingSink, MemorySink, StreamJob
-from state_engine.spark.local_aggregation import InPlace, Phases, local_aggregation
-from state_engine.spark.prepared import Prepared
+from state_engine.spark.plan.local_aggregation import InPlace, Phases, local_aggregation
+from state_engine.spark.plan.packing import planned
+from state_engine.spark.plan.prepared import Prepared
 
 pytestmark = pytest.mark.spark
 COLUMNS = "k string, i int, `big one` bigint, d decimal(12,2), s string, f double, at bigint"
@@ -215,8 +216,8 @@ def test_the_epoch_before_decides(spark: Any, tmp_path: Path, monkeypatch: pytes
             applied.extend([] if partials is None else [1])
             return partials
 
-    monkeypatch.setattr("state_engine.spark.local_aggregation.ENOUGH_RECORDS", 50)
-    monkeypatch.setattr("state_engine.spark.prepared.InPlace", Counted)
+    monkeypatch.setattr("state_engine.spark.plan.local_aggregation.ENOUGH_RECORDS", 50)
+    monkeypatch.setattr("state_engine.spark.plan.prepared.InPlace", Counted)
     source = Epochs(tmp_path / "in")
     for count, keys in ((60, 2), (60, 2), (10, 2), (60, 2), (60, 50), (60, 2)):
         source.add_random(count, keys)
@@ -304,9 +305,9 @@ def test_rows_of_a_key_whose_event_times_are_read_stay_in_order(spark: Any, tmp_
     counts = stream.key_by("k").aggregate({"n": Aggregate.count()}, uid="op")
 
     def is_sorted() -> bool:
-        [chain, *_] = job.planned()
+        [chain, *_] = planned(job.definition)
         own = OperatorPlan(uid="op", parallelism=2, max_parallelism=128)
-        prepared = Prepared(spark, chain.head, chain.tail, chain.function, own, job.sources)
+        prepared = Prepared(spark, chain.head, chain.tail, chain.function, own, job.definition.sources)
         return prepared._order is not None
 
     assert not is_sorted()

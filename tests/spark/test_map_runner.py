@@ -8,8 +8,8 @@ import pytest
 
 from state_engine.api.output_tag import columns_type
 from state_engine.log.records import Ack, Barrier, Failure
-from state_engine.spark.map_runner import MapRunner
-from state_engine.spark.wire import CONTROL, barrier_mark, barrier_of_mark, group_of_mark
+from state_engine.spark.wire.rows import CONTROL, barrier_mark, barrier_of_mark, group_of_mark
+from state_engine.spark.worker.map_runner import MapRunner
 
 COLUMNS = columns_type("n bigint", "the test")
 SCHEMA = pa.schema([("n", pa.int64()), (CONTROL, pa.binary())])

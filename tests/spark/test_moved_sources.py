@@ -11,7 +11,7 @@ import pytest
 from state_engine.errors import SourcesChangedError
 from state_engine.log.records import Manifest
 from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
-from state_engine.spark.moved_sources import check_moved, follow_files
+from state_engine.spark.driver.moved_sources import check_moved, follow_files
 
 MODIFIED_MS = 1_600_000_000_123
 

@@ -1,14 +1,16 @@
 """Where names are asked for, one name is one column or operator; anything else is refused by what it is."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from state_engine.errors import JobDefinitionError
 from state_engine.spark import StreamJob
-from state_engine.spark.dry import DrySession
-from state_engine.spark.names import column_names, uid_list
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.dry import DrySession
+from state_engine.spark.graph.nodes import Edge
+from state_engine.spark.graph.stream import DataStream
+from state_engine.spark.wire.names import column_names, uid_list
 
 
 class Column:
@@ -24,15 +26,19 @@ class Column:
         return "Column<'id'>"
 
 
+def frame() -> Any:
+    return DrySession().readStream.schema("id string, d bigint, i bigint").load("/in")
+
+
 @pytest.fixture
 def stream() -> DataStream:
-    return another()
+    return StreamJob("names", root="memory://names").from_stream(frame())
 
 
-def another(job: StreamJob | None = None) -> DataStream:
-    """A stream of a source of its own."""
-    job = job or StreamJob("names", root="memory://names")
-    return job.from_stream(DrySession().readStream.schema("id string, d bigint, i bigint").load("/in"))
+def another(stream: DataStream) -> DataStream:
+    """A stream of the same job, from a source of its own."""
+    source = stream._graph.add_source(frame(), "source", replays=True, bounded=False)
+    return DataStream(stream._graph, (Edge(source),), stream.columns)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_a_name_is_a_column_and_a_list_is_its_names(
 
 def test_an_order_by_one_column_is_not_one_by_its_letters(stream: DataStream) -> None:
     assert stream.key_by("id", order_by="id").order_by == ("id",)
-    joined = stream.connect(another(stream._job)).key_by("id", "id", order_by1="d", order_by2=["d"])
+    joined = stream.connect(another(stream)).key_by("id", "id", order_by1="d", order_by2=["d"])
     assert [one.order_by for one in joined.inputs] == [("d",), ("d",)]
 
 
@@ -61,7 +67,7 @@ def test_an_order_by_one_column_is_not_one_by_its_letters(stream: DataStream) ->
         (lambda stream: stream.key_by(b"id"), "key_by.* got bytes"),
         (lambda stream: stream.key_by("id", order_by=lambda v: v.d), "order_by of key_by.* got a function"),
         (lambda stream: stream.key_by("id", order_by=[0]), "order_by of key_by.* got int"),
-        (lambda stream: stream.connect(another(stream._job)).key_by(lambda v: v.id, "id"), "key_by.* got a function"),
+        (lambda stream: stream.connect(another(stream)).key_by(lambda v: v.id, "id"), "key_by.* got a function"),
     ],
 )
 def test_what_is_no_name_is_refused_with_what_to_do(

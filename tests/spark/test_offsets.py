@@ -7,7 +7,7 @@ import pytest
 
 from state_engine.errors import MissingFileError, SourcesChangedError
 from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
-from state_engine.spark.offsets import OffsetLog, is_file_source
+from state_engine.spark.driver.offsets import OffsetLog, is_file_source
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}'
 RATE = '{"offset":30,"timestamp":0}'

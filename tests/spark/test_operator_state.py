@@ -333,7 +333,7 @@ from pathlib import Path
 
 from state_engine.api import ProcessFunction
 from state_engine.spark import MemorySink, StreamJob
-from state_engine.spark.session import local_session
+from state_engine.spark.session.local import local_session
 
 
 class Noting(ProcessFunction):

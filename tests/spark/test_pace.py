@@ -12,7 +12,7 @@ from state_engine.api import Aggregate, Time, WatermarkStrategy
 from state_engine.api.windows import TumblingEventTimeWindows
 from state_engine.inspect import open_job
 from state_engine.spark import MemorySink, StreamJob
-from state_engine.spark.heartbeat import PATIENCE, Pace
+from state_engine.spark.driver.heartbeat import PATIENCE, Pace
 from state_engine.testing.manual import ManualClock
 
 INTERVAL = 200

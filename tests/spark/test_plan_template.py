@@ -22,10 +22,10 @@ from support import (
 
 from state_engine.api import Aggregate
 from state_engine.spark import MemorySink, StreamJob
-from state_engine.spark.local_aggregation import LocalPhase
-from state_engine.spark.plan import EpochPlanner
-from state_engine.spark.plan_template import PlanTemplate
-from state_engine.spark.plans import RowsAtHand
+from state_engine.spark.graph.plans import RowsAtHand
+from state_engine.spark.plan.local_aggregation import LocalPhase
+from state_engine.spark.plan.planner import EpochPlanner
+from state_engine.spark.plan.template import PlanTemplate
 
 pytestmark = pytest.mark.spark
 EPOCHS = 3

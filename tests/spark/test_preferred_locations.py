@@ -13,7 +13,7 @@ from locality_job import BRANCHED, KILLED_IN, ROWS
 from support import Input, assert_tally, count_job, outputs, state_of, table_rows, truth
 from test_one_spark_job_per_epoch import Work
 
-from state_engine.spark.preferred_locations import preferred_locations
+from state_engine.spark.plan.preferred_locations import preferred_locations
 
 SCRIPT = Path(__file__).with_name("locality_job.py")
 EPOCHS = 12
@@ -119,7 +119,7 @@ def test_a_job_says_whether_it_has_preferred_locations(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started, wanted: bool
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("state_engine.spark.client.preferred_locations", lambda _, job: asked.append(job))
+    monkeypatch.setattr("state_engine.spark.driver.client.preferred_locations", lambda _, job: asked.append(job))
     source = Input(tmp_path / "in").add_many(1, rows=5)
     job = count_job(source.stream(spark), tmp_path / "root", "asks", preferred_locations=wanted)
     started(job.start())

@@ -18,7 +18,7 @@ from branches import Branches, check_state, expected
 from enrichment import check_enriched
 from support import Folders, Input, assert_tally, newest, outputs, run_all, table_rows
 
-from state_engine.spark.kill_at import CRASH_AT
+from state_engine.spark.worker.kill_at import CRASH_AT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("crash_job.py")

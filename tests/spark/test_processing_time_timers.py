@@ -78,7 +78,7 @@ def test_timers_of_an_idle_stream_fire_once(spark, tmp_path: Path, started) -> N
 def test_timers_survive_a_restart_at_another_parallelism(
     spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    monkeypatch.setattr("state_engine.spark.driver.client.SystemClock", Ahead)
     source, root = Input(tmp_path / "in").add_many(1), tmp_path / "root"
     sink = MemorySink("alarms")
 
@@ -109,7 +109,7 @@ def test_timers_survive_a_restart_at_another_parallelism(
 def test_timers_of_an_idle_job_that_is_rescaled_fire_once(
     spark, tmp_path: Path, started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    monkeypatch.setattr("state_engine.spark.driver.client.SystemClock", Ahead)
     source, root, sink = Input(tmp_path / "in").add_many(1), tmp_path / "root", MemorySink("moving-alarms")
     job = alarm_job(source.stream(spark), root, "moving-alarms", sink, Alarm(600_000))
     client = with_epochs(started(job.start(trigger_interval_ms=100)), 1)

@@ -1,6 +1,6 @@
 """Epochs and Spark jobs of a long run: what is forgotten is not missed. No JVM."""
 
-from state_engine.spark.progress import KEPT_EPOCHS, EpochHistory, EpochSummary, JobCounter
+from state_engine.spark.driver.progress import KEPT_EPOCHS, EpochHistory, EpochSummary, JobCounter
 
 
 def summary(epoch: int) -> EpochSummary:

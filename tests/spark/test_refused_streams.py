@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from support import Count, Input
 
 from state_engine.api import ProcessFunction
+from state_engine.api.output_tag import OutputTag
 from state_engine.errors import (
     DuplicateUidError,
     JobDefinitionError,
@@ -19,8 +20,8 @@ from state_engine.errors import (
     UnsupportedUpstreamError,
 )
 from state_engine.spark import DeltaSink, DiscardingSink, MemorySink, StreamJob
-from state_engine.spark.sinks import Sink
-from state_engine.spark.stream import DataStream
+from state_engine.spark.graph.sinks import Sink
+from state_engine.spark.graph.stream import DataStream
 
 pytestmark = pytest.mark.spark
 
@@ -239,3 +240,19 @@ def test_a_missing_uid_is_a_warning_and_in_strict_mode_an_error(source, tmp_path
     strict = StreamJob("strict", root=str(tmp_path / "root"), strict=True)
     with pytest.raises(JobDefinitionError, match="no uid"):
         strict.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint")
+
+
+def test_nothing_is_added_to_a_job_that_was_started(spark, source, job: StreamJob) -> None:
+    """A driver runs the definition that it was given; what came later would be in no epoch, without a word."""
+    stream = job.from_stream(source).key_by("k").process(Count(), "n bigint, k string, times bigint", uid="a")
+    job.start(available_now=True).await_termination(60)
+    for add in (
+        lambda: job.from_stream(source),
+        lambda: stream.map(lambda row: row, "n bigint, k string, times bigint", uid="b"),
+        lambda: stream.sink_to(MemorySink("late"), uid="late"),
+        lambda: stream.get_side_output(OutputTag("late", "k string")),
+        lambda: stream.disable_chaining(),
+    ):
+        with pytest.raises(JobDefinitionError, match=r"'.*' was started; nothing can be added to it"):
+            add()
+    job.start(available_now=True).await_termination(60)

@@ -96,7 +96,7 @@ def test_a_restore_that_dies_is_resumed(spark, tmp_path: Path, monkeypatch: pyte
         (CrashPoint.S3_REWOUND, "closing"),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr("state_engine.spark.startup.crash_from_environment", partial(DiesAt, point))
+            patched.setattr("state_engine.spark.driver.startup.crash_from_environment", partial(DiesAt, point))
             with pytest.raises(SimulatedCrash, match=point.name):
                 job().start(available_now=True, **back)
         assert newest(root, "dying").kind == kind

@@ -30,8 +30,8 @@ from state_engine.log.records import Ack, Manifest, OperatorEpoch, Span, StateHa
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_inputs import INPUT, KeyedInput, with_broadcast
 from state_engine.serialization.column import Column
-from state_engine.spark.task_spec import TaskSpec, pack
-from state_engine.spark.worker_cache import WorkerCache
+from state_engine.spark.wire.task_spec import TaskSpec, pack
+from state_engine.spark.worker.cache import WorkerCache
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.port import open_storage
 

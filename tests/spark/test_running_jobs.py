@@ -1,7 +1,7 @@
 """What tasks are told of the jobs that run. No JVM."""
 
 from state_engine.epoch.ports import EpochPlan
-from state_engine.spark.running_jobs import RunningJobs, decode_running
+from state_engine.spark.worker.running_jobs import RunningJobs, decode_running
 
 
 def plan(root: str, job: str) -> EpochPlan:

@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from state_engine.api.checkpoint_config import CheckpointConfig
 from state_engine.checkpoint.coordinator import CheckpointCoordinator
 from state_engine.errors import EpochError, FencedError, SparkLostError, StopRequestedError, UserFunctionError
-from state_engine.spark.client import JobClient
-from state_engine.spark.heartbeat import LONGEST_S, Heartbeat
-from state_engine.spark.running_query import RunningQuery
-from state_engine.spark.startup import StartOptions
+from state_engine.spark.driver.client import JobClient
+from state_engine.spark.driver.heartbeat import LONGEST_S, Heartbeat
+from state_engine.spark.driver.running_query import RunningQuery
+from state_engine.spark.driver.startup import StartOptions
 
 
 class Engine:
@@ -93,10 +93,9 @@ def client(engine: Engine) -> Any:
     """A client whose heartbeat is not started yet."""
     job: Any = SimpleNamespace(
         name="flights",
-        heartbeat_interval_ms=1,
+        settings=SimpleNamespace(heartbeat_interval_ms=1, checkpoint_config=CheckpointConfig(), show_records=True),
         session=engine,
         sources=SimpleNamespace(),
-        checkpoint_config=CheckpointConfig(),
     )
     found: Any = JobClient(job, StartOptions())
     driver = SimpleNamespace(request_stop=lambda: None, end_rescales=lambda: None, head=None)

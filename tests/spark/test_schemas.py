@@ -6,7 +6,7 @@ from pyspark.sql.types import StructField
 
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.errors import UnsupportedTypeError
-from state_engine.spark.schemas import ddl_of, struct_of
+from state_engine.spark.wire.schemas import ddl_of, struct_of
 
 STRANGE = ("$oid", "@id", "first name", "x:int,y", "a`b", "<", "größe", "1st")
 

@@ -9,7 +9,7 @@ import pytest
 
 from state_engine.errors import NotWritableError, SourceFileMissingError
 from state_engine.log.source_records import SourceFile, SourcePosition
-from state_engine.spark.seeding import check_files_exist, local_file_exists, remove_others, seed
+from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
 
 META = '{"batchWatermarkMs":17,"batchTimestampMs":1700000000000,"conf":{"a":"b"}}'
 DELTA = '{"sourceVersion":1,"reservoirId":"6f","reservoirVersion":3,"index":-1,"isStartingVersion":false}'

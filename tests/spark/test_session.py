@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from state_engine.spark import session as session_module
-from state_engine.spark.session import CLUSTER_DEFAULTS, LOCAL_DEFAULTS, local_session
+from state_engine.spark.session import local as session_module
+from state_engine.spark.session.local import CLUSTER_DEFAULTS, LOCAL_DEFAULTS, local_session
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_cluster_is_told_nothing_of_this_machine() -> None:
     assert CLUSTER_DEFAULTS.items() < LOCAL_DEFAULTS.items()
     assert not [key for key in CLUSTER_DEFAULTS if key.startswith("spark.driver.")]
     assert not [value for value in CLUSTER_DEFAULTS.values() if "127.0.0.1" in value]
-    assert CLUSTER_DEFAULTS["spark.python.daemon.module"] == "state_engine.spark.daemon"
+    assert CLUSTER_DEFAULTS["spark.python.daemon.module"] == "state_engine.spark.worker.daemon"
 
 
 @pytest.mark.spark

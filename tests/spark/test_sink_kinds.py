@@ -10,7 +10,7 @@ from support import COUNTS, Count, Input, assert_counts, by_n, count_job, counte
 
 from state_engine.errors import SinkError, SinkRewindError
 from state_engine.spark import DeltaSink, DiscardingSink, EpochId, ForeachEpochSink, MemorySink, StreamJob
-from state_engine.spark.sink_commits import SinkCommits
+from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage.delta import live_files
 
 pytestmark = pytest.mark.spark

@@ -12,8 +12,8 @@ from state_engine.epoch.sink_identity import SinkIdentity
 from state_engine.errors import LakestateError, SinkError, SinkRewindError
 from state_engine.log.records import SinkTable
 from state_engine.spark import DeltaSink, EpochId, ForeachEpochSink, MemorySink, StreamJob
-from state_engine.spark.sink_commits import SinkCommits
-from state_engine.spark.sinks import Sink
+from state_engine.spark.graph.sinks import Sink
+from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage.delta import table_version
 
 pytestmark = pytest.mark.spark

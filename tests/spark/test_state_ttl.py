@@ -50,7 +50,7 @@ class Mortal(KeyedProcessFunction):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("state_engine.spark.client.SystemClock", Ahead)
+    monkeypatch.setattr("state_engine.spark.driver.client.SystemClock", Ahead)
     return lambda ms: monkeypatch.setattr(Ahead, "by_ms", ms)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_engine.spark.sticky_assignment import assign
+from state_engine.spark.plan.sticky_assignment import assign
 
 Slots = dict[str, int]
 

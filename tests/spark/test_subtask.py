@@ -16,12 +16,12 @@ from state_engine.log.change_file import verify_change_file
 from state_engine.log.records import Ack
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
-from state_engine.spark import link, task
-from state_engine.spark.link import Packed
-from state_engine.spark.task import Subtask, crash_hook
-from state_engine.spark.task_spec import TaskSpec, pack
-from state_engine.spark.wire import CONTROL, decode_barrier
-from state_engine.spark.worker_cache import WorkerCache
+from state_engine.spark.wire.rows import CONTROL, decode_barrier
+from state_engine.spark.wire.task_spec import TaskSpec, pack
+from state_engine.spark.worker import link, task
+from state_engine.spark.worker.cache import WorkerCache
+from state_engine.spark.worker.link import Packed
+from state_engine.spark.worker.task import Subtask, crash_hook
 from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder

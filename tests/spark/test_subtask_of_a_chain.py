@@ -27,13 +27,14 @@ from state_engine.key_groups import key_group_of, range_of, subtask_of
 from state_engine.log.records import Ack, Barrier
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
-from state_engine.spark import link, task, worker_cache
-from state_engine.spark.handover import Reader
-from state_engine.spark.link import Packed
-from state_engine.spark.task import Subtask
-from state_engine.spark.task_spec import StageSpec, TaskSpec, pack
-from state_engine.spark.wire import CONTROL, PLACE, barrier_of_mark, decode_barrier
-from state_engine.spark.worker_cache import WorkerCache
+from state_engine.spark.wire.handover import Reader
+from state_engine.spark.wire.rows import CONTROL, PLACE, barrier_of_mark, decode_barrier
+from state_engine.spark.wire.task_spec import StageSpec, TaskSpec, pack
+from state_engine.spark.worker import cache as worker_cache
+from state_engine.spark.worker import link, task
+from state_engine.spark.worker.cache import WorkerCache
+from state_engine.spark.worker.link import Packed
+from state_engine.spark.worker.task import Subtask
 from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.testing.jobs import JobBuilder
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from support import newest
 from test_event_time import EVENTS_IN_ORDER, Files, expected_sessions
 
-from state_engine.spark.kill_at import CRASH_AT
+from state_engine.spark.worker.kill_at import CRASH_AT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 SCRIPT = Path(__file__).with_name("crash_sessions.py")

@@ -8,7 +8,7 @@ import pytest
 from state_engine.api import TimestampAssigner, Types
 from state_engine.api.types import columns_of_type
 from state_engine.errors import EventTimeError
-from state_engine.spark.timing import AssignerRunner
+from state_engine.spark.graph.timing import AssignerRunner
 
 
 class Field(TimestampAssigner):

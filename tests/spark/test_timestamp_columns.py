@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from state_engine.api import WatermarkStrategy
-from state_engine.spark.timing import timing_columns
+from state_engine.spark.graph.timing import timing_columns
 
 pytestmark = pytest.mark.spark
 EPOCH = datetime(1970, 1, 1)

@@ -8,9 +8,12 @@ import pytest
 
 from state_engine.api import CoMapFunction, KeyedProcessFunction, OutputTag, ProcessFunction, WatermarkStrategy
 from state_engine.errors import UnsupportedTopologyError
+from state_engine.runtime.spec import OperatorSpec
 from state_engine.spark import MemorySink, StreamJob
-from state_engine.spark.dry import DrySession
-from state_engine.spark.startup import _stream_edge
+from state_engine.spark.driver.startup import _stream_edge
+from state_engine.spark.graph.definition import spec_of
+from state_engine.spark.graph.dry import DrySession
+from state_engine.spark.graph.nodes import chains_of
 
 COLUMNS = "k string, v int"
 
@@ -49,8 +52,12 @@ def keyed(stream: Any, uid: str) -> Any:
     return stream.key_by("k").process(Keyed(), COLUMNS, uid=uid)
 
 
+def specs_of(job: StreamJob) -> list[OperatorSpec]:
+    return [spec_of(node, job.settings) for node in job.operators]
+
+
 def chains(job: StreamJob) -> list[list[str]]:
-    return [[node.uid for node in chain] for chain in job.chains]
+    return [[node.uid for node in chain] for chain in chains_of(job.operators)]
 
 
 def test_what_several_operators_read_is_handed_on_by_an_exchange(job: StreamJob) -> None:
@@ -128,18 +135,18 @@ def test_a_job_without_chaining(job: StreamJob) -> None:
 def test_columns_are_made_where_somebody_reads_them(job: StreamJob) -> None:
     for stream in three(job):
         stream.enable_object_reuse()
-    specs = {spec.uid: (spec.keeps_rows, spec.writes_main) for spec in job.specs()}
+    specs = {spec.uid: (spec.keeps_rows, spec.writes_main) for spec in specs_of(job)}
     assert specs == {"one": (True, False), "two": (True, False), "three": (False, True)}
 
     with_sinks = StreamJob("with-sinks", root="/tmp/x")
     one, two, _ = three(with_sinks)
     one.enable_object_reuse().sink_to(MemorySink("m"), uid="m")
     two.enable_object_reuse().get_side_output(OutputTag("t", "k string")).sink_to(MemorySink("s"), uid="s")
-    specs = {spec.uid: (spec.keeps_rows, spec.writes_main) for spec in with_sinks.specs()}
+    specs = {spec.uid: (spec.keeps_rows, spec.writes_main) for spec in specs_of(with_sinks)}
     assert specs == {"one": (True, True), "two": (True, False), "three": (False, True)}
     one.disable_object_reuse()
     two.disable_chaining()
-    assert {(spec.keeps_rows, spec.writes_main) for spec in with_sinks.specs()} == {(False, True)}
+    assert {(spec.keeps_rows, spec.writes_main) for spec in specs_of(with_sinks)} == {(False, True)}
 
 
 @pytest.mark.parametrize("verb", ["start_new_chain", "disable_chaining", "enable_object_reuse", "disable_object_reuse"])

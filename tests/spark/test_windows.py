@@ -314,8 +314,9 @@ def test_windows_of_all_records(spark, tmp_path: Path) -> None:
     )
     run_all(job)
     assert rows(sink) == [("all", 10, "a1 b2 c3, a4")]
+    other = StreamJob("other", root=str(tmp_path / "root"))
     with pytest.raises(JobDefinitionError, match="a column 'window_all'"):
-        job.from_stream(files.stream(spark).selectExpr("k as window_all"), "other").count_window_all(2)
+        other.from_stream(files.stream(spark).selectExpr("k as window_all")).count_window_all(2)
 
 
 def test_event_time_windows_need_event_time(spark, tmp_path: Path) -> None:

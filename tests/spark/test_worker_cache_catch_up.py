@@ -25,8 +25,8 @@ from state_engine.log.manifest import StoredManifest, encode_manifest
 from state_engine.log.paths import changes_folder, manifest_path
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
-from state_engine.spark.task_spec import TaskSpec, pack
-from state_engine.spark.worker_cache import Cached, WorkerCache
+from state_engine.spark.wire.task_spec import TaskSpec, pack
+from state_engine.spark.worker.cache import Cached, WorkerCache
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder, inlines_none
 from state_engine.testing.manual import CountingIds, ManualClock

@@ -21,8 +21,8 @@ from state_engine.log.ops import Op
 from state_engine.log.records import StateSchema
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
-from state_engine.spark.task_spec import TaskSpec, pack
-from state_engine.spark.worker_cache import Cached, WorkerCache
+from state_engine.spark.wire.task_spec import TaskSpec, pack
+from state_engine.spark.worker.cache import Cached, WorkerCache
 from state_engine.testing.changes import put, reset_group
 from state_engine.testing.jobs import JobBuilder
 

@@ -29,8 +29,8 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.savepoint import restore_key_groups
 from state_engine.serialization.column import Column
-from state_engine.spark.task_spec import TaskSpec, pack
-from state_engine.spark.worker_cache import Cached, WorkerCache
+from state_engine.spark.wire.task_spec import TaskSpec, pack
+from state_engine.spark.worker.cache import Cached, WorkerCache
 from state_engine.testing.changes import Change, append, clear, delete, put
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_engine.spark.worker_homes import Homes
+from state_engine.spark.worker.homes import Homes
 
 
 def homes_of(workers: str) -> Homes[str]:

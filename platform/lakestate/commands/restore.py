@@ -169,7 +169,7 @@ def _restore_whole(
     **asked: Any,
 ) -> "WholeRestore":
     from state_engine.savepoint.restore import JobRestore
-    from state_engine.spark.recorded_sinks import RecordedSinks
+    from state_engine.spark.sinks.recorded import RecordedSinks
 
     with progress_of("read" if dry_run else "copy") as progress:
         prepared = JobRestore(

@@ -102,7 +102,7 @@ class ClientControl:
         return self._ending or passing.get(state, state)
 
     def settings(self) -> CheckpointSettings:
-        config = self._job.checkpoint_config
+        config = self._job.settings.checkpoint_config
         exactly_once = config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
         retention = config.get_externalized_checkpoint_retention()
         return CheckpointSettings(

@@ -8,7 +8,7 @@ ENDS = "tests/spark/test_ends_of_a_client.py"
 MUTANTS = (
     Mutant(
         "refused-batch-does-not-wait",
-        "state_engine.spark.ending",
+        "state_engine.spark.driver.ending",
         "refuse_batch",
         "_jvm.java.lang.Thread.sleep(_LONGEST_STOP_MS)",
         "version",
@@ -17,7 +17,7 @@ MUTANTS = (
     ),
     Mutant(
         "syntax-error-without-a-reason",
-        "state_engine.spark.between",
+        "state_engine.spark.graph.between",
         "_reason",
         "if line.strip()), type(error).__name__)",
         "), type(error).__name__)",
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "python-is-called-for-marks",
-        "state_engine.spark.shielding",
+        "state_engine.spark.plan.shielding",
         "StepsBetween._records",
         "return self._split(stream) if self._calls_python[key] else stream",
         "return stream",
@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "select-is-evaluated-for-marks",
-        "state_engine.spark.shielding",
+        "state_engine.spark.plan.shielding",
         "StepsBetween._selected",
         "_shielded(stream, made)",
         "made",
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "marks-do-not-meet-the-records-again",
-        "state_engine.spark.shielding",
+        "state_engine.spark.plan.shielding",
         "StepsBetween.apply",
         "stream if self._marks is None else stream.union(_emptied(self._marks, stream))",
         "stream",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "map-without-marks-swallows-its-failure",
-        "state_engine.spark.map_runner",
+        "state_engine.spark.worker.map_runner",
         "MapRunner._run",
         "if self._alone:",
         "if False:",
@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "idle-epochs-in-a-new-session",
-        "state_engine.spark.idle_input",
+        "state_engine.spark.driver.idle_input",
         "IdleInput.__init__",
         "of_batches.cloneSession()",
         "of_batches.newSession()",
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "session-of-the-author-later",
-        "state_engine.spark.idle_input",
+        "state_engine.spark.driver.idle_input",
         "IdleInput.__init__",
         "clone.sessionState().catalog()",
         "clone.sessionState()",
@@ -80,7 +80,7 @@ MUTANTS = (
     ),
     Mutant(
         "nameless-exception-ends-the-task",
-        "state_engine.spark.link",
+        "state_engine.spark.worker.link",
         "Link.end",
         "except BaseException as error:",
         "except (StateValueError, OperatorFailure) as error:",
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "first-traceback-counts",
-        "state_engine.spark.failures",
+        "state_engine.spark.wire.failures",
         "_last_line",
         "at = max((",
         "at = min((",
@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "missing-module-without-operator",
-        "state_engine.spark.task_spec",
+        "state_engine.spark.wire.task_spec",
         "loaded",
         "{what} cannot be loaded",
         "A function cannot be loaded",
@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "sink-that-leaves-ends-the-thread",
-        "state_engine.spark.sink_commits",
+        "state_engine.spark.sinks.commits",
         "SinkCommits._give",
         "(Exception, SystemExit, KeyboardInterrupt, GeneratorExit)",
         "Exception",
@@ -116,7 +116,7 @@ MUTANTS = (
     ),
     Mutant(
         "programs-hold-no-lock",
-        "state_engine.spark.client",
+        "state_engine.spark.driver.client",
         "JobClient.start",
         'hold(self._job.root, self._job.name, "program")',
         "self._let_go",
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "ended-jobs-stay-held",
-        "state_engine.spark.client",
+        "state_engine.spark.driver.client",
         "JobClient._end_checkpoints",
         "        self._let_go()\n",
         "",
@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "idle-drivers-look-at-themselves",
-        "state_engine.spark.fence_watch",
+        "state_engine.spark.driver.fence_watch",
         "FenceWatch.look",
         "place[1] + 1",
         "place[1]",
@@ -143,7 +143,7 @@ MUTANTS = (
     ),
     Mutant(
         "storage-is-asked-at-each-heartbeat",
-        "state_engine.spark.fence_watch",
+        "state_engine.spark.driver.fence_watch",
         "FenceWatch.look",
         "        self._since = now\n        try:",
         "        try:",
@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "sessions-that-end-in-the-jvm",
-        "state_engine.spark.running_query",
+        "state_engine.spark.driver.running_query",
         "_why_lost",
         "handle is None or handle.sc().isStopped()",
         "handle is None",
@@ -163,7 +163,7 @@ MUTANTS = (
     ),
     Mutant(
         "lost-engines-without-a-name",
-        "state_engine.spark.client",
+        "state_engine.spark.driver.client",
         "JobClient._note_failure",
         "self._query.named(error)",
         "error",
@@ -172,7 +172,7 @@ MUTANTS = (
     ),
     Mutant(
         "source-files-of-the-epoch-before",
-        "state_engine.spark.offsets",
+        "state_engine.spark.driver.offsets",
         "OffsetLog._position",
         "range(self._file_offsets[index] + 1, offset + 1)",
         "range(max(self._file_offsets[index], 0), offset + 1)",
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "batch-of-several-log-entries",
-        "state_engine.spark.offsets",
+        "state_engine.spark.driver.offsets",
         "OffsetLog._position",
         "range(self._file_offsets[index] + 1, offset + 1)",
         "range(offset, offset + 1)",
@@ -190,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "files-of-a-compaction",
-        "state_engine.spark.offsets",
+        "state_engine.spark.driver.offsets",
         "OffsetLog._files_of",
         'if e["batchId"] == number]',
         'if e["batchId"] <= number]',
@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         "seeded-files-keep-their-batches",
-        "state_engine.spark.seeding",
+        "state_engine.spark.driver.seeding",
         "_file_log",
         '"batchId": 0 if n == last else -1',
         '"batchId": n',
@@ -208,7 +208,7 @@ MUTANTS = (
     ),
     Mutant(
         "poisoned-links-report-their-changes",
-        "state_engine.spark.chain",
+        "state_engine.spark.worker.chain",
         "Chain.end",
         "            for link in self._links:\n                link.poison(failure)",
         "            pass",
@@ -219,7 +219,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-without-a-record-skip-the-chain",
-        "state_engine.spark.chain",
+        "state_engine.spark.worker.chain",
         "Chain._step",
         "self._hand_on(n + 1, self._links[n].run(step))",
         "self._hand_on(len(self._links), self._links[n].run(step))",
@@ -228,7 +228,7 @@ MUTANTS = (
     ),
     Mutant(
         "barrier-of-the-first-reader-only",
-        "state_engine.spark.handover",
+        "state_engine.spark.wire.handover",
         "Handover.marks",
         "control * len(self.outputs)",
         "control[:1] * len(each)",
@@ -237,7 +237,7 @@ MUTANTS = (
     ),
     Mutant(
         "the-fence-of-another-log-says-what-was-paid",
-        "state_engine.spark.sink_commits",
+        "state_engine.spark.sinks.commits",
         "SinkCommits._holds",
         "found.birth not in (None, birth_number(birth))",
         "found.birth == -1",
@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         "files-are-looked-for-where-they-were-read",
-        "state_engine.spark.moved_sources",
+        "state_engine.spark.driver.moved_sources",
         "follow_files",
         "(*recorded.former, recorded.path, *now.former)",
         "recorded.former",
@@ -255,7 +255,7 @@ MUTANTS = (
     ),
     Mutant(
         "files-with-other-times-are-the-same-files",
-        "state_engine.spark.moved_sources",
+        "state_engine.spark.driver.moved_sources",
         "_check_times",
         "not in (None, file.timestamp)]",
         "is None]",

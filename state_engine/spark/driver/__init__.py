@@ -1,0 +1,1 @@
+"""The running job: how it starts, runs epochs, answers requests and ends."""

@@ -1,0 +1,481 @@
+"""A running job, as the process that started it holds it."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, overload
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from state_engine.causes import chained, records_shown, sentence
+from state_engine.checkpoint.externalized import JobEnd
+from state_engine.clock import SystemClock
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.driver import EpochDriver
+from state_engine.epoch.held_clock import HeldClock
+from state_engine.errors import EpochError, LakestateError, StopRequestedError
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, Pin
+from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
+from state_engine.runtime.lifecycle import is_listener
+from state_engine.savepoint import SavepointKind, trigger_savepoint
+from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
+from state_engine.spark.driver.clock_notices import tell_of_step
+from state_engine.spark.driver.ending import let_checkpoints_go, log_no_stops, refuse_batch, try_to_let_checkpoints_go
+from state_engine.spark.driver.fence_watch import FenceWatch
+from state_engine.spark.driver.heartbeat import Heartbeat, Pace
+from state_engine.spark.driver.idle_input import IdleInput
+from state_engine.spark.driver.offsets import OffsetLog
+from state_engine.spark.driver.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
+from state_engine.spark.driver.requests import JobRequests, JobState
+from state_engine.spark.driver.running_query import RunningQuery
+from state_engine.spark.driver.savepoint_writer import SparkWriter
+from state_engine.spark.driver.startup import Started, StartOptions, start_up
+from state_engine.spark.driver.tasks import SparkTasks
+from state_engine.spark.graph.definition import JobDefinition
+from state_engine.spark.plan.packing import planned
+from state_engine.spark.plan.planner import EpochPlanner
+from state_engine.spark.plan.preferred_locations import preferred_locations
+from state_engine.spark.wire.failures import told_by
+from state_engine.spark.worker.running_jobs import RUNNING
+from state_engine.storage.job_lock import hold
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import open_storage
+
+
+class JobClient(JobRequests):
+    """Starts, watches and stops one incarnation of a job. PyFlink's `JobClient`, as far as one process can be it."""
+
+    def __init__(self, job: JobDefinition, options: StartOptions) -> None:
+        self._job = job
+        self._options = options
+        self._lock = threading.RLock()
+        self._stopping = self._being_stopped = False
+        self._in_batch = False
+        self._pace = Pace(job.settings.heartbeat_interval_ms, SystemClock())
+        self._error: BaseException | None = None
+        self._incarnation = ""
+        self._started: Started
+        self._driver: EpochDriver
+        self._offsets: OffsetLog
+        self._planner: EpochPlanner
+        self._query: RunningQuery | None = None
+        self._let_go: Callable[[], None] = lambda: None
+        self._fence: FenceWatch
+        self._heartbeat: Heartbeat | None = None
+        self._idle_input: IdleInput
+        self._listens = False
+        self._history = EpochHistory()
+        self._jobs = JobCounter(self._job_ids)
+
+    def start(self) -> None:
+        """S1 to S5, with the job's lock on this machine in hand.
+
+        Raises:
+            JobAlreadyRunningError: Another process of this machine holds the job; nothing was written.
+        """
+        self._let_go = hold(self._job.root, self._job.name, "program")
+        try:
+            self._start()
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _start(self) -> None:
+        started = self._started = start_up(self._job, self._options)
+        job = self._job = started.job
+        settings = job.settings
+        head = started.head
+        self._listens = any(is_listener(node.function) for node in job.operators)
+        locations = preferred_locations(job.session, job.name) if settings.preferred_locations else None
+        self._planner = EpochPlanner(planned(job), job.sources, settings.agg_phase_strategy, locations)
+        positions = head.stored.manifest.sources if job.sources.replays else ()
+        self._offsets = OffsetLog(started.directory, started.fingerprints, positions)
+        self._clock = HeldClock(SystemClock(), partial(tell_of_step, job.name))
+        self._driver = EpochDriver(
+            head,
+            started.log,
+            started.sinks,
+            started.publisher,
+            started.coordinator,
+            self._clock,
+            started.crash,
+            lock=self._lock,
+            inline_threshold=settings.data_inline_threshold,
+        )
+        # Spark refuses a second query of one name, and a new driver fences the old one without asking it.
+        name = f"lakestate-{job.name}-{head.stored.manifest.incarnation[:8]}"
+        writer = job.sources.df.writeStream.foreachBatch(self._on_batch).queryName(name)
+        writer = writer.option("checkpointLocation", started.directory)
+        if self._options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._options.trigger_interval_ms:
+            writer = writer.trigger(processingTime=f"{self._options.trigger_interval_ms} milliseconds")
+        log = ManifestLog(open_storage(job.root, job.name), job.name)
+        self._fence = FenceWatch(log, settings.fence_interval_ms, SystemClock())
+        log_no_stops()
+        query = writer.start()
+        self._query = RunningQuery(query, job.session, job.name)
+        self._idle_input = IdleInput(job.sources.df, query)
+        self._incarnation = head.stored.manifest.incarnation
+        RUNNING.begin(self._incarnation, head.root, job.name)
+        started.crash.at(CrashPoint.S5_STARTED, head.stored.manifest.epoch)
+        self._heartbeat = Heartbeat(
+            f"heartbeat-{job.name}",
+            settings.heartbeat_interval_ms,
+            has_ended=self._query.await_end,
+            watch=self._watch,
+            beat=self._beat,
+            at_end=self._at_end,
+            failed=self._failed_between_batches,
+        )
+        self._heartbeat.start()
+
+    def _watch(self) -> None:
+        """Finds out, for one GET, that another driver has taken the job over, which an epoch would tell otherwise."""
+        if self._stopping or self._in_batch:
+            return
+        if (found := self._fence.look(self._driver.head)) is not None:
+            self._driver.check_owner(found)
+
+    def _beat(self) -> None:
+        self._look_after_checkpoints()
+        if self._wants_epoch():
+            with self._lock:  # an epoch that was at hand may have brought what it was wanted for, or the end
+                if self._wants_epoch():
+                    self.run_idle_epoch()
+        elif self._wants_to_tell():
+            with self._lock:
+                if self._wants_to_tell():
+                    tasks = self._idle_tasks()
+                    self._record(lambda: self._driver.run_idle(tasks, barrier=False))
+
+    def _wants_epoch(self) -> bool:
+        if self._stopping:
+            return False
+        clock = self._clock
+        if self._driver.wants_rescale or self._started.coordinator.wants_epoch(clock.steady_ms()):
+            return True
+        return self._driver.is_due(clock.now_ms()) and not self._pace.expects_batch()
+
+    def _wants_to_tell(self) -> bool:
+        wants = self._listens and not self._stopping and self._driver.has_notices()
+        return wants and not self._pace.expects_batch()
+
+    def _look_after_checkpoints(self) -> None:
+        if self._lock.acquire(blocking=False):  # else an epoch is at hand, which does it itself
+            try:
+                self._driver.look_after_checkpoints()
+            finally:
+                self._lock.release()
+
+    def _at_end(self) -> None:
+        """The query ended by itself: it failed, or its input has come to its end, which is that of a bounded job."""
+        end: JobEnd | None = "failed" if self.exception is not None else None
+        if end is None and self._error is None and self._job.sources.bounded and not self._stopping:
+            self._end_input()
+            end = "finished"
+        self._end_checkpoints()
+        if end is not None:
+            try_to_let_checkpoints_go(self._job, self.head, end)
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Keeps what the job failed with first; what was cut off by a stop says no more than that."""
+        if self._error is None:
+            named = error if self._stopping or self._query is None else self._query.named(error)
+            if self._error is None:  # another thread may have noted something while Spark was asked
+                self._error = named
+
+    def _end_input(self) -> None:
+        begun = time.perf_counter()
+        for sealed in self._driver.run_end_of_input(self._idle_tasks()):
+            self._note(sealed, begun)
+            begun = time.perf_counter()
+
+    def _failed_between_batches(self, error: BaseException) -> None:
+        self._note_failure(error)
+        with contextlib.suppress(Exception):
+            self._running_query.stop()
+        self._end_checkpoints()
+        try_to_let_checkpoints_go(self._job, self.head, "failed")
+
+    def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
+        self._in_batch = True
+        try:
+            with self._lock:  # a stop waits for it, and what comes behind sees the stop
+                if not self._stopping:
+                    self._run_batch(batch, batch_id)
+                    return
+            refuse_batch(batch, self._job.name)
+        except BaseException as error:
+            self._note_failure(error)
+            raise
+        finally:
+            self._in_batch = False
+
+    def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
+        begun = time.perf_counter()
+        sources = self._offsets.read(batch_id)
+        tasks = self._tasks(batch)
+        self._record(lambda: self._driver.run_epoch(tasks, sources))
+        self._offsets.advance(sources)
+        self._pace.ended(round(1000 * (time.perf_counter() - begun)))
+
+    def _record(self, run: Any) -> StoredManifest:
+        begun = time.perf_counter()
+        sealed: StoredManifest = run()
+        self._note(sealed, begun)
+        return sealed
+
+    def _note(self, sealed: StoredManifest, begun: float) -> None:
+        summary = EpochSummary(
+            sealed.manifest.epoch, sealed.manifest.kind, self._records_of(sealed.manifest), time.perf_counter() - begun
+        )
+        self._history.append(summary)
+        if summary.epoch % EPOCHS_PER_COUNT == 0:
+            self._jobs.look()
+
+    def _records_of(self, manifest: Manifest) -> int:
+        """How many records the operators read that sources feed."""
+        uids = [node.uid for node in self._job.operators if node.sources]
+        return sum(ack.records_in for uid in uids for ack in manifest.operators[uid].acks)
+
+    def run_idle_epoch(self) -> StoredManifest:
+        """Seals an epoch without input, between two batches of a running job."""
+        tasks = self._idle_tasks()
+        return self._record(lambda: self._driver.run_idle(tasks))
+
+    def _idle_tasks(self) -> SparkTasks:
+        return self._tasks(self._idle_input.frame())
+
+    def _tasks(self, records: DataFrame) -> SparkTasks:
+        shown = self._job.settings.show_records
+        return SparkTasks(self._planner, records, self._started.crash_property, show_records=shown)
+
+    def stop(self, *, drain: bool = False, before: Callable[[], None] | None = None) -> None:
+        """Stops after the epoch at hand; the job goes on from there when it is started again.
+
+        A job that has ended by itself stays what it is, failed or finished.
+
+        Args:
+            drain: End the input first: the last watermark passes all operators, and every event-time timer fires. A job
+                that was drained is over; the epoch in front of the drain is the one to go on from.
+            before: Is called behind the epoch at hand, while no other can begin: what it sees is where the job ends, or
+                is drained from. If it raises, the job runs on and the error is passed on.
+
+        Raises:
+            LakestateError: The drain failed; nothing of the epoch that failed is kept.
+        """
+        if before is not None:
+            with self._lock:
+                before()
+                drain = self._refuse_epochs(drain)
+        else:
+            drain = self._refuse_epochs(drain)
+            with self._lock:
+                pass  # the epoch at hand is sealed, or has failed
+        try:
+            self._running_query.stop()
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+            if drain:
+                self._end_input()
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._driver.request_stop()
+            self._end_checkpoints()
+            self._being_stopped = False
+
+    def cancel(self, *, before: Callable[[], None] | None = None) -> None:
+        """Ends the job for good: as `stop`, but its checkpoints go, if its configuration says so. Savepoints stay.
+
+        Raises:
+            LakestateError: What `before` raised, and the job runs on; or, behind its end, checkpoints were not removed.
+        """
+        over = self.state != "RUNNING"  # then it has ended by itself, and that was seen to
+        self.stop(before=before)
+        if not over:
+            let_checkpoints_go(self._job, self.head, "canceled" if self.exception is None else "failed")
+
+    def _refuse_epochs(self, drain: bool) -> bool:
+        """Refuses every later epoch but those of a drain; returns whether there is one."""
+        if (lost := self._running_query.lost()) is not None and self.state == "RUNNING":
+            self._note_failure(lost)  # the heartbeat is about to see it
+        running = self.state == "RUNNING" and self._error is None
+        self._being_stopped = running
+        self._stopping = self._stopping or running
+        if not (drain and running):
+            self._driver.request_stop()
+        return drain and running
+
+    def await_termination(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end of the job.
+
+        Args:
+            timeout_s: Seconds to wait at most.
+
+        Returns:
+            Whether the job has ended.
+
+        Raises:
+            LakestateError: What it failed with; `SparkLostError` where its session was stopped or its JVM has ended.
+        """
+        deadline = time.monotonic() + timeout_s if timeout_s is not None else None
+
+        def left() -> float | None:
+            return max(0.0, deadline - time.monotonic()) if deadline is not None else None
+
+        # Not for the query: the JVM may be gone, and a query whose session was stopped ends never. The heartbeat knows.
+        if self._heartbeat is not None and not self._heartbeat.wait(left()):
+            return False
+        if not self._started.publisher.wait(left()):
+            return False
+        self._end_checkpoints()
+        failure = self.exception
+        if failure is not None:
+            raise failure
+        return True
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands, by what the log knows and not by what Spark says of an interrupted thread."""
+        if self._query is None:
+            return "CREATED"
+        if self._query.is_active or self._in_batch:  # Spark does not wait for the batch that its stop() cuts off
+            return "RUNNING"
+        if self._being_stopped or (self._heartbeat is not None and self._heartbeat.running and not self._stopping):
+            return "RUNNING"  # the end of the input may have to be worked off, and checkpoints be published
+        if self.exception is not None:
+            return "FAILED"
+        return "CANCELED" if self._stopping or isinstance(self._error, StopRequestedError) else "FINISHED"
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What the job failed with; None while it runs, and after a stop."""
+        if self._stopping or isinstance(self._error, StopRequestedError):
+            return None if not isinstance(self._error, LakestateError) or _is_stop(self._error) else self._error
+        if self._error is None and self._query is not None and not self._query.is_active:
+            told = self._named(self._query.failure())
+            if self._error is None:  # what it failed with may have been noted while Spark was asked
+                self._error = told
+        return self._error
+
+    def _named(self, error: BaseException | None) -> BaseException | None:
+        """Returns what Spark says of its query as an error of ours, which names the cause."""
+        if not isinstance(error, PySparkException):
+            return error
+        with records_shown(self._job.settings.show_records):
+            named = EpochError(
+                sentence(f"The query of job {self._job.name!r} ended: {told_by(error).cause}"),
+                action="Look at its sources and at Spark's log; the job goes on from its newest sealed epoch.",
+            )
+            named.__cause__ = chained(error)
+            return named
+
+    @property
+    def head(self) -> StoredManifest:
+        """The newest manifest that this incarnation has sealed."""
+        return self._driver.head
+
+    @property
+    def query(self) -> Any:
+        """Spark's own handle of the query; None until it has started."""
+        return self._query.handle if self._query is not None else None
+
+    @property
+    def _running_query(self) -> RunningQuery:
+        assert self._query is not None, "the job was not started"
+        return self._query
+
+    @property
+    def epochs(self) -> list[EpochSummary]:
+        """The epochs that this incarnation has sealed, oldest first; of a long run the newest 10,000."""
+        return self._history.after(-1)
+
+    def epochs_after(self, epoch: int) -> list[EpochSummary]:
+        """Returns those of `epochs` with a higher number.
+
+        Whoever follows a job asks for what came after the last epoch that it has seen, which is right however many
+        there are, as long as it asks once in 10,000 epochs.
+        """
+        return self._history.after(epoch)
+
+    @property
+    def spark_jobs(self) -> int:
+        """How many Spark jobs the query has run.
+
+        They are counted every 50 epochs and with each call, so the number is right as long as Spark remembers the jobs
+        in between: all the application's newest 1,000, or what `spark.ui.retainedJobs` says.
+        """
+        return self._jobs.count()
+
+    def _job_ids(self) -> list[int]:
+        query = self._running_query
+        return [] if query.lost() else jobs_of_group(self._job.session.sparkContext, str(query.handle.runId))
+
+    def _end_checkpoints(self) -> None:
+        """Waits for what is being published, and tells those who wait for a checkpoint or a rescale how it ended.
+
+        Behind the last epoch: workers need no longer hold anything of the job.
+        """
+        RUNNING.end(self._incarnation)
+        self._driver.end_rescales()
+        self._started.publisher.wait()
+        with self._lock:
+            self._started.publisher.completed()
+            self._started.coordinator.shut_down(SystemClock().steady_ms())
+        self._let_go()
+
+    @overload
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: Literal["native"] = "native", directory: str | None = None
+    ) -> Pin: ...
+    @overload
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: Literal["canonical"], directory: str | None = None
+    ) -> CanonicalSavepoint: ...
+    def trigger_savepoint(
+        self, label: str = "", note: str = "", *, kind: SavepointKind = "native", directory: str | None = None
+    ) -> Savepoint:
+        """Takes a savepoint of the newest sealed epoch; the job is not disturbed.
+
+        A native one pins the epoch's files and copies nothing; a canonical one writes the state out, while this thread
+        waits, to tables that can be moved: states of ten million rows and more by a Spark job (`SparkWriter`).
+        Arguments and errors are those of `state_engine.savepoint.trigger_savepoint`.
+        """
+        return trigger_savepoint(
+            self._job.root,
+            self._job.name,
+            kind=kind,
+            directory=directory,
+            label=label,
+            note=note,
+            writer=SparkWriter(self._job.session),
+        )
+
+    def stop_with_savepoint(self, wish: SavepointWish | None = None, *, drain: bool = False) -> Savepoint:
+        """Stops with a savepoint of the last epoch, by default a native one; if there cannot be one the job runs on.
+
+        A drain leaves a second one in front of it, labelled `before drain`: the one to go on from. Raises what went
+        wrong; only a drain that has begun ends a job without the savepoint that was asked for.
+        """
+
+        def take(one: SavepointWish) -> Savepoint:
+            taken: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
+            return taken
+
+        return stop_with_savepoint(self.stop, take, wish or SavepointWish(), drain=drain)
+
+
+def _is_stop(error: LakestateError) -> bool:
+    """An epoch that `query.stop()` cut off was not sealed, and that is all there is to say about it."""
+    return isinstance(error, StopRequestedError) or type(error) is EpochError
+
+
+__all__ = ["EpochSummary", "JobClient", "JobState"]

@@ -1,0 +1,100 @@
+"""Sources that read at another place than before: whether their positions hold there, and where their files are now.
+
+Spark's log of a file source has full paths and times: a file below another folder, or with another time, may be taken
+for a new one. A position in a Delta table names the table's id.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from state_engine.epoch.source_changes import is_file_format, is_moved
+from state_engine.epoch.source_options import DELTA, format_of
+from state_engine.epoch.source_places import followed
+from state_engine.errors import SourcesChangedError
+from state_engine.log.records import Manifest
+from state_engine.log.source_records import SourceFile, SourceFingerprint, SourcePosition
+from state_engine.spark.wire.names import quote_always
+
+
+def follow_files(
+    files: Iterable[SourceFile], recorded: SourceFingerprint, now: SourceFingerprint
+) -> Iterator[SourceFile]:
+    """Yields files as they are called below the place where the source reads now.
+
+    Args:
+        files: As they were recorded while the source read at `recorded`, or before.
+        recorded: The source as it was then.
+        now: The source as it is.
+    """
+    former = (*recorded.former, recorded.path, *now.former)
+    for file in files:
+        yield replace(file, path=followed(file.path, former, now.path))
+
+
+def check_moved(
+    spark: SparkSession,
+    target: Manifest,
+    now: Sequence[SourceFingerprint],
+    files: Sequence[Sequence[SourceFile]],
+    allowed: Iterable[int],
+) -> None:
+    """Looks at sources that a start allows to have moved; what may not move at all is refused elsewhere.
+
+    Args:
+        spark: The session that is going to read them.
+        target: The epoch that the job goes on from.
+        now: The sources as the job declares them.
+        files: Per source, what it has read up to that epoch.
+        allowed: Numbers of the sources that may have changed.
+
+    Raises:
+        SourcesChangedError: Files at the new place have other times, or the Delta table there is another one.
+    """
+    if len(target.fingerprints) != len(now):
+        return
+    for number in allowed:
+        if number >= len(target.sources) or not is_moved(old := target.fingerprints[number], new := now[number]):
+            continue
+        if format_of(new.kind) is DELTA:
+            _check_table(spark, number, new.path, target.sources[number])
+        elif is_file_format(new) and number < len(files):
+            _check_times(number, new.path, list(follow_files(files[number], old, new)))
+
+
+def _check_table(spark: SparkSession, number: int, path: str, position: SourcePosition) -> None:
+    wanted = json.loads(position.offset)["reservoirId"]
+    found = spark.sql(f"DESCRIBE DETAIL delta.{quote_always(path)}").select("id").head()
+    if found is None or found.id != wanted:
+        raise SourcesChangedError(
+            f"Source {number}: the Delta table at {path} has the id {found.id if found else 'none'}, and the position "
+            f"is one in table {wanted}.",
+            action="Move or copy the folder of the table as a whole, with its _delta_log. For a table that was written "
+            "anew start a job of another name.",
+        )
+
+
+def _check_times(number: int, path: str, files: Sequence[SourceFile]) -> None:
+    changed = [file.path for file in files if _time_of(file.path) not in (None, file.timestamp)]
+    if changed:
+        raise SourcesChangedError(
+            f"Source {number}: {len(changed)} of {len(files)} files that were read have another time of modification "
+            f"below {path}, such as {changed[0]}: they may be others, and Spark may read them again.",
+            action="Move the folder, or copy it with its times (mv, cp -p, rsync -t). Give new files names that the "
+            "old ones did not have.",
+        )
+
+
+def _time_of(url: str) -> int | None:
+    """Returns when a local file was modified, in ms since the epoch; None if it is not there."""
+    try:
+        return os.stat(unquote(urlsplit(url).path)).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+__all__ = ["check_moved", "follow_files"]

@@ -1,0 +1,125 @@
+"""Canonical savepoints of states that are too large for one process: a task per range of key groups.
+
+The tasks run the very fold of `ProcessWriter`, so files have the same names, rows and order whoever wrote them. The
+driver commits the Delta table and puts `_metadata`, as it does without Spark: both take effect once.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from state_engine import errors
+from state_engine.causes import sentence
+from state_engine.checkpoint.fold_state import WrittenRange
+from state_engine.checkpoint.plan import StatePlan
+from state_engine.errors import CorruptionError, LakestateError, StorageError
+from state_engine.log.records import StateFile
+from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder, open_fold
+from state_engine.serialization.column import Record
+from state_engine.spark.wire.failures import told_by
+
+LEAST_RANGES = 20
+"""A state with fewer ranges, of half a million rows each, is folded by the driver's process in less time."""
+
+
+class SparkWriter:
+    """Folds large states by a Spark job, and small ones here.
+
+    Every worker reads the job's root and writes to the savepoint's directory itself, so all of them must see both. A
+    worker needs memory for one range. The job takes task slots like any other; beside a stream on the same session it
+    takes turns with the epochs.
+
+    Args:
+        spark: The session.
+        least_ranges: A state that is cut into fewer ranges is folded in this process.
+        here: Who folds those.
+    """
+
+    def __init__(
+        self, spark: SparkSession, *, least_ranges: int = LEAST_RANGES, here: RangeWriter | None = None
+    ) -> None:
+        self._spark = spark
+        self._least_ranges = least_ranges
+        self._here = here or ProcessWriter()
+
+    def write(self, fold: Fold, plan: StatePlan) -> Sequence[WrittenRange]:
+        """Writes the ranges of a plan; arguments and result as of `RangeWriter`.
+
+        Raises:
+            CorruptionError: A file that is folded is gone or damaged.
+            StorageError: Spark gave up on a range.
+        """
+        in_memory = any(url.startswith("memory:") for url in (fold.order.root, fold.order.url))  # no worker sees it
+        if in_memory or len(plan.ranges) < self._least_ranges:
+            return self._here.write(fold, plan)
+        order, encoded = msgspec.json.encode(fold.order), msgspec.json.encode(plan._replace(kept=()))
+        context = self._spark.sparkContext
+        tasks = context.parallelize(plan.ranges, len(plan.ranges))
+        try:
+            found = tasks.map(lambda range_: write_in_task(order, encoded, range_)).collect()
+        except (PySparkException, Py4JJavaError, Py4JError) as error:
+            raise StorageError(
+                f"Spark gave up on writing {plan.table} of savepoint {fold.order.url}/{fold.order.folder}: "
+                + sentence(told_by(error).cause),
+                action="Look at the executors' logs, and check that they can reach the root and the directory.",
+            ) from error
+        results = [msgspec.json.decode(one, type=_RangeResult) for one in found]
+        return [_written(result) for result in results if result.file is not None or result.error]
+
+
+class _RangeResult(Record, frozen=True, kw_only=True):
+    """What a task hands back: a file, nothing (no rows), or an error that another attempt would only repeat."""
+
+    file: StateFile | None = None
+    statistics: str = ""
+    groups: tuple[tuple[int, int], ...] = ()
+    error: str = ""
+    message: str = ""
+    action: str = ""
+
+
+def write_in_task(order: bytes, plan: bytes, range_: tuple[int, int]) -> bytes:
+    """Folds one range in a worker and returns what came of it; errors that another attempt may mend are raised."""
+    try:
+        written = _open(order).write(msgspec.json.decode(plan, type=StatePlan), *range_)
+    except CorruptionError as error:
+        result = _RangeResult(error=type(error).__name__, message=error.message, action=error.action)
+    else:
+        result = _result(written) if written is not None else _RangeResult()
+    return msgspec.json.encode(result)
+
+
+@lru_cache(maxsize=2)
+def _open(order: bytes) -> Fold:
+    """A worker serves many ranges of one savepoint; the manifests are read once."""
+    return open_fold(msgspec.json.decode(order, type=WriteOrder))
+
+
+def _result(written: WrittenRange) -> _RangeResult:
+    groups = np.flatnonzero(written.rows_per_group)
+    counts = written.rows_per_group[groups]
+    return _RangeResult(
+        file=written.file,
+        statistics=written.statistics,
+        groups=tuple(zip(groups.tolist(), counts.tolist(), strict=True)),
+    )
+
+
+def _written(result: _RangeResult) -> WrittenRange:
+    if result.file is None:
+        kind: Any = getattr(errors, result.error, CorruptionError)
+        found: LakestateError = kind(result.message, action=result.action)
+        raise found
+    rows = np.zeros(result.file.max_parallelism, np.int64)
+    for group, count in result.groups:
+        rows[group] = count
+    return WrittenRange(result.file, result.statistics, rows)
+
+
+__all__ = ["LEAST_RANGES", "SparkWriter", "write_in_task"]

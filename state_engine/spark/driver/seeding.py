@@ -1,0 +1,105 @@
+"""S4: a fresh Spark directory whose next batch begins where the manifests say.
+
+The directory is a cache: it is made anew at each start, from manifests alone, and never continued. The recipe, and what
+Spark does when a part is missing, is `docs/seeding.md`.
+"""
+
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Sequence
+from urllib.parse import unquote, urlsplit
+
+from state_engine.errors import NotWritableError, SourceFileMissingError
+from state_engine.log.source_records import SourceFile, SourcePosition
+from state_engine.spark.driver.offsets import is_file_source
+
+_VERSION = "v1"
+_INCARNATION = re.compile("[0-9a-f]{32}")
+
+
+def seed(
+    directory: str, metadata: str, positions: Sequence[SourcePosition], files: Sequence[Sequence[SourceFile]]
+) -> None:
+    """Writes a directory from which Spark plans batch 1 behind `positions`.
+
+    Args:
+        directory: A path that does not exist yet, on a local disk.
+        metadata: Second line of the offset file, verbatim from the manifest.
+        positions: One per source; empty for a job that has not sealed an epoch with data, which then starts where its
+            sources' options say.
+        files: Per source, all files that it has seen up to here, oldest first (empty for other sources).
+
+    Raises:
+        NotWritableError: The directory cannot be written.
+    """
+    try:
+        os.makedirs(directory, exist_ok=False)
+        if not positions:
+            return
+        _write(os.path.join(directory, "metadata"), json.dumps({"id": str(uuid.uuid4())}))
+        lines = ['{"logOffset":0}' if is_file_source(p) else p.offset for p in positions]
+        _write(os.path.join(directory, "offsets", "0"), "\n".join([_VERSION, metadata, *lines]))
+        watermark = json.loads(metadata).get("batchWatermarkMs", 0) if metadata else 0
+        commit = json.dumps({"nextBatchWatermarkMs": watermark}, separators=(",", ":"))
+        _write(os.path.join(directory, "commits", "0"), f"{_VERSION}\n{commit}")
+        for index, position in enumerate(positions):
+            if is_file_source(position):
+                _write(os.path.join(directory, "sources", str(index), "0"), _file_log(files[index]))
+    except OSError as error:
+        raise NotWritableError(
+            f"Spark's directory {directory} cannot be written: {error}.",
+            action="Give the job a local folder that it may write to, with free space.",
+        ) from error
+
+
+def _file_log(files: Sequence[SourceFile]) -> str:
+    """Batch -1 on every line but the last: original ids repeat rows after a compaction, all zeros take minutes."""
+    last = len(files) - 1
+    entries = [
+        json.dumps({"path": f.path, "timestamp": f.timestamp, "batchId": 0 if n == last else -1}, separators=(",", ":"))
+        for n, f in enumerate(files)
+    ]
+    return "\n".join([_VERSION, *entries])
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def remove_others(directory: str) -> None:
+    """Removes the directories of earlier incarnations beside this one, but for the newest of them.
+
+    The driver that was fenced may still run on that one, and shall end by learning so. What cannot be removed does no
+    harm.
+    """
+    parent, own = os.path.split(directory)
+    others = [os.path.join(parent, name) for name in os.listdir(parent) if name != own and _INCARNATION.fullmatch(name)]
+    for earlier in sorted(others, key=os.path.getmtime)[:-1]:
+        shutil.rmtree(earlier, ignore_errors=True)
+
+
+def check_files_exist(files: Sequence[SourceFile], exists: Callable[[str], bool]) -> None:
+    """Raises SourceFileMissingError if a file that a restore must read again is gone."""
+    gone = [f.path for f in files if not exists(f.path)]
+    if gone:
+        shown = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
+        raise SourceFileMissingError(
+            f"{len(gone)} source files that were read behind the restored epoch are gone: {shown}.",
+            action="Bring them back under the same names, or restore a later savepoint.",
+        )
+
+
+def local_file_exists(path: str) -> bool:
+    """Says whether a source file is still there; of other file systems than the local one it knows nothing."""
+    parts = urlsplit(path)
+    return parts.scheme not in ("", "file") or os.path.exists(unquote(parts.path))
+
+
+__all__ = ["check_files_exist", "local_file_exists", "remove_others", "seed"]

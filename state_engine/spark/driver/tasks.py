@@ -1,0 +1,89 @@
+"""The `Tasks` port on Spark: one epoch is one Spark job."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from state_engine.causes import LONGEST_VALUE, chained, message_of, records_shown, sentence
+from state_engine.epoch.ports import EpochPlan
+from state_engine.errors import EpochError, LakestateError, StopRequestedError
+from state_engine.log.records import Barrier
+from state_engine.spark.plan.planner import EpochPlanner
+from state_engine.spark.wire.failures import RECORDS_PROPERTY, Told, told_by
+from state_engine.spark.wire.rows import PLAN_PROPERTY, decode_barrier
+from state_engine.spark.worker.running_jobs import RUNNING, RUNNING_PROPERTY
+from state_engine.spark.worker.task import CRASH_PROPERTY
+from state_engine.text import shorten
+
+_CUT_OFF = re.compile(
+    r"^: java\.lang\.InterruptedException|SPARK_JOB_CANCELLED\b.*(was stopped|part of cancelled job group)",
+    re.MULTILINE,
+)
+"""What Spark says of a job that `query.stop()` cut off: its thread was interrupted, or the job was cancelled."""
+
+
+class SparkTasks:
+    """Runs one batch as often as the driver asks.
+
+    Args:
+        planner: The job's operators.
+        batch: The micro-batch.
+        crash: Where tasks shall end the driver, for tests and the demo.
+        show_records: Whether messages of failures may hold keys and records.
+    """
+
+    def __init__(
+        self, planner: EpochPlanner, batch: DataFrame, crash: str | None = None, *, show_records: bool = True
+    ) -> None:
+        self._show_records = show_records
+        self._planner = planner
+        self._batch = batch
+        self._crash = crash
+
+    def run(self, plan: EpochPlan) -> Sequence[Barrier]:
+        """E2 to E5.
+
+        Raises:
+            StopRequestedError: The query was stopped while the epoch ran.
+            EpochError: Spark gave up; running the epoch again may help.
+            LakestateError: A task raised it by name.
+        """
+        session = self._batch.sparkSession
+        context = session.sparkContext
+        session.conf.set("spark.sql.adaptive.enabled", "false")  # it would split the epoch into one job per shuffle
+        context.setLocalProperty(PLAN_PROPERTY, msgspec.json.encode(plan).decode())
+        context.setLocalProperty(CRASH_PROPERTY, self._crash or "")
+        context.setLocalProperty(RUNNING_PROPERTY, RUNNING.encode(plan))
+        context.setLocalProperty(RECORDS_PROPERTY, "true" if self._show_records else "false")
+        try:
+            rows = self._planner.acks(self._batch, plan).collect()
+        except (PySparkException, Py4JJavaError, Py4JError) as error:
+            if _CUT_OFF.search(message_of(error)):  # to run it again would seal an epoch behind the stop
+                raise StopRequestedError(
+                    f"The query of job {plan.job!r} was stopped in the middle of epoch {plan.epoch}.",
+                    action="Nothing; the next start goes on in front of that epoch.",
+                ) from error
+            with records_shown(self._show_records):
+                raise _given_up(plan, told_by(error)) from chained(error)
+        barriers = [decode_barrier(bytes(row[0])) for row in rows]
+        self._planner.learn(plan, barriers)
+        return barriers
+
+
+def _given_up(plan: EpochPlan, told: Told) -> LakestateError:
+    where = f"epoch {plan.epoch} of job {plan.job!r}"
+    if told.kind is not None:
+        message, _, action = told.cause.partition(" What to do: ")
+        return told.kind(f"A task of {where} failed: {message}", action=action)
+    uids = shorten(", ".join(repr(operator.uid) for operator in plan.operators), LONGEST_VALUE)
+    return EpochError(
+        sentence(f"Spark gave up on {where}, with the operators {uids}: {told.cause}"),
+        action="Look at the executors' logs; the epoch was not sealed and is run again.",
+    )
+
+
+__all__ = ["SparkTasks"]

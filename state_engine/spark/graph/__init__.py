@@ -1,0 +1,1 @@
+"""What an author builds: streams, operators and sinks, as a graph that runs nothing."""

@@ -1,0 +1,100 @@
+"""Columns that a Python function computes of each record, in front of an operator."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from state_engine.api.types import StructType
+from state_engine.runtime.outputs import OutputWriter
+from state_engine.runtime.shared_columns import OWN
+from state_engine.serialization.convert import Reader, as_tuple, field_readers, row_maker
+from state_engine.serialization.copies import copied
+from state_engine.spark.graph.dry import DryFrame
+from state_engine.spark.wire.failures import raised_before_operators, records_as_the_task_says
+from state_engine.spark.wire.names import quote_always
+from state_engine.spark.wire.schemas import ddl_of
+from state_engine.spark.wire.task_spec import travelling
+
+Compute = Callable[[Any], tuple[Any, ...]]
+_WHAT = "The function that computes columns of a source's records, such as a key,"
+
+
+def extended(columns: StructType, computed: StructType) -> StructType:
+    """Returns a stream's columns with others behind them."""
+    return StructType((*columns.names, *computed.names), (*columns.types, *computed.types))
+
+
+def with_computed(df: DataFrame, columns: StructType, compute: Compute, computed: StructType) -> DataFrame:
+    """Returns a source's DataFrame with computed columns behind its own, and those of ours behind them.
+
+    Args:
+        df: The stream.
+        columns: Its columns, without those of ours.
+        compute: Gives the values of the new columns.
+        computed: These.
+    """
+    made = extended(columns, computed)
+    stream: object = df
+    if isinstance(stream, DryFrame):
+        return DryFrame(made, stream.kind)  # type: ignore[return-value]
+    ours = [f"{field.name} {field.dataType.simpleString()}" for field in df.schema if field.name.startswith(OWN)]
+    runner = ComputedRunner(compute, columns, computed)
+    behind = [name for name in df.columns if name.startswith(OWN)]
+    ordered = df.select(*map(quote_always, [*columns.names, *behind]))
+    return ordered.mapInArrow(runner, ", ".join([ddl_of(made), *ours]))
+
+
+class ComputedRunner:
+    """What `mapInArrow` runs in front of the first operator.
+
+    Args:
+        compute: The author's.
+        columns: Columns of the records, which come first.
+        computed: Columns that it gives.
+    """
+
+    def __init__(self, compute: Compute, columns: StructType, computed: StructType) -> None:
+        self._compute = compute
+        self._columns = columns
+        self._computed = computed
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return travelling(ComputedRunner, (self._compute, self._columns, self._computed), _WHAT)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with records_as_the_task_says():
+            yield from self._run(batches)
+
+    def _run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        readers = field_readers(self._columns)
+        make, writer = row_maker(self._columns), OutputWriter("key_by", self._computed)
+        width = len(readers)
+        for batch in batches:
+            made = self._made(readers, make, writer, batch)
+            arrays = [*batch.columns[:width], *made.columns, *batch.columns[width:]]
+            names = [*self._columns.names, *self._computed.names, *batch.schema.names[width:]]
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _made(
+        self, readers: Sequence[Reader], make: Callable[..., Any], writer: OutputWriter, batch: pa.RecordBatch
+    ) -> pa.RecordBatch:
+        values: list[Any] = []
+        record: Any = None
+        try:
+            columns = [read(array) for read, array in zip(readers, batch.columns, strict=False)]
+            for record in map(make, *columns):
+                values.append(copied(self._compute(record)))
+            record = None
+            return writer.write(values)
+        except BaseException as error:
+            raise raised_before_operators(_WHAT, error, record, values) from error
+
+
+def computing(compute: Compute, columns: StructType) -> Callable[[Any], Any]:
+    """Returns the function of a map between operators that puts computed values behind a record's fields."""
+    return lambda record: (*as_tuple(record, columns), *compute(record))
+
+
+__all__ = ["Compute", "ComputedRunner", "computing", "extended", "with_computed"]

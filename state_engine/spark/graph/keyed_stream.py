@@ -1,0 +1,324 @@
+"""Streams behind `key_by`: Python functions with the state of each record's key, running aggregations, windows."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from state_engine.api.aggregates import Aggregate
+from state_engine.api.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from state_engine.api.output_tag import OutputTag
+from state_engine.api.ttl import StateTtlConfig
+from state_engine.api.windows import WindowAssigner
+from state_engine.api.windows.counting import count_windows
+from state_engine.errors import JobDefinitionError
+from state_engine.runtime.adapters import FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter, given
+from state_engine.runtime.batch_function import check_timer_methods
+from state_engine.runtime.declared.aggregation import Aggregation
+from state_engine.runtime.declared.changelog import ChangelogAggregation
+from state_engine.runtime.declared.deduplication import Deduplication
+from state_engine.runtime.declared.join_streams import IntervalJoinedStreams
+from state_engine.runtime.declared.latest import Latest
+from state_engine.runtime.declared.temporal_join import TemporalJoin, TemporalJoinType
+from state_engine.runtime.declared.top_n import TopN
+from state_engine.runtime.outputs import checked_late_data
+from state_engine.runtime.running import RunningAdapter, RunningVerb
+from state_engine.runtime.two_inputs import KeyedInput
+from state_engine.runtime.windows.stream import WindowedStream
+from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from state_engine.spark.graph.connected_streams import ConnectedStreams
+from state_engine.spark.graph.feeding import Input
+
+if TYPE_CHECKING:
+    from state_engine.spark.graph.stream import DataStream
+
+
+class KeyedStream:
+    """Records partitioned by key.
+
+    Every method is one operator, whose function runs in Python. A function with `open` may keep keyed state. `uid` is
+    the operator's stable name: its state is found under it. Without one a name is made from the operator's place, with
+    a warning, and the state is lost to a job of another shape. All raise `JobDefinitionError` for what cannot run.
+    """
+
+    def __init__(self, stream: "DataStream", key: tuple[str, ...], order_by: tuple[str, ...]) -> None:
+        self.stream = stream
+        self.key = key
+        self.order_by = order_by
+
+    @property
+    def input(self) -> "Input[DataStream]":
+        """The stream as an input of an operator that has another one too."""
+        return Input(self.stream, KeyedInput(self.stream.columns, self.key, self.order_by))
+
+    @overload
+    def connect(self, other: "KeyedStream") -> "ConnectedStreams[DataStream]": ...
+
+    @overload
+    def connect(self, other: "BroadcastStream[DataStream]") -> "BroadcastConnectedStream[DataStream]": ...
+
+    def connect(
+        self, other: "KeyedStream | BroadcastStream[DataStream]"
+    ) -> "ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]":
+        """Brings this stream and another keyed one into one operator, where they share the state of their keys.
+
+        Or a broadcast one, which every subtask gets whole.
+
+        Raises:
+            JobDefinitionError: The other is no keyed or broadcast stream of the same job.
+            UnsupportedTopologyError: Both begin at one source.
+        """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self.input, other)
+        if not isinstance(other, KeyedStream):
+            raise JobDefinitionError(
+                f"connect() of a keyed stream got {type(other).__name__}.", action="Put key_by(...) in front of both."
+            )
+        return ConnectedStreams(self.input, other.input)
+
+    def process(
+        self,
+        function: KeyedProcessFunction | KeyedBatchProcessFunction,
+        output_type: Any,
+        *,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Applies a function with the state of each record's key, record by record or batch by batch.
+
+        Args:
+            function: What to apply; each worker gets copies of it.
+            output_type: Columns of the rows that it returns.
+            uid: Stable name of the operator.
+        """
+        if not isinstance(function, (KeyedProcessFunction, KeyedBatchProcessFunction)):
+            raise JobDefinitionError(
+                f"process() on a keyed stream got {given(function)}.",
+                action="Give a KeyedProcessFunction, or a KeyedBatchProcessFunction.",
+            )
+        check_timer_methods(function)
+        return self._apply(function, output_type, uid)
+
+    def map(
+        self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes one row of each record."""
+        return self._apply(MapAdapter(function), output_type, uid)
+
+    def flat_map(
+        self, function: FlatMapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes any number of rows of each record: what the function yields or returns."""
+        return self._apply(FlatMapAdapter(function), output_type, uid)
+
+    def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Keeps the records for which the function says so."""
+        return self._apply(FilterAdapter(function), self.stream.columns, uid)
+
+    def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Reduces the records of each key, and gives for each what they come to so far.
+
+        The function gets what it returned last, or the key's first record, and the record that came; it returns a row
+        of the stream's columns.
+        """
+        return self._apply(ReduceAdapter(function, self.stream.columns), self.stream.columns, uid)
+
+    def sum(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the sum of a field so far.
+
+        Args:
+            field: Name or position of a field of numbers. Null stops the job, and so does a sum that outgrows the
+                field's type: cast in front.
+            uid: Stable name of the operator.
+        """
+        return self._run("sum", field, uid)
+
+    def min(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the least value of a field so far.
+
+        Args:
+            field: Name or position of a field whose values have an order. Null stops the job.
+            uid: Stable name of the operator.
+        """
+        return self._run("min", field, uid)
+
+    def max(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record its key's first one, with the largest value of a field so far; fields as in `min`."""
+        return self._run("max", field, uid)
+
+    def min_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record the one of its key with the least value of a field so far, the first of several.
+
+        Fields as in `min`.
+        """
+        return self._run("min_by", field, uid)
+
+    def max_by(self, field: int | str = 0, *, uid: str | None = None) -> "DataStream":
+        """Gives for each record the one of its key with the largest value of a field so far, the first of several.
+
+        Fields as in `min`.
+        """
+        return self._run("max_by", field, uid)
+
+    def aggregate(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        *,
+        ttl: StateTtlConfig | None = None,
+        changelog: bool = False,
+        retract: bool = False,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Gives, of each key that an epoch has records of, one row: the key, and what all its records come to so far.
+
+        The rows of a key replace each other: a later one is an update. All is done by columns, without a Python call
+        per record.
+
+        Args:
+            aggregates: By the name of the result: `{"n": Aggregate.count(), "total": Aggregate.sum("amount")}`.
+            ttl: How long the numbers of a key are kept; for ever by default.
+            changelog: Rows also have `op`, what became of them: `+I` of a key's first row, `-U` and `+U` of the row
+                that is replaced and of the one that does. A key whose results are the same has no row.
+            retract: The records are a changelog themselves: one whose `op` is `-U` or `-D` is taken back. So are rows,
+                as with `changelog`; one of a key that has no records any more is given again with `-D`. It takes
+                counts, and sums and means of integers and decimals.
+            uid: Stable name of the operator.
+        """
+        if changelog or retract:
+            as_changelog = ChangelogAggregation(self.key, aggregates, self.stream.columns, ttl, retract=retract)
+            return self._apply(as_changelog, as_changelog.output, uid)
+        function = Aggregation(self.key, aggregates, self.stream.columns, ttl)
+        return self._apply(function, function.output, uid)
+
+    def deduplicate(self, *, ttl: StateTtlConfig | None = None, uid: str | None = None) -> "DataStream":
+        """Gives the first record of each key, and no other; by columns, as `aggregate`.
+
+        Args:
+            ttl: How long a key is remembered; for ever by default, which needs a state as large as all keys.
+            uid: Stable name of the operator.
+        """
+        return self._apply(Deduplication(self.stream.columns, ttl), self.stream.columns, uid)
+
+    def latest(
+        self,
+        *,
+        by: str | None = None,
+        ttl: StateTtlConfig | None = None,
+        changelog: bool = False,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Gives the newest record of each key, in each epoch in which it became another one.
+
+        It is done by columns, as `aggregate`. The rows of a key replace each other: a later one is an update.
+
+        Args:
+            by: The column whose largest value makes a record the newest, such as a version or a time of change; of
+                several with that value it is the later one. Null is less than all. By default it is the last to come,
+                in the order of `key_by(order_by=...)` within an epoch.
+            ttl: How long a key's newest record is remembered; for ever by default.
+            changelog: Rows also have `op`, what became of them: `+I` of a key's first record, `-U` and `+U` of the one
+                that is replaced and of the one that does.
+            uid: Stable name of the operator.
+        """
+        function = Latest(self.stream.columns, by, ttl, changelog=changelog)
+        return self._apply(function, function.output, uid)
+
+    def top_n(
+        self, n: int, *, by: str, descending: bool = True, ttl: StateTtlConfig | None = None, uid: str | None = None
+    ) -> "DataStream":
+        """Gives what changes among the `n` first records of each key by a column; by columns, as `aggregate`.
+
+        A row is a record with its `rank`, from 1, and what became of it there, `op`: `+I` stands there now, `-U` and
+        `+U` stood there before and stand there now, `-D` stood there, and nothing does now. Per epoch that is the
+        difference to the epoch before. Of equal values the earlier record comes first.
+
+        Args:
+            n: How many records of a key.
+            by: The column that they are ranked by. Null is less than all values, NaN is larger than all numbers.
+            descending: Whether the largest value comes first.
+            ttl: How long the first records of a key are kept since they last changed; for ever by default.
+            uid: Stable name of the operator.
+        """
+        function = TopN(self.stream.columns, n, by, descending=descending, ttl=ttl)
+        return self._apply(function, function.output, uid)
+
+    def interval_join(self, other: "KeyedStream") -> "IntervalJoinedStreams[DataStream]":
+        """Pairs records with those of another keyed stream that have the same key and are near in event time.
+
+        `between(lower, upper)` says how near, and `join(how, uid=...)` ends it. A row has the columns of this stream,
+        then those of the other one but for its key columns; its event time is the later one of the two. It is done by
+        columns, as `aggregate`. Null keys have no partner, as in SQL.
+
+        Args:
+            other: A stream of the same job with as many key columns, of the same types, and event times.
+        """
+        connected = self._meeting(other, "interval_join")
+        return IntervalJoinedStreams(*connected.inputs, connected.add_join)
+
+    def temporal_join(
+        self,
+        versions: "KeyedStream",
+        how: TemporalJoinType = "inner",
+        *,
+        late_data: OutputTag | None = None,
+        uid: str | None = None,
+    ) -> "DataStream":
+        """Gives each record with what another keyed stream said of its key at its event time; by columns.
+
+        A record of the other stream is valid from its event time on, until that of the next one of its key: Flink's
+        `FOR SYSTEM_TIME AS OF`. Rows have the columns of this stream, then those of the other one but for its key
+        columns. They come when the watermark passes the record's time, which is theirs.
+
+        Args:
+            versions: A stream of the same job with as many key columns, of the same types, and event times.
+            how: `left` also gives records without a version, with nulls.
+            late_data: Where records of this stream go that the watermark has passed; by default they are dropped.
+            uid: Stable name of the operator.
+        """
+        connected = self._meeting(versions, "temporal_join")
+        if late_data is not None:
+            checked_late_data("temporal_join", late_data, self.stream.columns)
+        return connected.add_join(TemporalJoin(*connected.inputs, how, late_data), uid)
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> "WindowedStream[DataStream]":
+        """Puts the records of each key into windows; `reduce`, `aggregate`, `apply` or `process` makes rows of them.
+
+        Args:
+            window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
+        """
+        stream = self.stream
+        timed = stream.has_event_time
+        return WindowedStream(stream.columns, window_assigner, self._apply, has_event_time=timed, key=self.key)
+
+    def count_window(self, size: int, slide: int = 0) -> "WindowedStream[DataStream]":
+        """Puts every `size` records of a key into a window, which fires when it is full.
+
+        Args:
+            size: Records in a window.
+            slide: Records from the start of one window to that of the next; 0 for windows one after the other.
+        """
+        return self.window(count_windows(size, slide))
+
+    def _meeting(self, other: "KeyedStream", verb: str) -> "ConnectedStreams[DataStream]":
+        if not isinstance(other, KeyedStream):
+            raise JobDefinitionError(
+                f"{verb}() got {type(other).__name__}.", action="Put key_by(...) in front of both."
+            )
+        connected = ConnectedStreams(self.input, other.input)
+        connected.check_event_times(verb)
+        return connected
+
+    def _run(self, verb: RunningVerb, field: int | str, uid: str | None) -> "DataStream":
+        columns = self.stream.columns
+        return self._apply(RunningAdapter(verb, field, columns), columns, uid)
+
+    def _apply(self, function: Function, output_type: Any, uid: str | None) -> "DataStream":
+        return self.stream.add_operator("keyed_process", function, output_type, uid, self.key, self.order_by)
+
+
+__all__ = ["KeyedStream"]

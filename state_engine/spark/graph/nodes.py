@@ -1,0 +1,288 @@
+"""The logical graph of a job: operators over its sources, with sinks on their outputs.
+
+An operator may be fed by several, and its outputs may feed several. A source feeds one: Spark would read it once for
+each.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+
+from state_engine.api.descriptors import MapStateDescriptor
+from state_engine.api.functions import Function, KeyedBatchProcessFunction
+from state_engine.api.types import StructType
+from state_engine.api.watermarks import WatermarkStrategy
+from state_engine.log.records import SinkTable, StateSchema
+from state_engine.runtime.batch_function import takes_timers_together
+from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.spec import OperatorKind
+from state_engine.runtime.two_inputs import TwoInputs
+from state_engine.spark.graph.sinks import DeltaSink, ForeachEpochSink, MemorySink, Sink
+from state_engine.spark.wire.handover import Handover, Reader
+
+
+@dataclass(frozen=True)
+class SelectStep:
+    """`select(*expressions)` between operators, in Spark SQL."""
+
+    expressions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WhereStep:
+    """`where(condition)` between operators."""
+
+    condition: str
+
+
+@dataclass(frozen=True)
+class MapStep:
+    """`map(function, output_type)` between operators: record to record, without state."""
+
+    function: Callable[[Any], Any]
+    input: StructType
+    output: StructType
+
+
+@dataclass(frozen=True)
+class ComputeStep:
+    """Columns that a Python function computes of each record, behind those of the records."""
+
+    compute: Callable[[Any], tuple[Any, ...]]
+    records: StructType
+    computed: StructType
+
+
+@dataclass(frozen=True)
+class TimeStep:
+    """`assign_timestamps_and_watermarks` between operators: columns of ours behind those of the records."""
+
+    records: StructType
+    strategy: WatermarkStrategy
+    columns: tuple[str, ...]
+
+
+Step = SelectStep | WhereStep | MapStep | ComputeStep | TimeStep
+
+ChainingStrategy = Literal["always", "head", "never"]
+"""With what an operator shares a task, as Flink's: with both neighbours, with the one behind it, with none."""
+
+
+@dataclass
+class SinkNode:
+    """A sink on one output of an operator."""
+
+    uid: str
+    output: str
+    sink: Sink
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """A stream that feeds the job, with what its author has made of it so far.
+
+    `number` counts the streams of a job: whatever is made of one keeps its number.
+    """
+
+    df: DataFrame
+    name: str
+    number: int = 0
+    replays: bool = True
+    bounded: bool = False
+
+
+@dataclass
+class OperatorNode:
+    """One operator.
+
+    `input`, `key` and `order_by` are those of its first input; with two inputs, `input` holds the columns that both
+    share. `broadcast_states` are those that input 2 changes, `states` all that are known in front; with
+    `all_states_known` there are no others. `downstream` are the operators that read one of its outputs, each with the
+    number of the edge. With `object_reuse` an operator that is chained behind this one gets the rows that the function
+    gave, and no copies of them.
+    """
+
+    uid: str
+    kind: OperatorKind
+    function: Function
+    edges: "tuple[Edge, ...]"
+    input: StructType
+    key: tuple[str, ...]
+    order_by: tuple[str, ...]
+    output: StructType
+    generated_uid: bool
+    two_inputs: TwoInputs | None = None
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    sinks: list[SinkNode] = field(default_factory=list)
+    side_outputs: dict[str, StructType] = field(default_factory=dict)
+    states: tuple[StateSchema, ...] = ()
+    all_states_known: bool = False
+    downstream: "list[tuple[OperatorNode, int]]" = field(default_factory=list)
+    chaining: ChainingStrategy = "always"
+    object_reuse: bool = False
+
+    @property
+    def chained(self) -> bool:
+        """Whether it runs in the task of the operator in front.
+
+        So it is where nothing between them needs an exchange, and no other operator reads what the one in front gives.
+        """
+        [edge, *others] = self.edges
+        front = edge.origin
+        return (
+            not others
+            and isinstance(front, OperatorNode)
+            and edge.output == MAIN
+            and len(front.downstream) == 1
+            and not (edge.steps or edge.strategy or edge.broadcast)
+            and not (self.key or self.order_by or self.two_inputs)
+            and self.chaining == "always"
+            and front.chaining != "never"
+        )
+
+    @property
+    def chained_behind(self) -> "OperatorNode | None":
+        """The operator that runs in its task, behind it."""
+        return next((node for node, _ in self.downstream if node.chained), None)
+
+    @property
+    def leaving(self) -> "list[Edge]":
+        """The ways from its outputs to other operators."""
+        return [node.edges[n] for node, n in self.downstream]
+
+    @property
+    def handover(self) -> Handover:
+        """How its outputs travel to the operators that read them."""
+        readers = [Reader(node.uid, node.edges[n].output) for node, n in self.downstream]
+        return Handover(readers, self.output, self.side_outputs, timed=self.emits_event_time)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the operator behind takes its rows as objects."""
+        return self.object_reuse and self.chained_behind is not None and not self.in_batches
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether its function takes whole batches."""
+        return isinstance(self.function, KeyedBatchProcessFunction)
+
+    @property
+    def writes_main(self) -> bool:
+        """Whether anybody takes its main output as columns."""
+        return not self.keeps_rows or any(sink.output == MAIN for sink in self.sinks)
+
+    @property
+    def sources(self) -> "list[tuple[SourceNode, int]]":
+        """The sources that feed it, each with the number of the edge."""
+        return [(edge.origin, n) for n, edge in enumerate(self.edges) if isinstance(edge.origin, SourceNode)]
+
+    @property
+    def upstream(self) -> "list[tuple[OperatorNode, int]]":
+        """The operators that feed it, each with the number of the edge."""
+        return [(edge.origin, n) for n, edge in enumerate(self.edges) if isinstance(edge.origin, OperatorNode)]
+
+    @property
+    def broadcast_inputs(self) -> list[int]:
+        """The inputs whose records go to every subtask."""
+        return sorted({edge.input for edge in self.edges if edge.broadcast})
+
+    @property
+    def carries_group(self) -> bool:
+        """Whether records carry the key group by which they are routed: not every one has a key that says it."""
+        return not self.key or bool(self.broadcast_inputs)
+
+    @property
+    def timed(self) -> bool:
+        """Whether its records have event times."""
+        return any(edge.timed for edge in self.edges)
+
+    @property
+    def emits_event_time(self) -> bool:
+        """Whether an operator behind it wants to know the event times of its output."""
+        return self.timed and any(edge.strategy is None for edge in self.leaving)
+
+    @property
+    def timed_side_outputs(self) -> tuple[str, ...]:
+        """The side outputs whose event times somebody wants to know."""
+        outputs = dict.fromkeys(edge.output for edge in self.leaving)
+        return tuple(output for output in outputs if output != MAIN) if self.emits_event_time else ()
+
+    @property
+    def tells_partitions(self) -> bool:
+        """Whether records have to say whose event time theirs is."""
+        own = [edge.strategy for edge in self.edges if edge.strategy and edge.strategy.out_of_orderness is not None]
+        return bool(own) and (len(self.edges) > 1 or own[0].partition is not None)
+
+    @property
+    def out_of_orderness(self) -> int | None:
+        """How far its records may lie behind each other, if they are of one ordered stream whose times it follows."""
+        if self.in_batches and not takes_timers_together(self.function):
+            return None
+        [edge, *others] = self.edges
+        return None if others or self.tells_partitions or edge.strategy is None else edge.strategy.out_of_orderness
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The way from a source or an output of an operator into an input of an operator.
+
+    `steps` are applied to an operator's output on the way; what is done to a source is part of its DataFrame. With a
+    `strategy` the records get event times and watermarks of their own, with `broadcast` every subtask gets all.
+    """
+
+    origin: SourceNode | OperatorNode
+    output: str = MAIN
+    steps: tuple[Step, ...] = ()
+    input: int = 1
+    strategy: WatermarkStrategy | None = None
+    broadcast: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether the records have event times."""
+        return self.strategy is not None or (isinstance(self.origin, OperatorNode) and self.origin.timed)
+
+
+def chains_of(operators: Sequence[OperatorNode]) -> list[tuple[OperatorNode, ...]]:
+    """Returns the operators task by task: each with those that are chained behind it.
+
+    Args:
+        operators: Upstream first.
+    """
+    chains = []
+    for node in operators:
+        if node.chained:
+            continue
+        chain = [node]
+        while (behind := chain[-1].chained_behind) is not None:
+            chain.append(behind)
+        chains.append(tuple(chain))
+    return chains
+
+
+def recorded(node: SinkNode) -> SinkTable | None:
+    """What manifests record of a sink; nothing for one that gets no output."""
+    if isinstance(node.sink, DeltaSink):
+        return SinkTable(uid=node.uid, kind="delta", table=node.sink.path.rstrip("/"))
+    if isinstance(node.sink, MemorySink):
+        return SinkTable(uid=node.uid, kind="memory", table=node.sink.name)
+    return SinkTable(uid=node.uid, kind="foreach") if isinstance(node.sink, ForeachEpochSink) else None
+
+
+__all__ = [
+    "ChainingStrategy",
+    "ComputeStep",
+    "Edge",
+    "MapStep",
+    "OperatorNode",
+    "SelectStep",
+    "SinkNode",
+    "SourceNode",
+    "Step",
+    "TimeStep",
+    "WhereStep",
+    "chains_of",
+    "recorded",
+]

@@ -1,0 +1,388 @@
+"""Streams, as the author of a job chains them. What cannot run is refused here, by name, before Spark does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+from pyspark.sql import DataFrame
+
+from state_engine.api.descriptors import MapStateDescriptor
+from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
+from state_engine.api.output_tag import columns_type
+from state_engine.api.types import StructType
+from state_engine.api.watermarks import WatermarkStrategy
+from state_engine.api.windows import WindowAssigner
+from state_engine.api.windows.counting import count_windows
+from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
+from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
+from state_engine.runtime.declared.base import Declared
+from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
+from state_engine.runtime.two_inputs import KeyedInput
+from state_engine.runtime.windows.all import ALL, AllWindowedStream
+from state_engine.spark.graph.between import check_condition, selected, taken
+from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from state_engine.spark.graph.computed import Compute
+from state_engine.spark.graph.connected_streams import ConnectedStreams
+from state_engine.spark.graph.dry import DrySession, selected_columns
+from state_engine.spark.graph.edges import check_distinct, with_step
+from state_engine.spark.graph.feeding import Input, Names
+from state_engine.spark.graph.keyed_stream import KeyedStream
+from state_engine.spark.graph.nodes import (
+    ComputeStep,
+    Edge,
+    MapStep,
+    OperatorNode,
+    SelectStep,
+    SourceNode,
+    Step,
+    TimeStep,
+    WhereStep,
+)
+from state_engine.spark.graph.operator_output import OperatorOutput
+from state_engine.spark.graph.timing import check_gives_time, timing_columns
+from state_engine.spark.wire.names import column_names, quote_always
+from state_engine.spark.wire.schemas import ddl_of, struct_of
+
+
+class DataStream(OperatorOutput):
+    """Records on their way to an operator, or behind the last one.
+
+    In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
+    itself; between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take
+    Spark SQL; `map`, `flat_map`, `filter` and `process` take functions that run in Python.
+    """
+
+    @property
+    def columns(self) -> StructType:
+        """The columns of the records."""
+        return self._columns
+
+    def _frame(self) -> DataFrame:
+        """An empty frame of the stream's columns, on which Spark checks expressions."""
+        return self._graph.session.createDataFrame([], ddl_of(self._columns))
+
+    @property
+    def _is_dry(self) -> bool:
+        """Whether the job is only looked at, without Spark: no expression is checked then."""
+        session: object = self._graph.session
+        return isinstance(session, DrySession)
+
+    def _with(self, step: Step, columns: StructType) -> "DataStream":
+        return DataStream(self._graph, tuple(with_step(edge, step) for edge in self._edges), columns)
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether records come straight from a source, which one operator may read; an operator's output feeds many."""
+        return any(isinstance(edge.origin, SourceNode) for edge in self._edges)
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether barriers travel among the records."""
+        return any(isinstance(edge.origin, OperatorNode) for edge in self._edges)
+
+    def select(self, *expressions: str) -> "DataStream":
+        """Keeps the columns that the Spark SQL expressions give, one record for each.
+
+        Raises:
+            JobDefinitionError: Spark does not take the expressions.
+            UnsupportedTopologyError: Between operators: an expression is not deterministic, or is a generator, an
+                aggregate or a window function.
+        """
+        if self._is_dry:
+            return self._with(SelectStep(expressions), selected_columns(self._columns, expressions))
+        frame = self._frame()
+        # In front of the first operator a generator is fine, and check_upstream() looks at the rest.
+        if self._is_between:
+            changed = selected(frame, *expressions)
+        else:
+            changed = taken(frame, f"select({', '.join(expressions)})", lambda: frame.selectExpr(*expressions))
+        return self._with(SelectStep(expressions), struct_of(changed.schema, "select()"))
+
+    def where(self, condition: str) -> "DataStream":
+        """Keeps the records for which a Spark SQL condition is true.
+
+        Raises as `select` does.
+        """
+        if not self._is_dry:
+            frame = self._frame()
+            if self._is_between:
+                check_condition(frame, condition)
+            else:
+                taken(frame, f"where({condition})", lambda: frame.where(condition))
+        return self._with(WhereStep(condition), self._columns)
+
+    def with_column(self, name: str, expression: str) -> "DataStream":
+        """Adds or replaces one column, by a Spark SQL expression."""
+        kept = [quote_always(n) for n in self._columns.names if n.lower() != name.lower()]
+        return self.select(*kept, f"({expression}) as {quote_always(name)}")
+
+    def map(
+        self, function: MapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes one row of each record by a Python function; prefer `select`, which costs no Python.
+
+        A plain function without `uid` runs on the way from one operator to the next. A `MapFunction`, and whatever has
+        a `uid`, is an operator: it may be the first one, have sinks, and be opened.
+
+        Raises:
+            UnsupportedTopologyError: A plain function without `uid` that is not between two operators.
+        """
+        adapter = MapAdapter(function)
+        if uid is not None or isinstance(function, MapFunction):
+            return self.add_operator("process", adapter, output_type, uid)
+        output = columns_type(output_type, "map()")
+        return self._with(MapStep(function, self._columns, output), output)
+
+    def flat_map(
+        self, function: FlatMapFunction | Callable[[Any], Any], output_type: Any, *, uid: str | None = None
+    ) -> "DataStream":
+        """Makes any number of rows of each record by a Python function, in an operator without keyed state."""
+        return self.add_operator("process", FlatMapAdapter(function), output_type, uid)
+
+    def filter(self, function: FilterFunction | Callable[[Any], Any], *, uid: str | None = None) -> "DataStream":
+        """Keeps the records for which a Python function says so, in an operator; prefer `where`, in Spark SQL."""
+        return self.add_operator("process", FilterAdapter(function), self._columns, uid)
+
+    def returns(self, columns: StructType) -> "DataStream":
+        """Returns this stream with records that are held as a type says: a tuple, a dataclass, a bare value.
+
+        Raises:
+            JobDefinitionError: The type has other fields than the stream.
+        """
+        if columns != self._columns:
+            raise JobDefinitionError(
+                f"returns() got {columns.ddl()} on a stream of {self._columns.ddl()}.",
+                action="Give a type of the same names and types, in the same order.",
+            )
+        return DataStream(self._graph, self._edges, columns)
+
+    def with_computed(self, compute: Compute, computed: StructType, columns: StructType) -> "DataStream":
+        """Adds columns that a Python function computes; prefer `with_column`, which costs no Python.
+
+        Args:
+            compute: Gives their values for a record; it has to give the same for the same record.
+            computed: The columns.
+            columns: All columns of the stream that is returned, and how its records are held.
+        """
+        return self._with(ComputeStep(compute, self._columns, computed), columns)
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> "DataStream":
+        """Gives the records event times, and the operators behind them watermarks (docs/event-time.md).
+
+        A strategy behind an operator takes the place of the event times and watermarks that it passes on.
+
+        Raises:
+            JobDefinitionError: This is no strategy, it says of no time, or Spark does not take its expressions.
+            UnsupportedTopologyError: Its expressions are not deterministic.
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise JobDefinitionError(
+                f"assign_timestamps_and_watermarks() got {watermark_strategy!r}.",
+                action="Give WatermarkStrategy.for_bounded_out_of_orderness(...).with_timestamp_column(...).",
+            )
+        check_gives_time(watermark_strategy)
+        columns = () if self._is_dry else tuple(timing_columns(self._frame(), watermark_strategy))
+        return self._with(TimeStep(self._columns, watermark_strategy, columns), self._columns)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether the records have event times."""
+        return any(edge.timed for edge in self._edges)
+
+    def key_by(self, *columns: Names, order_by: Names = ()) -> KeyedStream:
+        """Partitions the records by key.
+
+        Args:
+            columns: Names of the key columns: integers, string, binary, boolean, date, timestamp or decimal; null is a
+                key like any.
+            order_by: Columns by which the records of an epoch reach the function in order. Give a total order:
+                without it results are independent of parallelism only for functions that do not care about order.
+                Without any, and without event times, records of different keys come in no order: those of a large epoch
+                may come key by key, which is faster.
+
+        Raises:
+            UnsupportedTypeError: A column cannot be a key.
+            JobDefinitionError: A column is missing or has a reserved name, or what is given is no name.
+        """
+        stream, keyed = self.keyed_input(columns, order_by)
+        return KeyedStream(stream, keyed.key, keyed.order_by)
+
+    def keyed_input(self, key: Sequence[Names], order_by: Names) -> "Input[DataStream]":
+        """Returns the stream as an input of an operator, keyed. Arguments and errors are those of `key_by`."""
+        names = tuple(name for given in key for name in column_names(given, "key_by()"))
+        order = column_names(order_by, "order_by of key_by()")
+        if not names:
+            raise JobDefinitionError("key_by() got no columns.", action="Name at least one.")
+        key_columns(self._columns, names)
+        check_columns(self._columns, order)
+        return Input(self._partitioned(broadcast=False), KeyedInput(self._columns, names, order))
+
+    @property
+    def _input(self) -> "Input[DataStream]":
+        return Input(self, KeyedInput(self._columns))
+
+    @overload
+    def broadcast(self) -> "DataStream": ...
+
+    @overload
+    def broadcast(
+        self, descriptor: MapStateDescriptor, /, *others: MapStateDescriptor
+    ) -> "BroadcastStream[DataStream]": ...
+
+    def broadcast(self, *descriptors: MapStateDescriptor) -> "DataStream | BroadcastStream[DataStream]":
+        """Sends every record to every subtask of the next operator, which has no key, or takes it as one of two inputs.
+
+        Each subtask calls its function for every record, and emits what that gives. `key_by` behind it takes it back.
+
+        Args:
+            descriptors: Of the states in which a function keeps it; the result is then for `connect`.
+
+        Raises:
+            JobDefinitionError: One is no `MapStateDescriptor`.
+        """
+        stream = self._partitioned(broadcast=True)
+        return BroadcastStream(stream, descriptors) if descriptors else stream
+
+    def _partitioned(self, *, broadcast: bool) -> "DataStream":
+        edges = tuple(replace(edge, broadcast=broadcast) for edge in self._edges)
+        return DataStream(self._graph, edges, self._columns)
+
+    @property
+    def _is_broadcast(self) -> bool:
+        return any(edge.broadcast for edge in self._edges)
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> "AllWindowedStream[DataStream]":
+        """Puts all records into windows, whatever their keys: one subtask has them all.
+
+        Args:
+            window_assigner: Which windows a record is in. Windows by event time need a stream that has it.
+        """
+        if ALL in map(str.lower, self._columns.names):
+            raise JobDefinitionError(
+                f"window_all() of a stream with a column {ALL!r}.", action="Give the column another name in front."
+            )
+
+        def add(function: Function, output_type: Any, uid: str | None) -> "DataStream":
+            keyed = self.with_column(ALL, "cast(null as boolean)")
+            return keyed.add_operator("keyed_process", function, output_type, uid, (ALL,))
+
+        return AllWindowedStream(self._columns, window_assigner, add, has_event_time=self.has_event_time)
+
+    def count_window_all(self, size: int, slide: int = 0) -> "AllWindowedStream[DataStream]":
+        """Puts every `size` records into a window; as `KeyedStream.count_window`."""
+        return self.window_all(count_windows(size, slide))
+
+    def process(self, function: ProcessFunction, output_type: Any, *, uid: str | None = None) -> "DataStream":
+        """Applies a function without keyed state."""
+        if not isinstance(function, ProcessFunction):
+            raise JobDefinitionError(
+                f"process() on a stream without key got {given(function)}.",
+                action="Give a ProcessFunction, or put key_by(...) in front of a KeyedProcessFunction.",
+            )
+        return self.add_operator("process", function, output_type, uid)
+
+    def add_operator(
+        self,
+        kind: OperatorKind,
+        function: Function,
+        output_type: Any,
+        uid: str | None,
+        key: tuple[str, ...] = (),
+        order: tuple[str, ...] = (),
+    ) -> "DataStream":
+        """Adds an operator behind this stream; the methods of both kinds of stream that make one end here."""
+        called = function.verb if isinstance(function, (Adapter, Declared)) else kind
+        node = OperatorNode(
+            uid=self._graph.claim_uid(uid, called),
+            kind=kind,
+            function=function,
+            edges=self.feeding(),
+            input=self._columns,
+            key=key,
+            order_by=order,
+            output=columns_type(output_type, f"operator {uid or called!r}"),
+            generated_uid=uid is None,
+        )
+        return self.behind(node)
+
+    def feeding(self, input_: int = 1) -> tuple[Edge, ...]:
+        """Returns the ways by which this stream feeds an input of an operator."""
+        return tuple(replace(edge, input=input_) for edge in self._edges)
+
+    def behind(self, node: OperatorNode) -> "DataStream":
+        """Adds an operator to the job and returns the stream behind it."""
+        self._graph.append(node)
+        return DataStream(self._graph, (Edge(node),), node.output)
+
+    def union(self, *streams: "DataStream") -> "DataStream":
+        """Returns the records of this stream and of others, in no promised order.
+
+        Raises:
+            JobDefinitionError: A stream has other columns than this one, is of another job, or no stream at all.
+            UnsupportedTopologyError: Two streams begin at one source, or only some of them are broadcast.
+        """
+        edges = self.feeding()
+        for stream in streams:
+            self._check_stream(stream, "union")
+            if stream.columns != self._columns:
+                raise JobDefinitionError(
+                    f"union() of {self._columns.ddl()} and {stream.columns.ddl()}.",
+                    action="Bring them to the same names, types and order by select(...) or map(...); or connect().",
+                )
+            if stream._is_broadcast != self._is_broadcast:
+                raise UnsupportedTopologyError(
+                    "union() of a broadcast stream and one that is not.", action="Put broadcast() behind union()."
+                )
+            self.check_meets(stream)
+            edges = (*edges, *stream.feeding())
+            check_distinct(edges)
+        return DataStream(self._graph, edges, self._columns)
+
+    @overload
+    def connect(self, other: "DataStream") -> "ConnectedStreams[DataStream]": ...
+
+    @overload
+    def connect(self, other: "BroadcastStream[DataStream]") -> "BroadcastConnectedStream[DataStream]": ...
+
+    def connect(
+        self, other: "DataStream | BroadcastStream[DataStream]"
+    ) -> "ConnectedStreams[DataStream] | BroadcastConnectedStream[DataStream]":
+        """Brings this stream and another one into one operator with two inputs; the columns may differ.
+
+        Raises:
+            JobDefinitionError: The other is no stream of the same job, or it is keyed and this one is not.
+            UnsupportedTopologyError: Both begin at one source.
+        """
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(self._input, other)
+        self._check_stream(other, "connect")
+        return ConnectedStreams(self._input, other._input)
+
+    @staticmethod
+    def _check_stream(other: object, verb: str) -> None:
+        if not isinstance(other, DataStream):
+            raise JobDefinitionError(
+                f"{verb}() got {type(other).__name__}.", action="Give streams of the job, without key_by()."
+            )
+
+    def check_meets(self, other: "DataStream") -> None:
+        """Checks that this stream and another one may go to one operator.
+
+        Raises:
+            JobDefinitionError: The other is of another job.
+            UnsupportedTopologyError: Both begin at one source.
+        """
+        if other._graph is not self._graph:
+            one, two = self._graph.settings.name, other._graph.settings.name
+            raise JobDefinitionError(
+                f"Streams of the jobs {one!r} and {two!r} cannot come together.",
+                action="Begin both with from_stream() of one job.",
+            )
+        check_distinct((*self.feeding(), *other.feeding()))
+
+    def claim_uid(self, uid: str | None, kind: str) -> str:
+        """Takes the uid of an operator behind this stream."""
+        return self._graph.claim_uid(uid, kind)
+
+
+__all__ = ["DataStream"]

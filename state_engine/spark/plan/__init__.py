@@ -1,0 +1,1 @@
+"""From the graph to one Spark job per epoch."""

@@ -1,0 +1,174 @@
+"""Aggregations in two phases: Spark makes partials of an epoch's records, the operator merges them into its states.
+
+Where a key has many records in an epoch, few rows are exchanged and handed to Python. Where it has few, the first phase
+only costs an exchange more. So the strategy `AUTO` looks at the epoch before; the names are those of Flink SQL's
+`table.optimizer.agg-phase-strategy`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from state_engine.epoch.ports import OperatorPlan
+from state_engine.log.records import Ack
+from state_engine.runtime.declared.base import local_of
+from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane
+from state_engine.runtime.emitted import EVENT_TIME
+from state_engine.spark.graph.nodes import OperatorNode
+from state_engine.spark.graph.plans import RowsAtHand, are_rows
+from state_engine.spark.graph.settings import AggPhaseStrategy
+from state_engine.spark.plan.template import PlanTemplate
+from state_engine.spark.wire.names import quote_always
+from state_engine.spark.wire.rows import CONTROL
+
+ENOUGH_RECORDS = 20_000
+"""An epoch of fewer is over before another exchange could pay."""
+ENOUGH_PER_GROUP = 3
+"""A group has so many records, on average, for each of as many tasks that read as there are subtasks."""
+
+
+def local_aggregation(node: OperatorNode) -> LocalAggregation | None:
+    """Returns what Spark may do of an operator in front of its exchange; None where it gets more than plain records."""
+    alone = node.sources and not node.upstream and not node.tells_partitions
+    local = local_of(node.function) if alone else None
+    return local if local is not None and local.key == node.key else None  # the key of `window_all` is no column
+
+
+class Phases:
+    """Says of each epoch which operators have a first phase in Spark.
+
+    Args:
+        strategy: For all operators.
+    """
+
+    def __init__(self, strategy: AggPhaseStrategy) -> None:
+        self._strategy = strategy
+        self._pays: set[str] = set()
+
+    def two(self, own: OperatorPlan) -> bool:
+        """Returns whether an operator that may have a first phase shall have it in the next epoch."""
+        return self._strategy == "TWO_PHASE" or (self._strategy == "AUTO" and own.uid in self._pays)
+
+    def learn(self, plans: Iterable[OperatorPlan], acks: Iterable[Ack]) -> None:
+        """Takes what an epoch has done: the states that have changed say into how many groups its records fell.
+
+        An epoch without records, or in which an operator failed, says nothing of the next one.
+        """
+        records, changed = Counter[str](), dict[str, Counter[str]]()
+        for ack in {(ack.uid, ack.subtask): ack for ack in acks}.values():  # one may have come by several ways
+            records[ack.uid] += ack.records_in
+            rows = changed.setdefault(ack.uid, Counter())
+            for section in ack.changes.sections if ack.changes is not None else ():
+                rows[section.schema_id] += section.rows
+        for own in plans:
+            groups = max(changed.get(own.uid, Counter()).values(), default=0)
+            enough = max(ENOUGH_RECORDS, ENOUGH_PER_GROUP * own.parallelism * groups)
+            if groups and records[own.uid]:
+                (self._pays.add if records[own.uid] >= enough else self._pays.discard)(own.uid)
+
+
+class LocalPhase:
+    """The first phase of one operator.
+
+    Args:
+        session: Any session of the context.
+        node: The operator.
+        local: What Spark does of it.
+    """
+
+    def __init__(self, session: SparkSession, node: OperatorNode, local: LocalAggregation) -> None:
+        jvm: Any = session.sparkContext._jvm
+        self.columns = local.columns
+        key = [quote_always(name) for name in local.key]
+        numbers = [f"count(1) as {RECORDS}"]
+        for name, partial in local.partials.items():
+            column = "" if partial.column is None else quote_always(partial.column)
+            numbers.append(f"{partial.function.format(column)} as {name}")
+        if node.timed:
+            numbers.append(f"{_latest_time(node)} as {EVENT_TIME}")
+        panes = [_pane(local.pane)] if local.pane is not None else []
+        names = [*map(quote_always, self.columns.names), *([EVENT_TIME] if node.timed else [])]
+        self._groups = _sequence(jvm, [*key, *panes])
+        self._first, self._others = _column(numbers[0]), _sequence(jvm, numbers[1:])
+        self._selected = _sequence(jvm, [*names, f"cast(null as binary) as {CONTROL}"])
+
+    def apply(self, records: Any) -> Any:
+        """Returns the partials of records, as the JVM has both."""
+        return records.groupBy(self._groups).agg(self._first, self._others).select(self._selected)
+
+
+class InPlace:
+    """Lets Spark aggregate a micro-batch where it is read.
+
+    `groupBy` exchanges records so that all of a group are in one partition. Partials need not be whole, since the
+    operator merges what it gets. So the plan of the first phase says of a batch that it is one partition: then Spark
+    sees no need of that exchange, and each task aggregates its own records. What comes out says nothing of the kind,
+    or the exchange by key groups might seem needless too.
+
+    Args:
+        session: Any session of the context.
+        phase: Takes a batch, as the JVM has it, and gives the partials.
+    """
+
+    def __init__(self, session: SparkSession, phase: Callable[[Any], Any]) -> None:
+        jvm: Any = session.sparkContext._jvm
+        self._phase = phase
+        self._rows = RowsAtHand(jvm)
+        self._dataset = jvm.org.apache.spark.sql.classic.Dataset
+        self._template: PlanTemplate | None = None
+
+    def apply(self, batch: DataFrame) -> DataFrame | None:
+        """Returns what the first phase makes of a batch, as rows at hand.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            None for a frame that is no rows at hand, as those of a micro-batch are.
+        """
+        plan, session = batch._jdf.queryExecution().analyzed(), batch._jdf.sparkSession()
+        if not are_rows(plan):
+            return None
+
+        def frame(columns: Any, rdd: Any, partitioning: Any) -> DataFrame:
+            rows = self._rows.described(plan, columns, rdd, partitioning, session)
+            return DataFrame(self._dataset.ofRows(session, rows), batch.sparkSession)
+
+        made = self._partials(frame(plan.output(), plan.rdd(), self._rows.one_partition))._jdf.queryExecution()
+        return frame(made.analyzed().output(), made.toRdd(), self._rows.unknown)
+
+    def _partials(self, batch: DataFrame) -> DataFrame:
+        filled = self._template.filled(batch) if self._template is not None else None
+        if filled is None:
+            filled = DataFrame(self._phase(batch._jdf), batch.sparkSession)
+            self._template = PlanTemplate.of(filled, batch)
+        return filled
+
+
+def _latest_time(node: OperatorNode) -> str:
+    """A record without event time fails an epoch with a watermark; so must the group that it is in."""
+    strategies = [edge.strategy for edge in node.edges]
+    checked = any(strategy is not None and strategy.out_of_orderness is not None for strategy in strategies)
+    latest = f"max({EVENT_TIME})"
+    return f"if(count({EVENT_TIME}) = count(1), {latest}, null)" if checked else latest
+
+
+def _pane(pane: Pane) -> str:
+    """A time so early that its pane has no beginning is told by the operator."""
+    behind = f"pmod(pmod({EVENT_TIME}, {pane.length}) - {pane.offset % pane.length}, {pane.length})"
+    return f"try_subtract({EVENT_TIME}, {behind})"
+
+
+def _column(sql: str) -> Any:
+    column: Any = F.expr(sql)
+    return column._jc
+
+
+def _sequence(jvm: Any, expressions: Sequence[str]) -> Any:
+    return jvm.PythonUtils.toSeq([_column(sql) for sql in expressions])
+
+
+__all__ = ["InPlace", "LocalPhase", "Phases", "local_aggregation"]

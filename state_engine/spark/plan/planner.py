@@ -1,0 +1,146 @@
+"""From a micro-batch to the acks of its epoch: one Spark job (E2).
+
+```
+ batch ∪ control rows ─> repartitionById ─> sort ─> operator 1 ─> steps ─┐
+                                    further records of the batch, if any ┴> repartitionById ─> sort ─> operator 2 ─> …
+```
+
+Each operator has exactly one consumer in Spark, the exchange to the next one; outputs for sinks are staged by the
+tasks. Where several operators read one, that consumer is an exchange more, which all of them read (`fan_out.py`). So
+nothing runs twice, and one action runs it all: what it collects are the barriers of all operators that no other reads.
+Operators between which nothing needs an exchange are one task (a chain): what stands for `operator` above may be
+several.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from state_engine.epoch.ports import EpochPlan, OperatorPlan
+from state_engine.log.records import Barrier
+from state_engine.spark.graph.nodes import OperatorNode
+from state_engine.spark.graph.settings import AggPhaseStrategy
+from state_engine.spark.graph.sources import Sources
+from state_engine.spark.plan.local_aggregation import Phases, local_aggregation
+from state_engine.spark.plan.preferred_locations import PreferredLocations
+from state_engine.spark.plan.prepared import Prepared
+from state_engine.spark.plan.shielding import StepsBetween
+from state_engine.spark.plan.template import PlanTemplate
+from state_engine.spark.worker.task import TaskFunction
+
+
+@dataclass(frozen=True)
+class PlannedChain:
+    """A chain of operators with what its tasks are sent."""
+
+    nodes: tuple[OperatorNode, ...]
+    function: TaskFunction
+
+    @property
+    def head(self) -> OperatorNode:
+        """The operator that the exchange feeds."""
+        return self.nodes[0]
+
+    @property
+    def tail(self) -> OperatorNode:
+        """The operator whose outputs go on."""
+        return self.nodes[-1]
+
+
+class EpochPlanner:
+    """Builds the DataFrame whose rows are the barriers of an epoch's last operators.
+
+    Args:
+        chains: All operators, task by task, upstream first.
+        sources: What the batches are made of.
+        strategy: Whether Spark aggregates records first where that may be.
+        locations: Where subtasks prefer to run; None for wherever Spark likes.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[PlannedChain],
+        sources: Sources,
+        strategy: AggPhaseStrategy = "AUTO",
+        locations: PreferredLocations | None = None,
+    ) -> None:
+        self._chains = tuple(chains)
+        self._sources = sources
+        self._prepared: dict[tuple[int, str, int], Prepared] = {}
+        self._templates: dict[tuple[object, ...], PlanTemplate | None] = {}
+        self._calls_python: dict[tuple[object, ...], bool] = {}
+        self._phases = Phases(strategy)
+        self._local = [one for one in self._chains if local_aggregation(one.head) is not None]
+        self._locations = locations
+
+    def acks(self, batch: DataFrame, plan: EpochPlan) -> DataFrame:
+        """Returns one row per subtask of each operator that no other reads, with one binary column.
+
+        Args:
+            batch: The micro-batch, or an empty frame of its schema for an idle epoch.
+            plan: The epoch.
+        """
+        partials = self._partials(batch, plan)
+        if self._locations is not None or len(partials) > 1:
+            return self._built(batch, plan, partials)  # parts of the plan are RDDs, other ones in each epoch
+        [rows] = partials.values() if partials else [batch]
+        key = self._session_of(batch), *partials, *(p.parallelism for p in plan.operators)
+        template = self._templates.get(key)
+        filled = template.filled(rows) if template is not None else None
+        if filled is not None:
+            return filled
+        frame = self._built(batch, plan, partials)
+        if key not in self._templates:
+            self._templates[key] = PlanTemplate.of(frame, rows)
+        return frame
+
+    def _partials(self, batch: DataFrame, plan: EpochPlan) -> dict[str, DataFrame]:
+        """Returns what Spark aggregates first, by operator."""
+        plans = {p.uid: p for p in plan.operators}
+        two = [(one, own) for one in self._local if self._phases.two(own := plans[one.head.uid])]
+        made = {own.uid: self._prepare(batch, one, own).partials(batch) for one, own in two}
+        return {uid: rows for uid, rows in made.items() if rows is not None}
+
+    def _built(self, batch: DataFrame, plan: EpochPlan, partials: Mapping[str, DataFrame]) -> DataFrame:
+        plans = {p.uid: p for p in plan.operators}
+        outputs: dict[tuple[str, str], DataFrame] = {}
+        ends: list[DataFrame] = []
+        for planned in self._chains:
+            node = planned.head
+            prepared = self._prepare(batch, planned, plans[node.uid])
+            arriving = [
+                StepsBetween(one, plans[one.uid].parallelism, self._session_of(batch), self._calls_python).apply(
+                    outputs[one.uid, node.edges[n].output], node.edges[n].steps
+                )
+                for one, n in node.upstream
+            ]
+            stream = prepared.route(batch, arriving, partials.get(node.uid))
+            if self._locations is not None:
+                stream = self._locations.prefer(stream, node.uid, plans[node.uid].parallelism)
+            made = prepared.outputs(stream)
+            outputs |= {(planned.tail.uid, output): frame for output, frame in made.items()}
+            if not made:
+                ends.append(stream)
+        return reduce(DataFrame.union, ends)
+
+    def learn(self, plan: EpochPlan, barriers: Iterable[Barrier]) -> None:
+        """Takes what an epoch has done, for the plan of the next one."""
+        self._phases.learn(plan.operators, [ack for barrier in barriers for ack in barrier.acks])
+
+    def _prepare(self, batch: DataFrame, planned: PlannedChain, own: OperatorPlan) -> Prepared:
+        """A query's batches share one session; idle epochs have one of their own."""
+        session = batch.sparkSession
+        key = (self._session_of(batch), own.uid, own.parallelism)
+        if key not in self._prepared:
+            self._prepared[key] = Prepared(session, planned.head, planned.tail, planned.function, own, self._sources)
+        return self._prepared[key]
+
+    @staticmethod
+    def _session_of(batch: DataFrame) -> int:
+        number: int = batch.sparkSession._jsparkSession.hashCode()
+        return number
+
+
+__all__ = ["EpochPlanner", "PlannedChain"]

@@ -1,0 +1,1 @@
+"""Sessions for jobs, and Spark's classes ready to be mapped."""

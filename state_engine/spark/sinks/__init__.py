@@ -1,0 +1,1 @@
+"""How the sinks of a job commit output, and take it back."""

@@ -1,0 +1,305 @@
+"""The `Sinks` port: all sinks of a job's graph. What happens to a table decides `epoch/table_sink.py`."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state_engine.causes import cause_line, records_shown, sentence
+from state_engine.clock import SystemClock
+from state_engine.epoch.crash_points import CrashPoint
+from state_engine.epoch.look import newest
+from state_engine.epoch.ports import SinkStanding
+from state_engine.epoch.sink_identity import SinkIdentity
+from state_engine.epoch.sink_moves import outputs_of, since, transaction_version
+from state_engine.epoch.table_sink import TableSink, standing
+from state_engine.errors import (
+    DamagedFileError,
+    LakestateError,
+    MissingFileError,
+    NotFoundError,
+    SinkError,
+    SinkRewindError,
+)
+from state_engine.log.birth import birth_number
+from state_engine.log.lineage import contains, predecessor_of
+from state_engine.log.manifest import StoredManifest
+from state_engine.log.records import Manifest, OutputFile, SinkTable
+from state_engine.serialization.types import schema_of
+from state_engine.spark.graph.nodes import OperatorNode, SinkNode, recorded
+from state_engine.spark.graph.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.storage.delta_output import DeltaOutputTable
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.staged import read_staged
+
+MEND = "Mend the sink; the epoch is sealed and its output is committed again at the next start."
+
+_log = logging.getLogger(__name__)
+
+
+class SinkCommits:
+    """All sinks of one job.
+
+    Args:
+        job: Its name.
+        operators: Its operators with their sinks.
+        storage: Where output for other sinks than Delta is staged.
+        log: The job's log.
+        crash: Is told when one sink has committed.
+        early: Whether functions get output before its epoch is sealed (`AT_LEAST_ONCE`).
+        show_records: Whether messages of failures may hold records.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        operators: Sequence[OperatorNode],
+        storage: CheckpointStorage,
+        log: ManifestLog,
+        crash: Callable[[CrashPoint, int], None],
+        *,
+        early: bool = False,
+        show_records: bool = True,
+    ) -> None:
+        self._show_records = show_records
+        self._job = job
+        self._storage = storage
+        self._log = log
+        self._crash = crash
+        self._early = early
+        self._delivered: tuple[int, int] | None = None
+        self._sinks: list[tuple[SinkNode, pa.Schema]] = []
+        for node in operators:
+            for sink in node.sinks:
+                struct = node.output if sink.output == "main" else node.side_outputs[sink.output]
+                self._sinks.append((sink, schema_of(struct)))
+        self._identity = self._identity_of(self._sinks)
+
+    def _identity_of(self, sinks: Sequence[tuple[SinkNode, pa.Schema]]) -> SinkIdentity:
+        tables = [sink for node, _ in sinks if (sink := recorded(node)) is not None]
+        return SinkIdentity(self._job, tables, self._holds)
+
+    @property
+    def declared(self) -> tuple[SinkTable, ...]:
+        """What manifests say about the sinks."""
+        return self._identity.declared
+
+    def check(self) -> None:
+        """Looks at the Delta tables that are there, and writes nothing.
+
+        Raises:
+            SinkError: A table has other columns than the output, or asks more of its writers than adding finished
+                files gives (partitions, constraints, column mapping, …).
+        """
+        for table in self._tables():
+            table.check()
+
+    def standings(self) -> list[SinkStanding]:
+        return [table.standing() for table in self._tables()]
+
+    def adopt(self, uids: Collection[str], generation: int, owed: StoredManifest | None) -> None:
+        for node, schema in self._sinks:
+            if node.uid not in uids or (table := self._table_of(node, schema)) is None:
+                continue
+            stands = owed is not None and self._identity.stands(node.uid, owed.manifest)
+            files = outputs_of(owed.manifest, node.uid) if owed is not None and stands else []
+            try:
+                table.adopt(generation, files)
+            except (MissingFileError, DamagedFileError) as error:
+                assert owed is not None
+                self._log_left_out(node, owed.manifest, error)
+                table.adopt(generation)
+
+    def prepare(self) -> None:
+        for table in self._tables():
+            table.create()
+
+    def _tables(self) -> list[TableSink]:
+        pairs = [self._table_of(node, schema) for node, schema in self._sinks]
+        return [table for table in pairs if table is not None]
+
+    def _table_of(self, node: SinkNode, schema: pa.Schema) -> TableSink | None:
+        if not isinstance(node.sink, DeltaSink):
+            return None
+        table = DeltaOutputTable(node.sink.path, schema)
+        return TableSink(self._job, node.uid, table, self._log, SystemClock().now_ms)
+
+    def deliver(self, manifest: Manifest) -> None:
+        if not self._early:
+            return
+        functions = [(node, schema) for node, schema in self._sinks if isinstance(node.sink, ForeachEpochSink)]
+        for _ in self._give(manifest, functions, "The epoch is not sealed; the next start runs its records again."):
+            pass
+        self._delivered = (manifest.generation, manifest.epoch)
+
+    def commit(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        delivered = self._delivered == (manifest.generation, manifest.epoch)
+        sinks = [s for s in self._sinks if not (delivered and isinstance(s[0].sink, ForeachEpochSink))]
+        for _ in self._give(manifest, sinks, MEND):
+            self._crash(CrashPoint.E7_SINK_COMMITTED, manifest.epoch)
+
+    def pay(self, sealed: StoredManifest, *, leave_out: bool, without: Collection[str]) -> None:
+        sinks = [pair for pair in self._sinks if pair[0].uid not in without]
+        for _ in self._give(sealed.manifest, sinks, MEND, verify=True, leave_out=leave_out):
+            self._crash(CrashPoint.E7_SINK_COMMITTED, sealed.manifest.epoch)
+
+    def _give(
+        self,
+        manifest: Manifest,
+        sinks: Sequence[tuple[SinkNode, pa.Schema]],
+        action: str,
+        *,
+        verify: bool = False,
+        leave_out: bool = False,
+    ) -> Iterator[str]:
+        """Gives an epoch's output to sink after sink; yields the uid of each that has taken it."""
+        staged: dict[str, list[OutputFile]] = {}
+        for operator in manifest.operators.values():
+            for ack in operator.acks:
+                for file in ack.outputs:
+                    staged.setdefault(file.output, []).append(file)
+        for node, schema in sinks:
+            files = staged.get(node.uid)
+            if not files or not self._identity.stands(node.uid, manifest):
+                continue  # a sink that writes elsewhere now: S1 has refused it, or was told to keep output
+            try:
+                self._commit_one(node, schema, self._id(manifest), files, verify=verify)
+            except (MissingFileError, DamagedFileError) as error:
+                if not leave_out:
+                    raise
+                self._log_left_out(node, manifest, error)
+                if (table := self._table_of(node, schema)) is not None:
+                    table.leave_out(manifest.generation, manifest.epoch)
+                continue
+            except LakestateError:
+                raise
+            except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise  # somebody presses Ctrl-C during a start; a batch is on another thread
+                raise self._refusal(node, manifest, files, error, action) from (error if self._show_records else None)
+            yield node.uid
+
+    def _refusal(
+        self, node: SinkNode, manifest: Manifest, files: Sequence[OutputFile], error: BaseException, action: str
+    ) -> SinkError:
+        """Returns that a sink has not taken its output, and the last line of the traceback."""
+        rows = self._staged(files) if not self._show_records and isinstance(node.sink, ForeachEpochSink) else None
+        with records_shown(self._show_records):
+            cause = cause_line(error, rows)
+        return SinkError(
+            sentence(f"Sink {node.uid!r} of job {self._job!r} did not take epoch {manifest.epoch}: {cause}"),
+            action=action,
+        )
+
+    def _log_left_out(self, node: SinkNode, manifest: Manifest, error: LakestateError) -> None:
+        _log.warning(
+            "Sink %r of job %r goes without its output of epoch %d. %s",
+            node.uid, self._job, manifest.epoch, error.message,
+        )  # fmt: skip
+
+    def _id(self, manifest: Manifest) -> EpochId:
+        plain = EpochId(self._job, manifest.generation, manifest.epoch)
+        if not self._early:
+            return plain
+        attempts = [ack.attempt for operator in manifest.operators.values() for ack in operator.acks]
+        return plain._replace(behind=self._behind(manifest), attempt=attempts[0] if attempts else "")
+
+    def _behind(self, manifest: Manifest) -> int:
+        """The epoch in front that brought output, or might have: claims and the like lie between, as often as not.
+
+        One that retention has removed had its output committed, and counts as such.
+        """
+        while (place := predecessor_of(manifest)) is not None and place.job == self._job:
+            try:
+                before = self._log.read(place.generation, place.epoch)
+            except NotFoundError:
+                return place.epoch
+            if before.hash != manifest.predecessor or before.manifest.kind in ("epoch", "idle"):
+                return place.epoch
+            manifest = before.manifest
+        return 0
+
+    def _commit_one(
+        self, node: SinkNode, schema: pa.Schema, epoch: EpochId, files: Sequence[OutputFile], *, verify: bool
+    ) -> None:
+        sink = node.sink
+        if (table := self._table_of(node, schema)) is not None:
+            table.commit(epoch.generation, epoch.epoch, files, verify=verify)
+        elif isinstance(sink, MemorySink):
+            sink.put(epoch, self._staged(files))
+        elif isinstance(sink, ForeachEpochSink):
+            sink.function(epoch, self._staged(files))
+
+    def _staged(self, files: Sequence[OutputFile]) -> pa.Table:
+        return pa.concat_tables([pq.read_table(pa.BufferReader(read_staged(self._storage, file))) for file in files])
+
+    def check_owed(self, sealed: StoredManifest) -> None:
+        manifest = sealed.manifest
+        self._identity.check_owed(sealed)
+        for node, schema in self._sinks:
+            files = outputs_of(manifest, node.uid)
+            if not files or not self._identity.stands(node.uid, manifest):
+                continue
+            if (table := self._table_of(node, schema)) is not None:
+                table.check_owed(manifest.generation, manifest.epoch, files)
+            elif not (isinstance(node.sink, MemorySink) and self._id(manifest) in node.sink.epochs):
+                self._staged(files)
+
+    def check_rewind(self, target: StoredManifest, generation: int) -> None:
+        head = newest(self._log)
+        if head is None or target.manifest.job != self._job:
+            return
+        left, entered = since(self._log, head, target), since(self._log, target, head)
+        self._identity.check_moved(left, entered, target.manifest, generation)
+        for node, schema in self._sinks:
+            if (table := self._table_of(node, schema)) is not None:
+                table.check_rewind(target, generation)
+            elif isinstance(node.sink, MemorySink):
+                for _, files in self._entered(node, target):
+                    self._staged(files)
+            elif any(outputs_of(manifest, node.uid) for manifest in (*left, *entered)):
+                raise SinkRewindError(
+                    f"Sink {node.uid!r} cannot take back what it got behind epoch {target.manifest.epoch}.",
+                    action="Restore with keep_output=True: it gets those records again then, under new epoch ids.",
+                )
+
+    def rewind(self, target: StoredManifest, generation: int, *, keep_output: bool) -> None:
+        lineage, last = target.manifest.lineage, target.manifest.epoch
+
+        def abandoned(epoch: EpochId) -> bool:
+            return epoch.job == self._job and not (epoch.epoch <= last and contains(lineage, *epoch.place))
+
+        for node, schema in self._sinks:
+            if isinstance(node.sink, MemorySink) and not keep_output:
+                node.sink.remove(abandoned)
+                for epoch, files in self._entered(node, target):
+                    node.sink.put(epoch, self._staged(files))
+            elif (table := self._table_of(node, schema)) is not None and target.manifest.job == self._job:
+                table.rewind(target, generation, keep_output=keep_output)
+
+    def _entered(self, node: SinkNode, target: StoredManifest) -> list[tuple[EpochId, list[OutputFile]]]:
+        """What an abandoned generation gave to a memory sink, where a restore goes into it again."""
+        head = newest(self._log)
+        if head is None or target.manifest.job != self._job:
+            return []
+        entered = since(self._log, target, head)
+        outputs = [(EpochId(self._job, m.generation, m.epoch), outputs_of(m, node.uid)) for m in entered]
+        return [(epoch, files) for epoch, files in outputs if files]
+
+    def _holds(self, sink: SinkTable, generation: int, epoch: int) -> bool | None:
+        """Says whether a sink, of today or of before, has got the output of an epoch; None if nobody can tell."""
+        if sink.kind == "delta":
+            found, birth = standing(DeltaOutputTable(sink.table), self._job, sink.uid), self._log.birth()
+            if birth is not None and found.birth not in (None, birth_number(birth)):
+                return None  # its fence is that of another log
+            return found.fence >= transaction_version(generation, epoch)
+        if sink.kind == "memory":
+            return EpochId(self._job, generation, epoch) in MemorySink(sink.table).epochs
+        return None
+
+
+__all__ = ["SinkCommits"]

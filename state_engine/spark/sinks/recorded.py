@@ -1,0 +1,59 @@
+"""The `Sinks` port for a job whose code is not at hand: its sinks as the newest manifest records them.
+
+A restore of a stopped job takes Delta tables back and pays what is owed to them; what only the job's own functions can
+take, it refuses.
+"""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import pyarrow as pa
+
+from state_engine.errors import SinkError
+from state_engine.log.records import SinkTable
+from state_engine.spark.graph.nodes import SinkNode
+from state_engine.spark.graph.sinks import DeltaSink, EpochId, ForeachEpochSink, MemorySink
+from state_engine.spark.sinks.commits import SinkCommits
+from state_engine.storage import delta
+from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.port import CheckpointStorage
+
+
+class RecordedSinks(SinkCommits):
+    """All sinks that a job ever had, as far as their tables are there.
+
+    Args:
+        job: Its name.
+        recorded: Those of its newest manifest; the last entry of a uid counts.
+        storage: Where output for other sinks than Delta is staged.
+        log: The job's log.
+    """
+
+    def __init__(self, job: str, recorded: Sequence[SinkTable], storage: CheckpointStorage, log: ManifestLog) -> None:
+        super().__init__(job, (), storage, log, lambda *_: None)
+        last = {table.uid: table for table in recorded}
+        nodes = [node for table in last.values() if (node := _node(table)) is not None]
+        self._sinks = [(node, pa.schema([])) for node in nodes]
+        self._identity = self._identity_of(self._sinks)
+
+    def prepare(self) -> None:
+        """Makes no table: those that are there were made by the job."""
+
+
+def _node(table: SinkTable) -> SinkNode | None:
+    if table.kind == "delta":
+        there = delta.table_version(table.table) is not None
+        return SinkNode(table.uid, "main", DeltaSink(table.table)) if there else None
+    sink = MemorySink(table.table) if table.kind == "memory" else ForeachEpochSink(_refuse)
+    return SinkNode(table.uid, "main", sink)
+
+
+def _refuse(epoch: EpochId, rows: pa.Table) -> NoReturn:
+    raise SinkError(
+        f"Epoch {epoch.epoch} of job {epoch.job!r} may still owe its output to a function of the job, which nobody but "
+        "the job can call.",
+        action="Start the job with the restore (start(restore=...), lakestate run --restore), which does.",
+    )
+
+
+__all__ = ["RecordedSinks"]

@@ -1,0 +1,1 @@
+"""What crosses between the driver, Spark and the workers: names, schemas, control rows, tasks, and failures."""
