@@ -15,7 +15,7 @@ from lakestate.folding import fold_state
 from lakestate.resources import RestClientResource, StateStoreResource
 from lakestate.running_job import RunningJob
 from state_engine.checkpoint.compaction import CompactionPlan, plan_compaction
-from state_engine.checkpoint.retention_policy import RetentionPolicy
+from state_engine.checkpoint.retention.policy import RetentionPolicy
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.clock import SystemClock
 from state_engine.savepoint import Retained

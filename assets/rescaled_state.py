@@ -15,7 +15,7 @@ from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import trigger_of_policy
 from lakestate.resources import RestClientResource, StateStoreResource
 from state_engine.log.records import Manifest
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 REASON = "reason"
 
@@ -131,7 +131,7 @@ def _take_savepoint(
     running: bool,
 ) -> str:
     """Returns the id of a new savepoint; as one that the engine made it becomes a partition."""
-    wish = SavepointWish(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
+    wish = SavepointRequest(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
     if running:
         taken = rest_client.savepoint(job, wish).rsplit("/", 1)[-1]
     else:

@@ -14,7 +14,7 @@ from lakestate.assets.run_limits import limit_runtime
 from lakestate.assets.savepoint_metadata import recorded_savepoints
 from lakestate.policies import StreamRetention
 from lakestate.resources import StateStoreResource
-from state_engine.checkpoint.retention_decision import Removal
+from state_engine.checkpoint.retention.decision import Removal
 from state_engine.inspect import JobView
 from state_engine.savepoint import Retained
 

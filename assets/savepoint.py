@@ -23,10 +23,10 @@ from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import Look
 from lakestate.resources import RestClientResource, SparkSessionResource, StateStoreResource
 from lakestate.resources.state_store import TRIGGER
-from state_engine.checkpoint.retention_policy import made_by_policy
+from state_engine.checkpoint.retention.policy import made_by_policy
 from state_engine.clock import SystemClock
 from state_engine.log.savepoints import Savepoint
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 _NO_PARTITION = "Choose or add a partition when you materialise it; its key is the name."
 
@@ -104,7 +104,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
             is_new = found is None
             if found is None:
                 _look_out(context, job, wanted, config, state_store)
-                wish = SavepointWish(
+                wish = SavepointRequest(
                     kind=config.kind,
                     directory=config.directory,
                     label=context.partition_key,

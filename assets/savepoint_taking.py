@@ -9,7 +9,7 @@ from lakestate.resources import RestClientResource, SparkSessionResource, StateS
 from state_engine.errors import SavepointError
 from state_engine.inspect import JobView
 from state_engine.log.savepoints import Savepoint
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 _POLL_S = 0.2
 
@@ -40,7 +40,7 @@ class SavepointTaker:
         self._job, self._state_store, self._rest_client = job, state_store, rest_client
         self._spark_session, self._log = spark_session, log
 
-    def take(self, wish: SavepointWish, *, next_epoch_s: float = 0.0) -> Savepoint:
+    def take(self, wish: SavepointRequest, *, next_epoch_s: float = 0.0) -> Savepoint:
         """Takes a savepoint.
 
         Args:
@@ -69,7 +69,7 @@ class SavepointTaker:
             )
         return taken
 
-    def _from_files(self, wish: SavepointWish) -> Savepoint:
+    def _from_files(self, wish: SavepointRequest) -> Savepoint:
         session = self._spark_session if wish.kind == "canonical" else None
         writer = session.savepoint_writer() if session is not None else None
         return self._state_store.take_savepoint(self._job, wish, writer=writer)

@@ -20,7 +20,7 @@ from state_engine.key_groups import range_of
 from state_engine.log.records import Base
 from state_engine.savepoint import ProcessWriter, RangeWriter, trigger_savepoint
 from state_engine.spark import JobClient, SparkWriter
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import Segment, load_groups, read_base
 from state_engine.testing.counting import CountingStorage
 

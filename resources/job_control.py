@@ -26,7 +26,7 @@ from lakestate.supervision import (
     stop_driver,
     trim_log,
 )
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 
 class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -53,7 +53,7 @@ class JobControlResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Returns where the newest driver of a job logs."""
         return log_path(driver_folder(self.root, job))
 
-    def stop(self, job: str, *, savepoint: SavepointWish | None = None, drain: bool = False) -> str | None:
+    def stop(self, job: str, *, savepoint: SavepointRequest | None = None, drain: bool = False) -> str | None:
         """Stops a job, with a savepoint if one is wanted, and waits for it; returns where the savepoint is.
 
         Raises:

@@ -10,7 +10,7 @@ from lakestate.errors import JobNotRunningError
 from lakestate.rest.bodies import CheckpointTrigger, KeyGroupsRestore, Rescaling, savepoint_trigger, stop_with_savepoint
 from lakestate.rest.job_bodies import Incarnation
 from lakestate.running_job import RunningJob
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 from state_engine.savepoint.group_report import KeyGroupRestore
 
 
@@ -41,9 +41,9 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except JobNotRunningError:
             return False
 
-    def savepoint(self, job: str, wish: SavepointWish | None = None) -> str:
+    def savepoint(self, job: str, wish: SavepointRequest | None = None) -> str:
         """Takes a savepoint and returns where it is."""
-        return str(self.job(job).operate("savepoints", body=savepoint_trigger(wish or SavepointWish())).result)
+        return str(self.job(job).operate("savepoints", body=savepoint_trigger(wish or SavepointRequest())).result)
 
     def checkpoint(self, job: str, *, full: bool = False) -> int:
         """Takes a checkpoint with the job's next epoch and returns its id."""
@@ -78,13 +78,13 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         )
         return self.job(job).restore_key_groups(body)
 
-    def stop(self, job: str, wish: SavepointWish | None = None, *, drain: bool = False) -> str:
+    def stop(self, job: str, wish: SavepointRequest | None = None, *, drain: bool = False) -> str:
         """Stops a job with a savepoint, waits until its process has let go of it, and returns where the savepoint is.
 
         A driver of this machine that is supervised is stopped by `JobControlResource.stop`.
         """
         running = self.job(job)
-        location = running.operate("stop", body=stop_with_savepoint(wish or SavepointWish(), drain=drain)).result
+        location = running.operate("stop", body=stop_with_savepoint(wish or SavepointRequest(), drain=drain)).result
         running.await_end()
         return str(location)
 

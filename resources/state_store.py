@@ -5,7 +5,7 @@ from contextlib import suppress
 import dagster as dg
 from pydantic import Field
 
-from state_engine.checkpoint.retention_policy import RetentionPolicy, made_by_policy
+from state_engine.checkpoint.retention.policy import RetentionPolicy, made_by_policy
 from state_engine.clock import RandomIds, SystemClock
 from state_engine.errors import NotFoundError
 from state_engine.inspect import JobView, open_job
@@ -14,7 +14,7 @@ from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint import (
     RangeWriter,
     Retained,
-    SavepointWish,
+    SavepointRequest,
     list_savepoints,
     load_canonical,
     load_savepoint,
@@ -24,7 +24,7 @@ from state_engine.savepoint import (
 )
 from state_engine.savepoint.catalogue import location_of
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 TRIGGER = "dagster"
 """What a savepoint says in `trigger` that a person asked Dagster for."""
@@ -59,7 +59,7 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         found = [one for one in list_savepoints(self.root, job) if one.label == label and is_ours(one)]
         return max(found, key=lambda one: one.created_at, default=None)
 
-    def take_savepoint(self, job: str, wish: SavepointWish, *, writer: RangeWriter | None = None) -> Savepoint:
+    def take_savepoint(self, job: str, wish: SavepointRequest, *, writer: RangeWriter | None = None) -> Savepoint:
         """Takes a savepoint of the newest sealed epoch; the job neither has to run nor notices.
 
         Args:

@@ -71,7 +71,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.spark import DiscardingSink, ForeachEpochSink, StreamJob, local_session
 from state_engine.spark.graph.stream import DataStream
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 JOB = "benchmark"
 UID = "operator"

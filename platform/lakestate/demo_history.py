@@ -6,7 +6,7 @@ from typing import NamedTuple
 from state_engine.log.lineage import contains
 from state_engine.log.records import Manifest
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 
 class History(NamedTuple):

@@ -47,26 +47,26 @@ NO_KEY: Any = _NoKey()
 class KeyContext:
     """The current key of an operator. `entry` is the key itself in the void namespace; states read nothing else."""
 
-    __slots__ = ("_hearers", "entry")
+    __slots__ = ("_observers", "entry")
 
     def __init__(self) -> None:
         self.entry: Any = None
-        self._hearers: list[Callable[..., None]] = []
+        self._observers: list[Callable[..., None]] = []
 
-    def on_change(self, heard: Callable[..., None]) -> None:
-        """Calls `heard` from now on whenever an entry is made current, which the engine does for each record.
+    def on_change(self, observer: Callable[..., None]) -> None:
+        """Calls an observer each time an entry becomes current: once for each record.
 
-        Of records that are handed over as columns it is told the number.
+        For records that are handed over as columns it gets their number.
 
-        `entry` is a plain attribute until somebody listens: it is set and read for every record.
+        `entry` is a plain attribute until there is an observer, since it is set and read for each record.
         """
-        self._hearers.append(heard)
-        self.__class__ = _HeardKeyContext
+        self._observers.append(observer)
+        self.__class__ = _ObservedKeyContext
 
     def tell_of(self, records: int) -> None:
-        """Tells who listens of records that are handed over as columns."""
-        for heard in self._hearers:
-            heard(records)
+        """Tells the observers how many records were handed over as columns."""
+        for observer in self._observers:
+            observer(records)
 
     def current_key(self) -> Any:
         """Returns the current key without its namespace."""
@@ -77,8 +77,8 @@ class KeyContext:
 _ENTRY: Any = KeyContext.__dict__["entry"]
 
 
-class _HeardKeyContext(KeyContext):
-    """A `KeyContext` that somebody listens to."""
+class _ObservedKeyContext(KeyContext):
+    """A `KeyContext` with observers."""
 
     __slots__ = ()
 
@@ -90,8 +90,8 @@ class _HeardKeyContext(KeyContext):
     def entry(self, entry: Any) -> None:
         _ENTRY.__set__(self, entry)
         if entry is not NO_KEY:
-            for heard in self._hearers:
-                heard()
+            for observer in self._observers:
+                observer()
 
 
 class KeyCodec:

@@ -116,7 +116,7 @@ class NamespacedValueTable(RunsTable):
         self._join()
         if not self.overlay:
             return None
-        self._pending, self.overlay = self._without_vain_deletes(), {}
+        self._pending, self.overlay = self._drop_noop_deletes(), {}
         if not self._pending:
             return None
         runs = list(self._pending.values())
@@ -125,7 +125,7 @@ class NamespacedValueTable(RunsTable):
         numbers = [run.numbers for run in runs]
         return self._numbered_rows(numbers, [len(one) for one in numbers], ops, [run.values for run in runs])
 
-    def _without_vain_deletes(self) -> dict[str | None, Run]:
+    def _drop_noop_deletes(self) -> dict[str | None, Run]:
         """Returns the overlay without what came and went within the epoch."""
         found = {}
         for namespace, run in self.overlay.items():

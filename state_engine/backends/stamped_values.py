@@ -39,7 +39,7 @@ class StampedValueTable(StampedTable, NamespacedValueTable):
         super().__init__(stamped_type(value), numbers)
         self.still_conforms = still_conforming(value)
 
-    def _without_vain_deletes(self) -> dict[str | None, Run]:
+    def _drop_noop_deletes(self) -> dict[str | None, Run]:
         return self.overlay  # the log may have what the base has dropped already
 
     def written(self, namespace: str | None) -> int:

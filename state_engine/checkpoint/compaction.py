@@ -26,8 +26,8 @@ from state_engine.errors import CheckpointFailedError, FencedError, NothingToRes
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import state_table_path
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 
 TRIGGER = "compaction"
 CLAIM_ATTEMPTS = 100

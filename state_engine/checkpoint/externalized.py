@@ -3,7 +3,7 @@
 from typing import Literal
 
 from state_engine.api.checkpoint_config import ExternalizedCheckpointRetention
-from state_engine.checkpoint.retention import RetentionReport, apply_retention, plan_discard
+from state_engine.checkpoint.retention.steps import RetentionReport, apply_retention, plan_discard
 from state_engine.clock import Clock, Ids, SystemClock
 
 JobEnd = Literal["canceled", "failed", "finished"]

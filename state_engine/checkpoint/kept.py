@@ -8,7 +8,7 @@ one written later finds the files condemned or gone, and its owner gives up.
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from state_engine.checkpoint.retention_needs import History, files_of_epoch, way_back
+from state_engine.checkpoint.retention.needs import History, files_of_epoch, way_back
 from state_engine.checkpoint.table import CheckpointTable, newest_base
 from state_engine.epoch import look
 from state_engine.epoch.sink_moves import since
@@ -17,8 +17,9 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import CONDEMNED, manifest_path
 from state_engine.log.retention_records import Condemned, decode_condemned
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
 
 
 def read_condemned(storage: CheckpointStorage) -> list[Condemned]:

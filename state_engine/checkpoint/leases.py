@@ -18,7 +18,8 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import LEASES, lease_path, manifest_path
 from state_engine.log.retention_records import FreeNumber, Lease, decode_lease, encode_lease
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 
 LEASE_MS = 3_600_000
 """How long a lease holds by default: an hour."""

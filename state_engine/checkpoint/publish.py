@@ -21,10 +21,11 @@ from state_engine.log.lineage import contains
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Base, BaseReference, Manifest
 from state_engine.storage.background import Background, Inline
-from state_engine.storage.checkpoint_storage import CheckpointStorageAccess, open_access
+from state_engine.storage.checkpoint_storage import CheckpointStorageAccess
 from state_engine.storage.manifest_log import ManifestLog
+from state_engine.storage.open_access import open_access, open_tables
 from state_engine.storage.port import CheckpointStorage
-from state_engine.storage.tables import Tables, open_tables
+from state_engine.storage.tables import Tables
 
 
 class PublishEvent(NamedTuple):

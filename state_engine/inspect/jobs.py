@@ -7,7 +7,8 @@ from state_engine.errors import CorruptionError, JobDefinitionError
 from state_engine.log.paths import EPOCHS
 from state_engine.log.records import ManifestKind
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import check_name, open_root, open_storage
+from state_engine.storage.open import open_root, open_storage
+from state_engine.storage.port import check_name
 
 
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,10 @@ from state_engine.savepoint.catalogue import load_canonical, location_of, resolv
 from state_engine.savepoint.handles import read_pinned
 from state_engine.savepoint.source import Canonical
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, history_of, load_groups
-from state_engine.storage.tables import open_tables
 
 At = Savepoint | StoredManifest | str | None
 

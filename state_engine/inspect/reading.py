@@ -10,7 +10,7 @@ from state_engine.inspect.read import At, History, history_at, segments_of
 from state_engine.log.manifest import StoredManifest
 from state_engine.savepoint.catalogue import resolve_restore
 from state_engine.savepoint.keeping import in_use, segments_kept
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 
 @contextmanager

@@ -21,9 +21,10 @@ from state_engine.log.records import Base, Manifest
 from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint.catalogue import find_savepoint, is_there, list_savepoints
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import check_name, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import check_name
 from state_engine.storage.state_reader import Segment, inherited_base
-from state_engine.storage.tables import open_tables
 
 
 class StateSize(NamedTuple):

@@ -219,7 +219,7 @@ class Operator:
         waiting = call.taken() if call is not None else None
         return self._process_batch(call, waiting) if call is not None and waiting is not None else {}
 
-    def follow(self) -> dict[str, pa.RecordBatch]:
+    def advance_watermark(self) -> dict[str, pa.RecordBatch]:
         """Lets the watermark follow the epoch's records, where a function gets all timers that are due at once.
 
         Called behind `flush`: the records of a batch are in no order, so none may come any more. Returns and raises as

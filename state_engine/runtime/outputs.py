@@ -9,7 +9,8 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType, TypeInformation
 from state_engine.causes import shown
 from state_engine.errors import JobDefinitionError
-from state_engine.serialization.convert import ValueTypeError, write_columns, writer
+from state_engine.serialization.convert import ValueTypeError, writer
+from state_engine.serialization.rows import write_columns
 from state_engine.serialization.types import columns_of, columns_to_arrow
 
 MAIN = "main"

@@ -16,7 +16,7 @@ from state_engine.savepoint.handles import Pinned, read_pinned, verify_handles
 from state_engine.savepoint.holding import kept_for_start
 from state_engine.savepoint.key_groups import restore_key_groups
 from state_engine.savepoint.retain import Retained, retain
-from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
+from state_engine.savepoint.stop import SavepointRequest, stop_with_savepoint
 from state_engine.savepoint.trigger import SavepointKind, trigger_savepoint
 from state_engine.savepoint.validate import Finding, ValidationReport, validate_savepoint
 from state_engine.savepoint.writers import ProcessWriter, RangeWriter
@@ -31,7 +31,7 @@ __all__ = [
     "RangeWriter",
     "Retained",
     "SavepointKind",
-    "SavepointWish",
+    "SavepointRequest",
     "ValidationReport",
     "adopt",
     "adopt_for",

@@ -32,7 +32,8 @@ from state_engine.savepoint.rekey import rewrite_state
 from state_engine.savepoint.segments import check_files
 from state_engine.savepoint.source import REMEDY, Canonical, open_location, read_canonical, read_file
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment
 from state_engine.storage.tables import put_once
 

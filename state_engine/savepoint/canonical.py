@@ -25,9 +25,11 @@ from state_engine.log.state_ttl import without_expired
 from state_engine.savepoint.writers import Fold, ProcessWriter, RangeWriter, WriteOrder
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.folder import FolderStorage
-from state_engine.storage.port import CheckpointStorage, open_root, open_storage
+from state_engine.storage.open import open_root, open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import history_of, inherited_base
-from state_engine.storage.tables import TABLE_LOGS, TableFile, Tables, open_tables
+from state_engine.storage.tables import TABLE_LOGS, TableFile, Tables
 
 
 def write_canonical(

@@ -32,9 +32,10 @@ from state_engine.savepoint.source import (
     verify_lengths,
 )
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, check_name, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage, check_name
 from state_engine.storage.roots import address
-from state_engine.storage.tables import open_tables
 
 
 class DamagedSavepoint(NamedTuple):

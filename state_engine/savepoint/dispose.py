@@ -16,7 +16,8 @@ from state_engine.savepoint.keeping import users_of
 from state_engine.savepoint.source import read_canonical
 from state_engine.storage.folder import FolderStorage
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, check_name, job_names, open_root, open_storage
+from state_engine.storage.open import job_names, open_root, open_storage
+from state_engine.storage.port import CheckpointStorage, check_name
 
 
 def dispose_savepoint(

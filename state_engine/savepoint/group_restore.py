@@ -25,7 +25,7 @@ from state_engine.savepoint.keeping import KeptSource, source_kept
 from state_engine.savepoint.segments import segments_at, segments_of_target
 from state_engine.savepoint.selection import MovedState, Part, Selection, choose
 from state_engine.storage.create import create_under_new_name
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import Segment, empty_rows, read_log_rows
 
 Changes = list[tuple[StateSchema, list[pa.Table]]]

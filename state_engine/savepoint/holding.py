@@ -11,7 +11,7 @@ from state_engine.log.paths import RESTORED, manifest_path
 from state_engine.log.records import Adopted
 from state_engine.log.retention_records import FreeNumber
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import read_base
 
 

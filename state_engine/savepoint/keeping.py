@@ -16,7 +16,8 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import IN_USE, manifest_path
 from state_engine.savepoint.segments import files_of, segments_of_target
 from state_engine.savepoint.source import open_location
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment
 
 

@@ -17,7 +17,7 @@ from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.group_restore import GroupRestorer
 from state_engine.savepoint.selection import Groups, selection_of
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 CLAIM_ATTEMPTS = 100
 PUT_ATTEMPTS = 5

@@ -38,7 +38,8 @@ from state_engine.savepoint.restore_report import (
 )
 from state_engine.savepoint.segments import live_pieces, log_size, reading_plan, segments_of_target
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 
 SinksOf = Callable[[str, Sequence[SinkTable], CheckpointStorage, ManifestLog], Sinks]
 """Makes the sinks of a job from what its newest manifest records of them."""

@@ -21,9 +21,10 @@ from state_engine.savepoint.copying import Progress
 from state_engine.savepoint.handles import changes_of, read_pinned
 from state_engine.savepoint.source import REMEDY
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, empty_rows, history_of, read_log_rows
-from state_engine.storage.tables import open_tables
 from state_engine.storage.whole_file import check_whole
 
 _READERS = 4

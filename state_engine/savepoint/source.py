@@ -10,7 +10,8 @@ from state_engine.log.paths import METADATA, savepoint_folder
 from state_engine.log.records import StateFile
 from state_engine.log.savepoints import CanonicalSavepoint
 from state_engine.storage.folder import FolderStorage
-from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.open import open_root
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment
 from state_engine.storage.whole_file import check_whole
 

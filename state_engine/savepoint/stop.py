@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from state_engine.storage.port import open_root
+from state_engine.storage.open import open_root
 
 BEFORE_DRAIN = "before drain"
 """Label of the savepoint in front of a drain."""
@@ -11,7 +11,7 @@ BEFORE_DRAIN = "before drain"
 Taken = TypeVar("Taken")
 
 
-class SavepointWish(NamedTuple):
+class SavepointRequest(NamedTuple):
     """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one.
 
     `trigger` is who asks; whoever carries the wish out, if it is empty.
@@ -30,7 +30,7 @@ class SavepointWish(NamedTuple):
 
 
 def stop_with_savepoint(
-    stop: Callable[..., None], take: Callable[[SavepointWish], Taken], wish: SavepointWish, *, drain: bool
+    stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], wish: SavepointRequest, *, drain: bool
 ) -> Taken:
     """Takes a savepoint of the epoch that a job ends with, and ends it.
 
@@ -58,10 +58,10 @@ def stop_with_savepoint(
     return take(wish)
 
 
-def _before_drain(take: Callable[[SavepointWish], object], wish: SavepointWish) -> None:
+def _before_drain(take: Callable[[SavepointRequest], object], wish: SavepointRequest) -> None:
     if wish.directory is not None:
         open_root(wish.directory).check_writable()
-    take(SavepointWish(label=BEFORE_DRAIN))
+    take(SavepointRequest(label=BEFORE_DRAIN))
 
 
-__all__ = ["BEFORE_DRAIN", "SavepointWish", "stop_with_savepoint"]
+__all__ = ["BEFORE_DRAIN", "SavepointRequest", "stop_with_savepoint"]

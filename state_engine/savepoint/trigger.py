@@ -26,9 +26,10 @@ from state_engine.savepoint.native import (
 )
 from state_engine.savepoint.writers import RangeWriter
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_root, open_storage
+from state_engine.storage.open import open_root, open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.roots import address
-from state_engine.storage.tables import open_tables
 
 _NOTE = (
     "This is a native savepoint: its files are those of the job, under `root`. It cannot be moved or copied; take a "

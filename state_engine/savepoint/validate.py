@@ -27,9 +27,10 @@ from state_engine.savepoint.catalogue import is_location, load_savepoint, locati
 from state_engine.savepoint.handles import handles_in, read_pinned
 from state_engine.savepoint.source import Canonical, location_in_job, location_of_url, open_location, read_canonical
 from state_engine.serialization.types import ddl_to_arrow
-from state_engine.storage.port import CheckpointStorage, check_name, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage, check_name
 from state_engine.storage.state_files import decode_state_file
-from state_engine.storage.tables import open_tables
 
 Aspect = Literal["files", "checksums", "key groups", "keys", "rows"]
 """What a finding is about: a file that is gone or cannot be read, one with other bytes, key groups that are missing or

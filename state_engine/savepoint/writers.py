@@ -18,7 +18,8 @@ from state_engine.savepoint.few_at_once import cores, few_at_once
 from state_engine.savepoint.source import open_location
 from state_engine.serialization.column import Record
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, history_of
 
 

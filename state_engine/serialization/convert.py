@@ -5,19 +5,18 @@ Writers are strict: Arrow alone would cut 1.5 to 1. What is fast here was measur
 `to_pylist`: 27 against 1,322 ns a value; structs column-wise: 250 against 497).
 """
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import chain, pairwise
-from operator import attrgetter, itemgetter
+from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from state_engine.api.row import InputRow, row_class
+from state_engine.api.row import row_class
 from state_engine.api.types import (
     INTEGERS,
     AtomicType,
@@ -29,10 +28,11 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
-from state_engine.causes import WorkerEndsError, cause_line, shown
+from state_engine.causes import WorkerEndsError, cause_line
 from state_engine.errors import UnsupportedVersionError, YearOutOfRangeError
 from state_engine.iterating import making, never_ending
 from state_engine.serialization.atoms import ACCEPTED, MisfitError, ValueTypeError, plain_atom
+from state_engine.serialization.rows import Writer, write_columns
 from state_engine.serialization.times import (
     holds_times,
     outside,
@@ -43,7 +43,6 @@ from state_engine.serialization.times import (
 from state_engine.serialization.types import to_arrow
 
 Reader = Callable[[Any], list[Any]]
-Writer = Callable[[Sequence[Any]], Any]
 
 
 _NONE = type(None)
@@ -338,93 +337,6 @@ def _map_writer(arrow: Any, write_key: Writer, write_value: Writer, declared: st
     return write
 
 
-def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
-    """Turns rows (tuples, lists, rows, dataclasses, dicts; no None) into one list per field.
-
-    Raises:
-        ValueTypeError: A row has another number of fields, or is no row.
-    """
-    width = len(struct.names)
-    if isinstance(struct.carrier, Carrier):
-        rows = list(map(struct.carrier.values, rows))
-    if list(map(type, rows)).count(tuple) < len(rows):  # 10 ns a row; a set of the types is 17
-        rows = [row if type(row) is tuple else as_tuple(row, struct, index) for index, row in enumerate(rows)]
-    try:
-        return _columns(rows, width)
-    except ValueError:
-        index = next(i for i, row in enumerate(rows) if len(row) != width)
-        raise ValueTypeError(index, rows[index], struct.ddl(), why=f": {len(rows[index])} fields for {width}") from None
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Returns the fields of tuples; raises ValueError if one has another number of them.
-
-    To unpack a tuple is to count its fields: a call of `len` is 21 ns more. From four columns on, rows are gone through
-    once: 89 against 227 ns a row of eight.
-    """
-    match width:
-        case 1:
-            return [[one for (one,) in rows]]
-        case 2:
-            return [[one for one, _ in rows], list(map(itemgetter(1), rows))]
-        case 3:
-            return [[one for one, _, _ in rows], list(map(itemgetter(1), rows)), list(map(itemgetter(2), rows))]
-    if set(map(len, rows)) - {width}:
-        raise ValueError
-    values = list(chain.from_iterable(rows))
-    return [values[i::width] for i in range(width)]
-
-
-def as_tuple(row: Any, struct: StructType, index: int = 0) -> tuple[Any, ...]:
-    """Returns the values of one row in the struct's order.
-
-    Tuples, lists and rows without names count by position; dicts and dataclasses by name. Rows with names, ours or
-    PySpark's, and named tuples count by name where they have the struct's names in any order, and by position where
-    their names are others.
-
-    Raises:
-        ValueTypeError: The row is none of these, has fields that the struct has not, or names of which some are the
-            struct's at another position: by name and by position it would be two different rows.
-    """
-    if isinstance(struct.carrier, Carrier):
-        return struct.carrier.values(row)
-    if isinstance(row, InputRow):
-        return _by_name(row.field_names(), row.as_tuple(), row, struct, index)
-    if isinstance(row, (tuple, list)):
-        names = _names_of(row)
-        return tuple(row) if names is None else _by_name(names, tuple(row), row, struct, index)
-    if dataclasses.is_dataclass(row) and not isinstance(row, type):
-        row = {f.name: getattr(row, f.name) for f in dataclasses.fields(row)}
-    if isinstance(row, dict):
-        unknown = set(row) - set(struct.names)
-        if unknown:
-            raise ValueTypeError(
-                index, row, struct.ddl(), why=f": unknown fields [{', '.join(sorted(map(shown, unknown)))}]"
-            )
-        return tuple(row.get(name) for name in struct.names)
-    raise ValueTypeError(index, row, struct.ddl())
-
-
-def _names_of(row: Sequence[Any]) -> tuple[str, ...] | None:
-    """Returns the names of a named tuple's fields, or of those of a PySpark `Row`; None without any."""
-    names = getattr(row, "_fields", None) or getattr(row, "__fields__", None)
-    return tuple(names) if isinstance(names, (tuple, list)) and len(names) == len(row) else None
-
-
-def _by_name(
-    names: tuple[str, ...], values: tuple[Any, ...], row: Any, struct: StructType, index: int
-) -> tuple[Any, ...]:
-    if names == struct.names or len(names) != len(struct.names):
-        return values
-    if set(names) == set(struct.names):
-        return tuple(map(dict(zip(names, values, strict=True)).__getitem__, struct.names))
-    moved = [name for name, own in zip(names, struct.names, strict=True) if name != own and name in struct.names]
-    if moved:
-        why = f": its fields are called {', '.join(names)}, and {moved[0]!r} is another one here; rename all or none"
-        raise ValueTypeError(index, row, struct.ddl(), why=why)
-    return values
-
-
 def _struct_writer(struct: StructType, arrow: Any) -> Writer:
     writers = [writer(t) for t in struct.types]
     empty = tuple(None for _ in struct.names)
@@ -474,30 +386,12 @@ def _codec_writer(type_info: CodecType) -> Writer:
     return write
 
 
-def write_columns(rows: Sequence[Any], struct: StructType, writers: Sequence[Writer]) -> list[Any]:
-    """Returns one Arrow array per field of the rows.
-
-    Raises:
-        ValueTypeError: With the row's index and the field's name.
-    """
-    arrays = []
-    for name, write_field, column in zip(struct.names, writers, columns_of_rows(rows, struct), strict=True):
-        try:
-            arrays.append(write_field(column))
-        except ValueTypeError as error:
-            raise error.inside(name, error.index) from None
-    return arrays
-
-
 __all__ = [
     "Reader",
     "ValueTypeError",
     "Writer",
-    "as_tuple",
-    "columns_of_rows",
     "field_readers",
     "reader",
     "row_maker",
-    "write_columns",
     "writer",
 ]

@@ -26,7 +26,8 @@ from state_engine.api.types import (
     TypeInformation,
 )
 from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
-from state_engine.serialization.convert import ValueTypeError, as_tuple, row_maker
+from state_engine.serialization.convert import ValueTypeError, row_maker
+from state_engine.serialization.rows import as_tuple
 
 Conform = Callable[[Any], Any]
 

@@ -13,15 +13,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from state_engine.api.checkpoint_storage import (
-    CheckpointStorage,
-    FileSystemCheckpointStorage,
-    JobManagerCheckpointStorage,
-)
-from state_engine.clock import Ids, RandomIds
 from state_engine.log.records import StateFile, StateSchema, StorageName
-from state_engine.storage import port
-from state_engine.storage.tables import Tables, open_tables
 
 
 class StorageTraits(NamedTuple):
@@ -127,34 +119,6 @@ class CheckpointStorageAccess(Protocol):
         ...
 
 
-def open_access(
-    setting: CheckpointStorage | None,
-    storage: port.CheckpointStorage,
-    *,
-    tables: Tables | None = None,
-    ids: Ids | None = None,
-) -> CheckpointStorageAccess:
-    """Returns what a setting stands for, below the root of a job.
-
-    Args:
-        setting: What the job's author chose; None for Delta tables.
-        storage: The bytes of the job.
-        tables: Its tables; by default those that suit the storage.
-        ids: New names.
-    """
-    # imported here, since the implementations import this port
-    from state_engine.storage.delta_access import DeltaCheckpointStorageAccess
-    from state_engine.storage.stream_access import FsCheckpointStorageAccess, MemoryBackedCheckpointStorageAccess
-
-    ids = ids or RandomIds()
-    if isinstance(setting, FileSystemCheckpointStorage):
-        threshold, buffer = setting.get_min_file_size_threshold(), setting.get_write_buffer_size()
-        return FsCheckpointStorageAccess(storage, ids, threshold=threshold, buffer_size=buffer)
-    if isinstance(setting, JobManagerCheckpointStorage):
-        return MemoryBackedCheckpointStorageAccess(ids, max_state_size=setting.get_max_state_size())
-    return DeltaCheckpointStorageAccess(storage, tables or open_tables(storage))
-
-
 __all__ = [
     "DELTA",
     "FILESYSTEM",
@@ -164,5 +128,4 @@ __all__ = [
     "PublishedState",
     "StorageTraits",
     "WrittenPart",
-    "open_access",
 ]

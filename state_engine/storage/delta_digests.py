@@ -16,7 +16,8 @@ from urllib.parse import unquote
 import msgspec
 
 from state_engine.errors import DamagedFileError, NotFoundError
-from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.open import open_root
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.roots import local_path
 from state_engine.storage.table_log import DeltaFile
 from state_engine.text import UNDECODABLE

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from state_engine.log.records import OutputFile
 from state_engine.storage import delta
-from state_engine.storage.port import open_root
+from state_engine.storage.open import open_root
 from state_engine.storage.staged import read_staged
 from state_engine.storage.table_log import DeltaFile
 

@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from state_engine.errors import JobDefinitionError, StorageError
-from state_engine.storage.roots import address, local_path
 
 Data = bytes | bytearray | memoryview | pa.Buffer
 
@@ -120,6 +119,11 @@ class CheckpointStorage(Protocol):
         ...
 
 
+def is_name(name: str) -> bool:
+    """Says whether `check_name` takes a name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_name(what: str, name: str) -> str:
     """Returns `name` if it may stand in a path, such as a job's name or an operator's uid.
 
@@ -127,7 +131,7 @@ def check_name(what: str, name: str) -> str:
         JobDefinitionError: it has other characters than letters, digits, `.`, `_`, `-`, begins with a sign, or is
             longer than 128 characters.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise JobDefinitionError(
             f"The {what} {name!r} cannot be used in paths.",
             action="Use 1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit.",
@@ -152,57 +156,6 @@ def check_prefix(prefix: str) -> str:
     return check_path(stripped) if stripped else ""
 
 
-def open_storage(root: str, job: str) -> CheckpointStorage:
-    """Opens the storage of one job: the folder of its name below `root`, an address as of `open_root`."""
-    return open_root(f"{address(root).rstrip('/')}/{check_name('job name', job)}")
-
-
-def job_names(root: str) -> Sequence[str]:
-    """Returns the sorted names of the folders below a root that may be jobs."""
-    from state_engine.storage.memory import MemoryStorage
-
-    scheme, _, rest = root.partition("://")
-    found = MemoryStorage.names(rest.strip("/")) if scheme == "memory" else open_root(root).folders("")
-    return [name for name in found if _NAME.fullmatch(name)]
-
-
-def open_root(url: str) -> CheckpointStorage:
-    """Opens any address as a storage: that of a job, or of a sink's table.
-
-    Args:
-        url: `memory://name`, a path or `file://` URL of a directory, or the URL of a bucket and prefix as obstore
-            takes it (`s3://`, `gs://`, `az://`, `abfss://`, `http(s)://`).
-
-    Raises:
-        UnsupportedAddressError: It would be another place than it seems.
-        StorageError: No storage opens it.
-    """
-    # imported here, since the implementations import this port, and local jobs do not pay for loading obstore
-    from state_engine.storage.local import LocalStorage
-    from state_engine.storage.memory import MemoryStorage
-
-    if (path := local_path(url)) is not None:
-        return LocalStorage(path)
-    scheme, _, rest = url.partition("://")
-    if scheme == "memory":
-        return MemoryStorage.open(rest.strip("/"))
-    return _open_bucket(url)
-
-
-def _open_bucket(url: str) -> CheckpointStorage:
-    from obstore.store import from_url
-
-    from state_engine.storage.object_store import ObjectStorage
-
-    try:
-        return ObjectStorage(from_url(url), url=url)
-    except Exception as error:  # obstore raises several unrelated types for a bad address
-        raise StorageError(
-            f"The address {url!r} cannot be opened: {error}.",
-            action="Use a directory, file://, memory://, s3://, gs:// or az:// address.",
-        ) from error
-
-
 __all__ = [
     "CheckpointStorage",
     "Data",
@@ -211,7 +164,5 @@ __all__ = [
     "check_name",
     "check_path",
     "check_prefix",
-    "job_names",
-    "open_root",
-    "open_storage",
+    "is_name",
 ]

@@ -159,13 +159,4 @@ def _version_path(table: str, number: int) -> str:
     return f"{table}/_plain_log/{number:020d}.json"
 
 
-def open_tables(storage: CheckpointStorage) -> Tables:
-    """Returns Delta tables, or plain ones where delta-rs cannot write."""
-    if storage.url.startswith("memory:"):
-        return PlainTables(storage)
-    from state_engine.storage.delta_tables import DeltaTables  # imported here: loading delta-rs takes time
-
-    return DeltaTables(storage)
-
-
-__all__ = ["TABLE_LOGS", "ActiveFiles", "PlainTables", "TableFile", "Tables", "open_tables", "put_once"]
+__all__ = ["TABLE_LOGS", "ActiveFiles", "PlainTables", "TableFile", "Tables", "put_once"]

@@ -41,7 +41,8 @@ from state_engine.log.records import (
 from state_engine.log.source_records import SourceFile, SourcePosition
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.testing.changes import Change, EntryKey, Model, StateName, apply
 
 

@@ -135,7 +135,7 @@ class OperatorInstances:
                     if part.num_rows:
                         outputs.append(operator.process(part))
                         outputs.append(operator.flush())
-                        outputs.append(operator.follow())
+                        outputs.append(operator.advance_watermark())
                     if finish:
                         outputs.append(operator.finish())
             changes = [self._end(operator) for operator in self._running]

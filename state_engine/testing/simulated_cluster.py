@@ -11,7 +11,7 @@ from itertools import count
 
 from state_engine.checkpoint.leases import LEASE_MS
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch import look
 from state_engine.epoch.crash_points import CrashPoint
@@ -31,8 +31,8 @@ from state_engine.log.source_records import SourcePosition
 from state_engine.savepoint import adopt_for, kept_for_start, resolve_restore
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.manual import ManualBarriers
 from state_engine.testing.simulated_processes import Process, Processes, watch
 from state_engine.testing.simulated_table import LoggedVersion, SimulatedTable

@@ -11,7 +11,7 @@ from typing import Any
 
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
-from state_engine.checkpoint.retention import DELETING_MS, apply_retention, plan_retention
+from state_engine.checkpoint.retention.steps import DELETING_MS, apply_retention, plan_retention
 from state_engine.epoch import look
 from state_engine.errors import LakestateError, SinkAheadError, SinkRewindError
 from state_engine.key_groups import KeyGroupRange

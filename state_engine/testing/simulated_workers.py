@@ -24,7 +24,8 @@ from state_engine.log.paths import change_path, output_path
 from state_engine.log.records import Ack, Barrier, OutputFile, StateHandle, StateSchema
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import history_of, read_base, read_change_rows, read_log_rows
 from state_engine.testing.changes import state
 from state_engine.testing.simulated_table import Rows

@@ -24,7 +24,8 @@ from state_engine.runtime.declared.joins import Join
 from state_engine.runtime.outputs import side_output_columns
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.runtime.two_inputs import KeyedInput, TwoInputs, two_inputs
-from state_engine.serialization.convert import ValueTypeError, write_columns, writer
+from state_engine.serialization.convert import ValueTypeError, writer
+from state_engine.serialization.rows import write_columns
 from state_engine.testing.harness_base import OperatorTestHarness, subtasks_of
 from state_engine.testing.operator_records import RecordRouter, unfit
 

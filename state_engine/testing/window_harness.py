@@ -9,7 +9,7 @@ from state_engine.api.windows import WindowAssigner
 from state_engine.iterating import whole
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.runtime.windows.stream import WindowedStream
-from state_engine.serialization.convert import as_tuple
+from state_engine.serialization.rows import as_tuple
 from state_engine.testing.operator_harness import KeyedOneInputStreamOperatorTestHarness
 
 

@@ -9,7 +9,7 @@ from state_engine.checkpoint.behind import behind_base, behind_newest_base, foll
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import DamagedManifestError
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock

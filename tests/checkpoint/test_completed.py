@@ -9,8 +9,10 @@ import pytest
 from state_engine.checkpoint.completed import CompletedCheckpoints
 from state_engine.checkpoint.table import SCHEMA, CheckpointRow, CheckpointStatus, CheckpointTable
 from state_engine.log.paths import CHECKPOINTS
-from state_engine.storage.port import CheckpointStorage, open_storage
-from state_engine.storage.tables import TableFile, open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.tables import TableFile
 
 Append = Callable[..., None]
 

@@ -10,15 +10,15 @@ from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.kept import ensure_kept
 from state_engine.checkpoint.leases import LEASE_MS, RENEWALS, HeldLease, expired_leases, leased, read_leases
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.steps import RetentionPolicy, apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import Mark
 from state_engine.errors import CondemnedError, MissingFileError
 from state_engine.log.paths import LEASES, condemned_path, manifest_path
 from state_engine.log.retention_records import Condemned, CondemnedFile, Floor, FreeNumber, Lease, encode_condemned
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import random_changes, sample_job

@@ -15,8 +15,8 @@ from state_engine.epoch.ports import CheckpointEnd
 from state_engine.log.fold import fold
 from state_engine.log.ops import ops_to_codes
 from state_engine.log.records import Base
+from state_engine.storage.open_access import open_tables
 from state_engine.storage.state_reader import Segment, empty_rows, load_groups, read_base
-from state_engine.storage.tables import open_tables
 from state_engine.testing.changes import model_of, put, reset_group
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock

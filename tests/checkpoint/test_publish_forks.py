@@ -10,9 +10,9 @@ from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import DamagedManifestError
 from state_engine.inspect import open_job, read_state
 from state_engine.log.paths import manifest_path
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 from state_engine.storage.state_reader import Segment, load_groups, read_base
-from state_engine.storage.tables import open_tables
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from state_engine.checkpoint.kept import ensure_kept
 from state_engine.checkpoint.leases import LEASE_MS, files_kept, leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import (
+from state_engine.checkpoint.retention.policy import HOUR_MS
+from state_engine.checkpoint.retention.steps import (
     DELETING_MS,
     Keep,
     RetentionPlan,
@@ -20,7 +21,6 @@ from state_engine.checkpoint.retention import (
     plan_discard,
     plan_retention,
 )
-from state_engine.checkpoint.retention_policy import HOUR_MS
 from state_engine.epoch import look
 from state_engine.epoch.ports import Mark
 from state_engine.epoch.seal import seal

@@ -11,7 +11,7 @@ from schedules import Schedule, at_random, in_between
 
 from state_engine.checkpoint.leases import leased
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import DELETING_MS, RetentionPolicy, apply_retention, plan_retention
+from state_engine.checkpoint.retention.steps import DELETING_MS, RetentionPolicy, apply_retention, plan_retention
 from state_engine.epoch import look
 from state_engine.epoch.ports import Mark
 from state_engine.errors import CondemnedError, CorruptionError, NotFoundError, NothingToRestoreError
@@ -20,7 +20,7 @@ from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Pin
 from state_engine.savepoint import list_savepoints, load_savepoint, trigger_savepoint
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock

@@ -1,6 +1,6 @@
 import pytest
 
-from state_engine.checkpoint.retention_policy import (
+from state_engine.checkpoint.retention.policy import (
     DAY_MS,
     HOUR_MS,
     WEEK_MS,

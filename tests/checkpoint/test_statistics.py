@@ -13,7 +13,7 @@ from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import CheckpointEnd
 from state_engine.inspect import open_job
 from state_engine.savepoint import trigger_savepoint
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import COUNT, random_changes, sample_job
 

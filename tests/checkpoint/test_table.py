@@ -10,8 +10,8 @@ from state_engine.log.lineage import predecessor_of
 from state_engine.log.paths import CHECKPOINTS, base_path
 from state_engine.log.records import Base, BaseReference
 from state_engine.storage.memory import MemoryStorage
+from state_engine.storage.open_access import open_tables
 from state_engine.storage.state_reader import history_of, read_base
-from state_engine.storage.tables import open_tables
 from state_engine.testing.sample_jobs import sample_job
 
 ROW = CheckpointRow(

@@ -12,7 +12,7 @@ from lakestate.rest.triggers import Ended, Key, Outcome
 from state_engine.checkpoint.publish import CheckpointPublisher
 from state_engine.inspect import open_job, read_state
 from state_engine.savepoint import list_savepoints
-from state_engine.storage.port import open_root
+from state_engine.storage.open import open_root
 from state_engine.testing.changes import append, put
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import sample_job

@@ -12,7 +12,7 @@ from lakestate.commands.common import ExitCode, exit_code_of, plain
 from state_engine import errors
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.log.paths import manifest_path
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.sample_jobs import sample_job
 
 

@@ -14,7 +14,7 @@ from lakestate.control import Endpoint, publish_endpoint
 from lakestate.rest.ends import keep_ends
 from lakestate.rest.guard import TOKEN as TOKEN_VARIABLE
 from lakestate.rest.ids import job_id
-from lakestate.rest.job_port import JobFailure, JobStatus, JobView, SavepointWish
+from lakestate.rest.job_port import JobFailure, JobStatus, JobView, SavepointRequest
 from lakestate.rest.server import serve
 from state_engine.errors import SavepointError
 
@@ -59,7 +59,7 @@ class Job:
             raise self.error
         return LOCATION
 
-    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
         return self._do("stop", *wish, drain, cancel, ends="CANCELED" if cancel else "FINISHED")
 
     def cancel(self) -> None:
@@ -69,7 +69,7 @@ class Job:
         self._do("rescale", parallelism)
         return 7
 
-    def trigger_savepoint(self, wish: SavepointWish) -> str:
+    def trigger_savepoint(self, wish: SavepointRequest) -> str:
         return self._do("savepoint", *wish)
 
     def trigger_checkpoint(self, *, full: bool) -> int:

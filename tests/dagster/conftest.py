@@ -19,7 +19,7 @@ from state_engine.checkpoint.rows import ended_row
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import SystemClock
 from state_engine.epoch.ports import Mark
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.changes import put, state
 from state_engine.testing.jobs import JobBuilder
 

@@ -12,7 +12,7 @@ from live_job import truth
 from lakestate.policies import FixedDelay, StreamPolicies
 from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest
-from state_engine.savepoint import SavepointWish, list_savepoints
+from state_engine.savepoint import SavepointRequest, list_savepoints
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -84,7 +84,7 @@ def test_a_driver_that_is_killed_is_overdue_and_then_restarted_from_its_newest_e
     live_dagster.restart("code-server")
     live_dagster.restart("daemon")
 
-    location = control.stop(job, savepoint=SavepointWish(label="the end"))
+    location = control.stop(job, savepoint=SavepointRequest(label="the end"))
     [savepoint] = list_savepoints(stream.root, job)
     assert savepoint.label == "the end"
     assert location.endswith(savepoint.savepoint_id)

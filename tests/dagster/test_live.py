@@ -10,7 +10,7 @@ from live_savepoints import assert_checked, events, policies, savepoint_of, wait
 
 from lakestate.rest.bodies import savepoint_trigger
 from lakestate.running_job import RunningJob
-from state_engine.savepoint import SavepointWish, trigger_savepoint
+from state_engine.savepoint import SavepointRequest, trigger_savepoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -39,7 +39,7 @@ def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running
 
 def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
     stream = running
-    wish = SavepointWish(label="by REST")
+    wish = SavepointRequest(label="by REST")
     location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
     event = wait_for_savepoint(live_dagster, stream, "rest")
     assert event["partition"] == location.rpartition("/")[2]

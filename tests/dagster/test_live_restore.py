@@ -10,7 +10,7 @@ from lakestate.assets.ranges import RANGES
 from lakestate.supervision import StartRequest, start_driver, stop_driver
 from state_engine.inspect import open_job
 from state_engine.key_groups import key_group_of
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 

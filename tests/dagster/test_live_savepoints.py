@@ -11,14 +11,14 @@ from live_savepoints import NONE, SECOND, events, policies, wait_for_savepoint
 
 from lakestate.policies import RescalePolicy, SavepointPolicy, StreamPolicies, StreamRetention
 from state_engine.checkpoint.failure_reasons import FailureReason
-from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.checkpoint.rows import ended_row
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.clock import SystemClock
 from state_engine.epoch.ports import Mark
 from state_engine.savepoint import list_savepoints
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -8,7 +8,7 @@ from lakestate.errors import JobNotRunningError
 from lakestate.resources import JobControlResource, RestClientResource
 from lakestate.running_job import OperationFailedError
 from lakestate.supervision import Condition
-from state_engine.savepoint import SavepointWish, list_savepoints
+from state_engine.savepoint import SavepointRequest, list_savepoints
 
 PATIENCE_S = 400
 
@@ -41,7 +41,7 @@ def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
         assert client.is_running("tide")
         assert client.checkpoint("tide", full=True) > 0
 
-        location = client.savepoint("tide", SavepointWish(label="before"))
+        location = client.savepoint("tide", SavepointRequest(label="before"))
         [savepoint] = list_savepoints(stream.root, "tide")
         assert location.endswith(savepoint.savepoint_id)
         assert savepoint.label == "before"
@@ -63,7 +63,7 @@ def test_a_running_job_is_asked_for_all_that_there_is(tmp_path, monkeypatch):
         assert (told.pid, told.name, told.state) == (control.status("tide").pid, "tide", "RUNNING")
         assert 'lakestate_job_running{job="tide",state="RUNNING"} 1.0' in client.metrics("tide")
 
-        assert client.stop("tide", SavepointWish(label="after")).startswith("file://")
+        assert client.stop("tide", SavepointRequest(label="after")).startswith("file://")
         assert [one.label for one in list_savepoints(stream.root, "tide")] == ["before", "after"]
         assert (stream.tally(), stream.totals()) == truth(stream.rows)
         stream.wait_for(lambda: control.status("tide").condition is Condition.ENDED, "the end of its process")

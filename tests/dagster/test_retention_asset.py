@@ -11,7 +11,7 @@ from lakestate.assets.retention import ROWS, RetentionConfig
 from lakestate.assets.savepoint import SavepointConfig
 from lakestate.operate.retention_schedule import build_retention_schedule
 from lakestate.policies import StreamRetention
-from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.errors import JobDefinitionError
 from state_engine.savepoint import list_savepoints, trigger_savepoint
 

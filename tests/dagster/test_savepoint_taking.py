@@ -13,9 +13,9 @@ from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobView
 from lakestate.rest.savepoints import JobSavepoints
 from lakestate.rest.server import serve
-from state_engine.savepoint import ProcessWriter, SavepointWish, list_savepoints
+from state_engine.savepoint import ProcessWriter, SavepointRequest, list_savepoints
 
-WISH = SavepointWish(label="a", note="why", trigger="policy:cron")
+WISH = SavepointRequest(label="a", note="why", trigger="policy:cron")
 LOG = logging.getLogger("test")
 
 
@@ -95,7 +95,7 @@ def test_without_a_next_epoch_nothing_is_under_way(stream, root):
 
 
 def test_a_canonical_one_in_a_directory_is_found_by_what_the_job_said(stream, root, tmp_path):
-    wish = SavepointWish("canonical", str(tmp_path / "elsewhere"), "b")
+    wish = SavepointRequest("canonical", str(tmp_path / "elsewhere"), "b")
     with serve([Running(root)]) as server, published(root, server.url):
         taken = taker(stream).take(wish)
     assert (taken.kind, taken.label) == ("canonical", "b")
@@ -117,7 +117,7 @@ def test_a_stopped_job_is_folded_by_the_session_of_the_run_if_that_is_wanted(str
             return ProcessWriter(1)
 
     session = Session()
-    assert taker(stream, session).take(SavepointWish("native")).kind == "native"
+    assert taker(stream, session).take(SavepointRequest("native")).kind == "native"
     assert session.asked == 0, "a pin folds nothing"
-    assert taker(stream, session).take(SavepointWish("canonical")).kind == "canonical"
+    assert taker(stream, session).take(SavepointRequest("canonical")).kind == "canonical"
     assert session.asked == 1

@@ -15,7 +15,7 @@ from small_job import COUNT, Run, Sealed, State
 from state_engine.checkpoint import table
 from state_engine.checkpoint.compaction import compact
 from state_engine.checkpoint.leases import LEASE_MS
-from state_engine.checkpoint.retention import (
+from state_engine.checkpoint.retention.steps import (
     DELETING_MS,
     Keep,
     RetentionPlan,
@@ -52,8 +52,8 @@ from state_engine.savepoint import (
 )
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.interleaving import Interleaving, Process, Schedule
 from state_engine.testing.manual import ManualClock
 

@@ -29,7 +29,8 @@ from state_engine.savepoint.selection import selection_of
 from state_engine.serialization.types import ddl_to_arrow
 from state_engine.storage.background import Background, Inline
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.testing.changes import state
 from state_engine.testing.manual import ManualBarriers
 

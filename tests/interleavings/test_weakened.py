@@ -12,7 +12,8 @@ from bounded import preempted_once
 from everything import Lost
 from playing import Replay
 
-from state_engine.checkpoint import attempt, retention, retention_snapshot
+from state_engine.checkpoint import attempt
+from state_engine.checkpoint.retention import snapshot, steps
 from state_engine.errors import LakestateError
 from state_engine.savepoint import native
 from state_engine.savepoint.group_restore import GroupRestorer
@@ -51,25 +52,25 @@ def pin_is_written_behind_its_verification(patch: Patch) -> None:
 
 
 def retention_does_not_look_again(patch: Patch) -> None:
-    sound, seen = retention.look_around, threading.local()
+    sound, seen = steps.take_snapshot, threading.local()
 
-    def look_around(*args: Any) -> Any:
+    def take_snapshot(*args: Any) -> Any:
         seen.found = getattr(seen, "found", None) or sound(*args)
         return seen.found
 
-    in_processes(patch, retention, "look_around", look_around)
+    in_processes(patch, steps, "take_snapshot", take_snapshot)
 
 
 def retention_reads_no_leases(patch: Patch) -> None:
-    in_processes(patch, retention_snapshot, "read_leases", lambda *_: [])
+    in_processes(patch, snapshot, "read_leases", lambda *_: [])
 
 
 def retention_does_not_see_forks(patch: Patch) -> None:
-    in_processes(patch, retention_snapshot, "_forked", lambda *_: [])
+    in_processes(patch, snapshot, "_forked", lambda *_: [])
 
 
 def retention_raises_no_floor(patch: Patch) -> None:
-    in_processes(patch, retention, "raise_floor", lambda *_: None)
+    in_processes(patch, steps, "raise_floor", lambda *_: None)
 
 
 def nobody_reads_the_floors(patch: Patch) -> None:
@@ -91,7 +92,7 @@ def checkpoint_has_neither_lease_nor_fence(patch: Patch) -> None:
 
 
 def pin_goes_last(patch: Patch) -> None:
-    patch.setattr(retention, "_ORDER", {"manifest": 1, "savepoint": 3})
+    patch.setattr(steps, "_ORDER", {"manifest": 1, "savepoint": 3})
 
 
 TAKEN_OVER = ("rewind", "rewind/publish", "retention")

@@ -11,7 +11,7 @@ import pytest
 
 from lakestate.policies import StreamPolicies
 from lakestate.policies.plain import PolicyError, policy_from
-from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 from state_engine.errors import JobDefinitionError
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakestate.policies import SavepointPolicy
 from lakestate.policies.savepoints import GIB, Decision, Look, Newest, Spacing, trigger_of_policy
-from state_engine.checkpoint.retention_policy import made_by_policy
+from state_engine.checkpoint.retention.policy import made_by_policy
 from state_engine.errors import JobDefinitionError
 
 NOW = 1_700_000_000_000

@@ -17,12 +17,12 @@ from lakestate.rest.job_port import (
     JobStatus,
     JobView,
     Operator,
-    SavepointWish,
+    SavepointRequest,
 )
 from lakestate.rest.operations import Operations
-from state_engine.checkpoint.retention import RetentionPlan, RetentionPolicy, RetentionReport
-from state_engine.checkpoint.retention_decision import Removal
-from state_engine.checkpoint.retention_savepoints import Disposal
+from state_engine.checkpoint.retention.decision import Removal
+from state_engine.checkpoint.retention.savepoints import Disposal
+from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionPolicy, RetentionReport
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.log.records import Origin
@@ -108,10 +108,10 @@ class FakeJob:
         origin = Origin(job=self.name, generation=1, epoch=4, manifest="h", savepoint_id="sp-1")
         return KeyGroupRestore(job=self.name, source=origin, onto=17, operators=(), states=(), sealed=(2, 18))
 
-    def trigger_savepoint(self, wish: SavepointWish) -> str:
+    def trigger_savepoint(self, wish: SavepointRequest) -> str:
         return str(self._operation("savepoint", *wish))
 
-    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
         location = str(self._operation("cancel" if cancel else "stop", *wish, drain))
         self.state = "CANCELED" if cancel else "FINISHED"
         return location

@@ -12,7 +12,7 @@ import pytest
 from lakestate.rest.client_control import ClientControl
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.ids import job_id
-from lakestate.rest.job_port import SavepointWish
+from lakestate.rest.job_port import SavepointRequest
 from state_engine.api.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.errors import EpochError, SavepointError, StorageError
 from state_engine.log.paths import pin_path
@@ -21,7 +21,7 @@ from state_engine.spark.driver.progress import EpochHistory, EpochSummary
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
 Kind = Literal["native", "canonical"]
-NATIVE = SavepointWish()
+NATIVE = SavepointRequest()
 
 
 class Client:
@@ -117,7 +117,7 @@ def test_a_view_counts_what_was_sealed_since_the_start(client: Client) -> None:
 
 
 def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path) -> None:
-    location = control_of(client).trigger_savepoint(SavepointWish("native", None))
+    location = control_of(client).trigger_savepoint(SavepointRequest("native", None))
     pin = list_savepoints(client.log.root, "flights")[0]
     assert location == f"file://{tmp_path}/flights/_savepoints/{pin.savepoint_id}"
     assert pin.trigger == "rest"
@@ -127,7 +127,7 @@ def test_a_savepoint_has_a_location_that_finds_it(client: Client, tmp_path: Path
 @pytest.mark.parametrize("spelt", ["{}", "file:{}", "file://{}", "{}/"])
 def test_a_savepoint_is_put_where_it_was_asked_to_be(client: Client, tmp_path: Path, kind: Kind, spelt: str) -> None:
     control, directory = control_of(client), tmp_path / "elsewhere"
-    location = control.trigger_savepoint(SavepointWish(kind, spelt.format(directory)))
+    location = control.trigger_savepoint(SavepointRequest(kind, spelt.format(directory)))
     savepoint = list_savepoints(client.log.root, "flights")[0]
     assert location == f"file://{directory}/{savepoint.savepoint_id}"
     assert (directory / savepoint.savepoint_id / "_metadata").is_file()
@@ -143,7 +143,7 @@ def test_a_savepoint_is_disposed_of_by_its_location(
     client: Client, tmp_path: Path, kind: Kind, elsewhere: bool
 ) -> None:
     control, directory = control_of(client), tmp_path / "elsewhere"
-    wish = SavepointWish(kind, str(directory) if elsewhere else None)
+    wish = SavepointRequest(kind, str(directory) if elsewhere else None)
     kept = control.trigger_savepoint(wish)
     gone = control.trigger_savepoint(wish)
     copy = f"file://{tmp_path}/copy/{gone.rpartition('/')[2]}"
@@ -158,8 +158,8 @@ def test_a_savepoint_is_disposed_of_by_its_location(
 
 def test_a_damaged_savepoint_has_a_place_and_is_disposed_of_by_it(client: Client, tmp_path: Path) -> None:
     control = control_of(client)
-    kept = control.trigger_savepoint(SavepointWish("native", None))
-    broken = control.trigger_savepoint(SavepointWish("native", None)).rpartition("/")[2]
+    kept = control.trigger_savepoint(SavepointRequest("native", None))
+    broken = control.trigger_savepoint(SavepointRequest("native", None)).rpartition("/")[2]
     pin = tmp_path / "flights" / pin_path(broken)
     pin.chmod(0o644)
     pin.write_bytes(b"{}")
@@ -173,14 +173,14 @@ def test_a_damaged_savepoint_has_a_place_and_is_disposed_of_by_it(client: Client
 def test_a_savepoint_has_a_label_and_may_be_of_an_epoch_of_the_past(client: Client) -> None:
     before = client.head.manifest.epoch
     client.seal()
-    control_of(client).trigger_savepoint(SavepointWish(label="then", note="why", epoch=before))
+    control_of(client).trigger_savepoint(SavepointRequest(label="then", note="why", epoch=before))
     [pin] = list_savepoints(client.log.root, "flights")
     assert (pin.label, pin.note, pin.epoch) == ("then", "why", before)
 
 
 def test_a_relative_directory_is_refused(client: Client) -> None:
     with pytest.raises(SavepointError, match="relative"):
-        control_of(client).trigger_savepoint(SavepointWish("canonical", "savepoints"))
+        control_of(client).trigger_savepoint(SavepointRequest("canonical", "savepoints"))
     assert epochs_of(client) == {}
 
 
@@ -210,7 +210,7 @@ def test_a_cancel_with_savepoint_is_a_cancel(client: Client) -> None:
 @pytest.mark.parametrize("drain", [False, True])
 def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> None:
     control = control_of(client)
-    asking = Asking(lambda: control.stop(SavepointWish(directory="relative"), drain=drain))
+    asking = Asking(lambda: control.stop(SavepointRequest(directory="relative"), drain=drain))
     assert not asking.served_by(control)
     assert isinstance(asking.error, SavepointError)
     assert client.stops == []
@@ -224,7 +224,7 @@ def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> No
 def test_a_drain_into_a_directory_that_cannot_be_written_does_not_begin(client: Client, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     control = control_of(client)
-    asking = Asking(lambda: control.stop(SavepointWish("canonical", f"{tmp_path}/file/x"), drain=True))
+    asking = Asking(lambda: control.stop(SavepointRequest("canonical", f"{tmp_path}/file/x"), drain=True))
     assert not asking.served_by(control)
     assert isinstance(asking.error, StorageError)
     assert client.stops == []
@@ -311,7 +311,7 @@ def test_who_waits_to_end_a_job_is_told_that_it_has_ended(client: Client) -> Non
 
 def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
     control = control_of(client)
-    location = control.trigger_savepoint(SavepointWish("native", None))
+    location = control.trigger_savepoint(SavepointRequest("native", None))
     path = location.removeprefix("file://")
     for spelt in (location, path, f"file:{path}", f"{path}/", path.rpartition("/")[2]):
         assert control._savepoints.find(spelt) == path.rpartition("/")[2]
@@ -322,7 +322,7 @@ def test_a_location_is_looked_up_however_it_is_spelt(client: Client) -> None:
 
 def test_statistics_come_from_the_store(client: Client) -> None:
     control = control_of(client)
-    control.trigger_savepoint(SavepointWish("native", None))
+    control.trigger_savepoint(SavepointRequest("native", None))
     latest = control.checkpoints().latest.savepoint
     assert latest is not None
     assert latest.epoch == client.head.manifest.epoch
@@ -350,9 +350,9 @@ def test_canonical_savepoints_are_folded_by_whom_the_runner_names(client: Client
             return super().write(fold, plan)
 
     control = control_of(client, writer=Noted())
-    control.trigger_savepoint(SavepointWish("native"))
+    control.trigger_savepoint(SavepointRequest("native"))
     assert tables == []
-    control.trigger_savepoint(SavepointWish("canonical", str(tmp_path / "backup")))
+    control.trigger_savepoint(SavepointRequest("canonical", str(tmp_path / "backup")))
     assert sorted(tables) == ["aircraft/count", "aircraft/legs", "carrier/seen"]
 
 

@@ -17,7 +17,7 @@ from lakestate.rest.triggers import Ended, Key, Outcome
 from lakestate.runner import controlled
 from lakestate.running_job import _RESULTS, RunningJob, outcome_of
 from state_engine.errors import SavepointError
-from state_engine.savepoint import SavepointWish, list_savepoints
+from state_engine.savepoint import SavepointRequest, list_savepoints
 from state_engine.testing.sample_jobs import random_changes, sample_job
 
 FIRST, SECOND = "1" * 32, "2" * 32
@@ -84,7 +84,7 @@ def test_the_runner_leaves_behind_how_it_was_stopped(tmp_path: Path, fails: bool
     stop.set()  # nobody waits for an answer
     with controlled(job, client, stop, host="127.0.0.1", port=0, token=None) as control:
         running = RunningJob(log.root, "flights")
-        wish = SavepointWish(directory="relative" if fails else None, label="last")
+        wish = SavepointRequest(directory="relative" if fails else None, label="last")
         trigger_id = running.begin("stop", body=stop_with_savepoint(wish))
         while outcome_of(log.root, "flights", trigger_id) is None:
             control.serve()

@@ -10,7 +10,7 @@ from fake_job import FakeJob
 from lakestate.control import Endpoint, RequestRefusedError, fetch, find_endpoint, publish_endpoint
 from lakestate.rest.bodies import StopWithSavepoint
 from lakestate.rest.server import ServerNotStartedError, serve
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 TOKEN = "correct horse battery"
 
@@ -54,7 +54,7 @@ def test_it_waits_until_an_end_was_asked_for() -> None:
     job = FakeJob()
     job.let_go.clear()
     with serve([job]) as server:
-        key = server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
+        key = server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointRequest()))
         waiting = threading.Thread(target=server.deliver, args=(threading.Event(), 60.0))
         waiting.start()
         waiting.join(0.1)
@@ -71,12 +71,12 @@ def test_it_waits_until_an_end_was_asked_for() -> None:
 def test_it_does_not_wait_for_ever_nor_for_those_in_a_hurry() -> None:
     job = FakeJob()
     with serve([job]) as server:
-        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
+        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointRequest()))
         server.deliver(threading.Event(), within_s=0.01)
         hurry = threading.Event()
         hurry.set()
         server.deliver(hurry, within_s=60)
         job.let_go.clear()
-        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointWish()))
+        server._operations.begin("savepoint", job.job_id, None, lambda: job.trigger_savepoint(SavepointRequest()))
         server.deliver(hurry, within_s=60)
         job.let_go.set()

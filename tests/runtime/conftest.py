@@ -12,7 +12,8 @@ from state_engine.api.functions import Function, KeyedProcessFunction
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.convert import write_columns, writer
+from state_engine.serialization.convert import writer
+from state_engine.serialization.rows import write_columns
 from state_engine.serialization.types import columns_of, columns_to_arrow
 
 sys.path.insert(0, str(Path(__file__).parent))

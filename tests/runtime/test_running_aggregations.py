@@ -18,7 +18,8 @@ from state_engine.runtime.failures import OperatorFailure
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.running import RunningAdapter
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.convert import write_columns, writer
+from state_engine.serialization.convert import writer
+from state_engine.serialization.rows import write_columns
 from state_engine.serialization.types import columns_of, columns_to_arrow
 
 INPUT = "k string, at bigint, v bigint"

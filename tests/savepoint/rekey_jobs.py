@@ -21,7 +21,7 @@ from state_engine.log.records import StateSchema
 from state_engine.savepoint import adopt_for, resolve_restore
 from state_engine.savepoint.rekey import with_rewrite
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 

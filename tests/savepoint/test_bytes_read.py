@@ -9,8 +9,8 @@ from canonical_jobs import start
 
 from state_engine.key_groups import range_of
 from state_engine.savepoint import trigger_savepoint
+from state_engine.storage.open import open_storage
 from state_engine.storage.parquet import encode_parquet
-from state_engine.storage.port import open_storage
 from state_engine.storage.state_reader import Segment, load_groups, read_base
 from state_engine.testing.changes import put
 from state_engine.testing.counting import CountingStorage

@@ -45,7 +45,7 @@ from state_engine.savepoint import (
     validate_savepoint,
 )
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.changes import append, model_of, put, state
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock

@@ -8,7 +8,7 @@ from canonical_jobs import model, running_job, state_of
 from state_engine.errors import NothingToRestoreError, StorageError
 from state_engine.savepoint import list_savepoints, resolve_restore, trigger_savepoint
 from state_engine.storage.local import LocalStorage
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 
 @pytest.fixture

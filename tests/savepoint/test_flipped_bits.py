@@ -17,7 +17,7 @@ from canonical_jobs import NoSinks, checkpoint, running_job, start
 from state_engine.checkpoint.floors import raise_floor, read_floors
 from state_engine.checkpoint.kept import read_condemned
 from state_engine.checkpoint.leases import leased, read_leases
-from state_engine.checkpoint.retention import RetentionPolicy, plan_retention
+from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.look import newest
 from state_engine.errors import LakestateError
@@ -28,7 +28,7 @@ from state_engine.savepoint import read_catalogue, trigger_savepoint, validate_s
 from state_engine.savepoint.restore import JobRestore
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.memory import MemoryStorage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import SCHEMAS

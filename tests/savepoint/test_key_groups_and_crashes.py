@@ -27,7 +27,7 @@ from state_engine.errors import (
 )
 from state_engine.log.manifest import StoredManifest
 from state_engine.savepoint import restore_key_groups
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock

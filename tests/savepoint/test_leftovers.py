@@ -8,14 +8,14 @@ import pytest
 from canonical_jobs import model, running_job, state_of
 
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import RetentionPolicy
-from state_engine.checkpoint.retention_leftovers import SETTLED_MS, Abandoned
-from state_engine.checkpoint.retention_policy import DAY_MS
+from state_engine.checkpoint.retention.leftovers import SETTLED_MS, Abandoned
+from state_engine.checkpoint.retention.policy import DAY_MS
+from state_engine.checkpoint.retention.steps import RetentionPolicy
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.errors import SavepointError, StorageError
 from state_engine.log.paths import METADATA, pin_path
 from state_engine.savepoint import SavepointKind, dispose_savepoint, list_savepoints, retain, trigger, trigger_savepoint
-from state_engine.storage.port import open_root
+from state_engine.storage.open import open_root
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import random_changes

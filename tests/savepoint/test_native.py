@@ -24,7 +24,7 @@ from state_engine.savepoint import (
     resolve_restore,
     trigger_savepoint,
 )
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import load_groups
 from state_engine.testing.changes import model_of
 from state_engine.testing.jobs import JobBuilder

@@ -13,8 +13,8 @@ from state_engine.errors import CondemnedError
 from state_engine.log.paths import SAVEPOINTS, condemned_path
 from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned
 from state_engine.savepoint.native import draft_pin, write_pin
+from state_engine.storage.open_access import open_tables
 from state_engine.storage.state_reader import read_base
-from state_engine.storage.tables import open_tables
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import random_changes, sample_job
 

@@ -33,7 +33,7 @@ from state_engine.log.records import StateSchema
 from state_engine.savepoint import trigger_savepoint, validate_savepoint
 from state_engine.savepoint.rekey import regrouped
 from state_engine.serialization.types import ddl_to_arrow
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.changes import put
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock

@@ -14,7 +14,7 @@ from state_engine.errors import DamagedFileError, RestoreCancelledError
 from state_engine.inspect import open_job
 from state_engine.log.records import BaseReference
 from state_engine.savepoint import trigger_savepoint
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import read_base
 
 SAME = "epoch:1/3"

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from state_engine.checkpoint.behind import behind_newest_base
 from state_engine.checkpoint.leases import leased, leased_folder
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention import Keep, RetentionPolicy, apply_retention, plan_retention
-from state_engine.checkpoint.retention_needs import changes_of
-from state_engine.checkpoint.retention_policy import DAY_MS, HOUR_MS
+from state_engine.checkpoint.retention.needs import changes_of
+from state_engine.checkpoint.retention.policy import DAY_MS, HOUR_MS
+from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy, apply_retention, plan_retention
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.epoch.carry import carried
 from state_engine.errors import CondemnedError, MissingFileError, SavepointError
@@ -31,8 +31,8 @@ from state_engine.savepoint import (
 )
 from state_engine.savepoint.native import draft_pin, write_pin
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock
 from state_engine.testing.sample_jobs import random_changes

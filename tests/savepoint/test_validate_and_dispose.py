@@ -45,7 +45,7 @@ from state_engine.savepoint import (
     validate_savepoint,
 )
 from state_engine.storage.local import LocalStorage
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.changes import put, reset_group
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.sample_jobs import random_changes, sample_job

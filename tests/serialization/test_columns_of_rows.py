@@ -3,7 +3,8 @@
 import pytest
 
 from state_engine.api.type_hints import parse_columns_ddl
-from state_engine.serialization.convert import ValueTypeError, columns_of_rows, write_columns, writer
+from state_engine.serialization.convert import ValueTypeError, writer
+from state_engine.serialization.rows import columns_of_rows, write_columns
 
 WIDTHS = range(1, 10)
 

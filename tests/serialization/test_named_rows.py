@@ -9,8 +9,9 @@ import pytest
 
 from state_engine.api import Row, Types
 from state_engine.api.type_hints import parse_columns_ddl, type_information
-from state_engine.serialization.convert import ValueTypeError, columns_of_rows, writer
+from state_engine.serialization.convert import ValueTypeError, writer
 from state_engine.serialization.mutability import conformer
+from state_engine.serialization.rows import columns_of_rows
 
 STRUCT = parse_columns_ddl("a string, b string")
 

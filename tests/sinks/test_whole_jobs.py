@@ -14,7 +14,7 @@ from whole_job import BATCH, JOB, WholeJob, ended_at
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.errors import DamagedFileError, FencedError, MissingFileError, SinkAheadError, SinkRewindError
 from state_engine.log.paths import EPOCHS
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 RESTORES = int(os.environ.get("LAKESTATE_RESTORES", "1000"))
 

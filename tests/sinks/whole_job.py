@@ -30,7 +30,7 @@ from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.spark.wire.task_spec import StageSpec
 from state_engine.spark.worker.staging import Stages
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.manual import ManualBarriers
 
 BATCH = 2

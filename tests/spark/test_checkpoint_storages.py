@@ -23,7 +23,7 @@ from state_engine.api import CheckpointConfig, FileSystemCheckpointStorage, JobM
 from state_engine.errors import CheckpointFailuresError
 from state_engine.inspect import open_job
 from state_engine.log.records import Base
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import read_base
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,8 @@ from state_engine.epoch.request import Head
 from state_engine.errors import DamagedManifestError, FencedError, NotFoundError, StorageError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.paths import manifest_path
-from state_engine.spark.driver.fence_watch import FenceWatch, default_interval_ms
+from state_engine.spark.driver.fence_watch import FenceWatch
+from state_engine.spark.graph.settings import fence_interval_of
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import ManualClock
 from state_engine.testing.sample_jobs import sample_job
@@ -122,4 +123,4 @@ def test_storage_that_does_not_answer_ends_nothing_and_damage_does(job, head, ca
     [("/srv/state", 1_000), ("file:///srv/state", 1_000), ("memory://x", 1_000), ("s3://bucket/state", 10_000)],
 )
 def test_storage_that_charges_for_questions_is_asked_less_often(root: str, interval_ms: int) -> None:
-    assert default_interval_ms(root) == interval_ms
+    assert fence_interval_of(root) == interval_ms

@@ -26,7 +26,7 @@ from state_engine.log.records import Manifest
 from state_engine.savepoint import restore_key_groups, trigger_savepoint, validate_savepoint
 from state_engine.spark import MemorySink, StreamJob
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 pytestmark = pytest.mark.spark
 

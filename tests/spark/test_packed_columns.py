@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from state_engine.storage.open import open_root
 from state_engine.storage.parquet import write_parquet
-from state_engine.storage.port import open_root
 
 pytestmark = pytest.mark.spark
 

@@ -33,7 +33,7 @@ from state_engine.serialization.column import Column
 from state_engine.spark.wire.task_spec import TaskSpec, pack
 from state_engine.spark.worker.cache import WorkerCache
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 MAX = 13
 SEEDS = 4

@@ -9,7 +9,7 @@ import pytest
 from support import Count, Input, assert_counts, count_job, newest, run_all, wait_for, with_epochs
 
 from state_engine.errors import StorageError
-from state_engine.savepoint import SavepointWish, list_savepoints
+from state_engine.savepoint import SavepointRequest, list_savepoints
 
 pytestmark = pytest.mark.spark
 SLEEP_S = 30.0
@@ -103,14 +103,14 @@ def test_a_job_stops_with_a_savepoint_or_not_at_all(
     for drain in (False, True):
         wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
         with pytest.raises(StorageError):
-            client.stop_with_savepoint(SavepointWish("canonical", str(tmp_path / "file" / "x")), drain=drain)
+            client.stop_with_savepoint(SavepointRequest("canonical", str(tmp_path / "file" / "x")), drain=drain)
         assert client.state == "RUNNING"
         source.add_many(1)
     wait_for(lambda: sum(epoch.records for epoch in client.epochs) == len(source.all), "the new records")
     assert list_savepoints(str(root), "stop-kept") == []
     seen, end_input = [], client._end_input
     monkeypatch.setattr(client, "_end_input", lambda: (seen.append(client.state), end_input()))
-    taken = client.stop_with_savepoint(SavepointWish(label="last"), drain=True)
+    taken = client.stop_with_savepoint(SavepointRequest(label="last"), drain=True)
     assert seen == ["RUNNING"], "Spark's query has ended, and epochs are sealed"
     assert client.state == "CANCELED"
     assert taken.epoch == newest(root, "stop-kept").epoch

@@ -10,7 +10,7 @@ from state_engine.errors import UnsupportedAddressError
 from state_engine.savepoint import trigger_savepoint
 from state_engine.spark import DeltaSink, StreamJob
 from state_engine.storage.job_lock import control_folder
-from state_engine.storage.port import open_root, open_storage
+from state_engine.storage.open import open_root, open_storage
 from state_engine.storage.roots import address, comparable, local_path
 
 REFUSED = (

@@ -16,7 +16,7 @@ from state_engine.storage.create import ATTEMPTS, create_under_new_name
 from state_engine.storage.faults import Fault, FaultyStorage
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.object_store import ObjectStorage
-from state_engine.storage.port import open_root, open_storage
+from state_engine.storage.open import open_root, open_storage
 
 
 class _Numbers:

@@ -270,7 +270,7 @@ def test_statistics_of_nothing() -> None:
 
 
 def test_files_on_disk_are_plain_parquet(tmp_path: Path) -> None:
-    from state_engine.storage.port import open_root
+    from state_engine.storage.open import open_root
 
     write_parquet(open_root(str(tmp_path)), "f.parquet", _table([0, 1]))
     assert pq.read_table(tmp_path / "f.parquet").equals(_table([0, 1]))

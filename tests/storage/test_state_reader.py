@@ -11,7 +11,7 @@ from state_engine.epoch.ports import Mark
 from state_engine.errors import DamagedFileError, DamagedManifestError, MissingFileError
 from state_engine.log.ops import KEY_GROUP
 from state_engine.log.records import BaseReference
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.state_reader import Segment, history_of, load_groups, read_base
 from state_engine.testing.jobs import JobBuilder
 from state_engine.testing.manual import CountingIds, ManualClock

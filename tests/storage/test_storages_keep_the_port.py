@@ -14,7 +14,7 @@ from state_engine.storage.folder import FolderStorage
 from state_engine.storage.local import LocalStorage
 from state_engine.storage.memory import MemoryStorage
 from state_engine.storage.object_store import ObjectStorage
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.testing.counting import CountingStorage
 from state_engine.testing.storage_suite import DirectoryBehind, StorageSubject, StorageSuite
 

@@ -16,7 +16,7 @@ from lakestate.control import RequestRefusedError
 from lakestate.errors import JobNotRunningError
 from lakestate.supervision import Condition, DriverNotEndedError, kill_driver, stop_driver, wanted_of
 from lakestate.supervision.signals import signal_holder
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 
 def wanted(drivers) -> str | None:
@@ -108,7 +108,7 @@ def test_a_savepoint_that_is_refused_leaves_the_job_wanted(drivers) -> None:
     drivers.start()
     drivers.until(Condition.RUNNING)
     with pytest.raises(RequestRefusedError):  # it has no such route
-        stop_driver(drivers.root, drivers.job, savepoint=SavepointWish())
+        stop_driver(drivers.root, drivers.job, savepoint=SavepointRequest())
     assert drivers.look().condition is Condition.RUNNING
     assert wanted(drivers) == "running"
 

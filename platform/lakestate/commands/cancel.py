@@ -26,12 +26,12 @@ def cancel(
     with named_errors():
         from lakestate.commands.ending import ending, print_unwanted
         from lakestate.rest.bodies import savepoint_trigger
-        from state_engine.savepoint import SavepointWish
+        from state_engine.savepoint import SavepointRequest
 
         location = None
         with waiting(f"{job} is cancelled"), ending(root, job, url) as running:
             if running is not None and savepoint:
-                wish = savepoint_trigger(SavepointWish(kind, directory), cancel_job=True)
+                wish = savepoint_trigger(SavepointRequest(kind, directory), cancel_job=True)
                 location = running.operate("savepoints", body=wish).result
             elif running is not None:
                 running.cancel()

@@ -55,7 +55,7 @@ def compact(
     """
     with named_errors():
         from state_engine.checkpoint.compaction import plan_compaction
-        from state_engine.checkpoint.retention import RetentionPolicy, plan_retention
+        from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
 
         console = make_console()
         plan = plan_compaction(root, job)

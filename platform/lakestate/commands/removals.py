@@ -12,7 +12,7 @@ from lakestate.commands.common import add_row, make_table, plain, progress_of
 from lakestate.commands.formats import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
-    from state_engine.checkpoint.retention import RetentionPlan, RetentionReport
+    from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionReport
     from state_engine.savepoint import Retained
 
 _POLL_S = 0.2
@@ -46,7 +46,7 @@ def print_removals(console: Console, plan: "RetentionPlan", *, files: bool) -> N
 
 def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
     """Carries out a plan, with progress; waits for its grace time if that is wanted."""
-    from state_engine.checkpoint.retention import apply_retention
+    from state_engine.checkpoint.retention.steps import apply_retention
     from state_engine.savepoint.retain import carry_out
 
     with progress_of(title) as show:

@@ -24,7 +24,7 @@ from state_engine.clock import SystemClock
 from state_engine.errors import JobDefinitionError
 
 if TYPE_CHECKING:
-    from state_engine.checkpoint.retention import Keep, RetentionPlan
+    from state_engine.checkpoint.retention.steps import Keep, RetentionPlan
 
 SHOWN = 10
 
@@ -64,7 +64,7 @@ def retain(
 ) -> None:
     """Delete what is not kept: old epochs, checkpoints, and savepoints that a policy made. The job may be running."""
     with named_errors():
-        from state_engine.checkpoint.retention import RetentionPolicy, plan_retention
+        from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
 
         checkpoints = _keep(last, age, hourly, daily, weekly)
         if checkpoints is None:
@@ -95,7 +95,7 @@ def _keep(
     last: Number, age: str | None, hourly: Number, daily: Number, weekly: Number, at_least: int = 1
 ) -> "Keep | None":
     """Returns the rules; None if there is none of them."""
-    from state_engine.checkpoint.retention import Keep
+    from state_engine.checkpoint.retention.steps import Keep
 
     if all(one is None for one in (last, age, hourly, daily, weekly)):
         return None

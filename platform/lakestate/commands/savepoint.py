@@ -60,13 +60,13 @@ def savepoint(
 def _ask(
     job: str, root: str | None, url: str | None, wanted: tuple[Any, ...], *, detached: bool, as_json: bool
 ) -> None:
-    """Lets the process of the running job take the savepoint that is wanted, by the fields of a `SavepointWish`."""
+    """Lets the process of the running job take the savepoint that is wanted, by the fields of a `SavepointRequest`."""
     from lakestate.commands.operation import print_trigger
     from lakestate.rest.bodies import savepoint_trigger
     from lakestate.running_job import RunningJob
-    from state_engine.savepoint import SavepointWish
+    from state_engine.savepoint import SavepointRequest
 
-    running, wish = RunningJob(root, job, url), savepoint_trigger(SavepointWish(*wanted))
+    running, wish = RunningJob(root, job, url), savepoint_trigger(SavepointRequest(*wanted))
     if detached:
         print_trigger(job, running.begin("savepoints", body=wish), as_json=as_json)
         return

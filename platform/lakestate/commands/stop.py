@@ -45,9 +45,9 @@ def stop(
         from lakestate.commands.operation import print_trigger
         from lakestate.rest.bodies import stop_with_savepoint
         from lakestate.running_job import RunningJob
-        from state_engine.savepoint import SavepointWish
+        from state_engine.savepoint import SavepointRequest
 
-        wish = stop_with_savepoint(SavepointWish(kind, directory, label, note), drain=drain)
+        wish = stop_with_savepoint(SavepointRequest(kind, directory, label, note), drain=drain)
         if detached:  # its process tells whether it has ended as asked
             print_trigger(job, RunningJob(root, job, url).begin("stop", body=wish), as_json=as_json)
             return

@@ -10,7 +10,7 @@ from lakestate.assets.failures import named_failures, refused
 from lakestate.assets.names import dagster_name, run_tags, stream_pool
 from lakestate.resources import JobControlResource
 from lakestate.supervision import Condition, StartRequest, wanted_of
-from state_engine.savepoint import SavepointWish
+from state_engine.savepoint import SavepointRequest
 
 
 class StartConfig(dg.Config):
@@ -55,7 +55,7 @@ def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
 
     @dg.op(name=f"stop_{name}", pool=pool, description=f"Stops the driver of the stream `{job}` between two epochs.")
     def stop(context: dg.OpExecutionContext, config: StopConfig, job_control: JobControlResource) -> None:
-        wish = SavepointWish(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
+        wish = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
         with named_failures():
             location = job_control.stop(job, savepoint=wish if config.savepoint else None, drain=config.drain)
         told: dict[str, Any] = {"savepoint": location or "none", "drained": config.drain}

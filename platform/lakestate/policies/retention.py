@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
 
 
 def _kept() -> RetentionPolicy:

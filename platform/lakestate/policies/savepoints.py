@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from state_engine.checkpoint.retention_policy import POLICY
+from state_engine.checkpoint.retention.policy import POLICY
 from state_engine.errors import JobDefinitionError
 
 GIB = 1 << 30

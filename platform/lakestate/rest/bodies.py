@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from state_engine.savepoint.group_report import KeyGroupRestore
-from state_engine.savepoint.stop import SavepointWish
+from state_engine.savepoint.stop import SavepointRequest
 
 FormatType = Literal["CANONICAL", "NATIVE", "DEFAULT"]
 """`DEFAULT` is the canonical one, as in Flink."""
@@ -32,7 +32,7 @@ class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
     trigger: str = ""
 
 
-def savepoint_trigger(wish: SavepointWish, *, cancel_job: bool = False) -> SavepointTrigger:
+def savepoint_trigger(wish: SavepointRequest, *, cancel_job: bool = False) -> SavepointTrigger:
     """Returns the body that asks for a savepoint."""
     return SavepointTrigger(
         format_type="CANONICAL" if wish.kind == "canonical" else "NATIVE",
@@ -57,7 +57,7 @@ class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
     trigger: str = ""
 
 
-def stop_with_savepoint(wish: SavepointWish, *, drain: bool = False) -> StopWithSavepoint:
+def stop_with_savepoint(wish: SavepointRequest, *, drain: bool = False) -> StopWithSavepoint:
     """Returns the body that asks for the end of a job with a savepoint."""
     return StopWithSavepoint(
         drain=drain,

@@ -13,22 +13,22 @@ from lakestate.rest.job_port import (
     JobFailure,
     JobStatus,
     JobView,
-    SavepointWish,
+    SavepointRequest,
 )
 from lakestate.rest.operators import OperatorCounts
 from lakestate.rest.savepoints import JobSavepoints, checked_directory
 from state_engine.api.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from state_engine.api.checkpoint_storage import DeltaCheckpointStorage
 from state_engine.causes import report_of
-from state_engine.checkpoint.retention import RetentionPolicy
+from state_engine.checkpoint.retention.steps import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics, statistics_of
 from state_engine.checkpoint.table import CheckpointTable
 from state_engine.savepoint import RangeWriter
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.retain import Retained, retain
 from state_engine.savepoint.stop import stop_with_savepoint
-from state_engine.storage.port import open_storage
-from state_engine.storage.tables import open_tables
+from state_engine.storage.open import open_storage
+from state_engine.storage.open_access import open_tables
 
 
 class ClientControl:
@@ -153,10 +153,10 @@ class ClientControl:
         report: KeyGroupRestore = self._client.restore_key_groups(source, ranges, keys=keys, uids=uids, dry_run=dry_run)
         return report
 
-    def trigger_savepoint(self, wish: SavepointWish) -> str:
+    def trigger_savepoint(self, wish: SavepointRequest) -> str:
         return self._savepoints.trigger(_checked(wish))
 
-    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
         asked = self._ends.ask("CANCELED" if cancel else "FINISHED", wish, drain=drain)
         location = asked.result()
         assert location is not None
@@ -226,7 +226,7 @@ class ClientControl:
         self._failures.append(JobFailure(self._now_ms(), type(error).__name__, report_of(error)))
 
 
-def _checked(wish: SavepointWish) -> SavepointWish:
+def _checked(wish: SavepointRequest) -> SavepointRequest:
     """Returns a wish whose directory means the same to this process as to whoever asked."""
     return wish._replace(directory=checked_directory(wish.directory)) if wish.directory is not None else wish
 

@@ -4,7 +4,7 @@ import queue
 from concurrent.futures import Future
 from typing import Literal, NamedTuple, Protocol
 
-from lakestate.rest.job_port import SavepointWish
+from lakestate.rest.job_port import SavepointRequest
 from state_engine.errors import LakestateError
 
 
@@ -16,7 +16,7 @@ class EndRequest(NamedTuple):
     """A wish to end the job. `done` gets the savepoint's location, null without savepoint, or what went wrong."""
 
     final: Literal["FINISHED", "CANCELED"]
-    savepoint: SavepointWish | None
+    savepoint: SavepointRequest | None
     drain: bool
     done: "Future[str | None]"
 
@@ -44,7 +44,7 @@ class EndRequests:
     def ask(
         self,
         final: Literal["FINISHED", "CANCELED"],
-        savepoint: SavepointWish | None = None,
+        savepoint: SavepointRequest | None = None,
         *,
         drain: bool = False,
     ) -> "Future[str | None]":

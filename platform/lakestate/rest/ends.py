@@ -14,7 +14,8 @@ from lakestate.rest.triggers import Ended, Kind
 from state_engine.causes import LONGEST_REPORT, message_of
 from state_engine.errors import AlreadyExistsError, LakestateError
 from state_engine.storage.job_lock import CONTROL
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.text import UNDECODABLE, shorten
 
 _PREFIX = f"{CONTROL}/ends-"

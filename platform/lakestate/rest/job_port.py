@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from state_engine.checkpoint.retention import RetentionPolicy
+from state_engine.checkpoint.retention.steps import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.retain import Retained
-from state_engine.savepoint.stop import SavepointWish
+from state_engine.savepoint.stop import SavepointRequest
 
 JobStatus = Literal["CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED"]
 
@@ -144,7 +144,7 @@ class JobControl(Protocol):
         """
         ...
 
-    def trigger_savepoint(self, wish: SavepointWish) -> str:
+    def trigger_savepoint(self, wish: SavepointRequest) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:
@@ -152,7 +152,7 @@ class JobControl(Protocol):
         """
         ...
 
-    def stop(self, wish: SavepointWish, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
         """Ends the job with a savepoint and returns its location. If the savepoint fails the job runs on.
 
         Args:
@@ -203,5 +203,5 @@ __all__ = [
     "JobView",
     "Operator",
     "Retained",
-    "SavepointWish",
+    "SavepointRequest",
 ]

@@ -9,10 +9,10 @@ from lakestate.rest import retention_bodies as retention
 from lakestate.rest.calls import Call, RefusedError, check_id
 from lakestate.rest.end_requests import JobEndedError
 from lakestate.rest.java_throwable import MAX_TEXT, serialized_throwable
-from lakestate.rest.job_port import JobControl, Retained, SavepointWish
+from lakestate.rest.job_port import JobControl, Retained, SavepointRequest
 from lakestate.rest.triggers import Key, Kind, Outcome, UnknownOperationError
 from state_engine.causes import message_of, report_of
-from state_engine.checkpoint.retention import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.steps import Keep, RetentionPolicy
 from state_engine.errors import JobDefinitionError, LakestateError
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.text import shorten
@@ -31,7 +31,7 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
     if body.cancel_job and body.epoch is not None:
         raise RefusedError(400, "A job is cancelled with a savepoint of its last epoch, and of no other.")
     kind = _kind(body.format_type)
-    wish = SavepointWish(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
+    wish = SavepointRequest(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
 
     def run(job: JobControl) -> str:
         return job.stop(wish, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wish)
@@ -42,7 +42,7 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
 def stop(call: Call) -> bodies.Triggered:
     """Ends the job with a savepoint."""
     body: bodies.StopWithSavepoint = call.body
-    wish = SavepointWish(_kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger)
+    wish = SavepointRequest(_kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger)
     return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wish, drain=bool(body.drain)))
 
 

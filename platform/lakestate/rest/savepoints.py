@@ -1,13 +1,13 @@
 """Savepoints of one job by their locations."""
 
-from lakestate.rest.job_port import SavepointWish
+from lakestate.rest.job_port import SavepointRequest
 from state_engine.errors import CorruptionError, SavepointError
 from state_engine.log.paths import savepoint_folder
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import Savepoint
 from state_engine.savepoint import RangeWriter, dispose_savepoint, read_catalogue, trigger_savepoint
 from state_engine.savepoint.catalogue import DamagedSavepoint, find_savepoint
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 from state_engine.storage.roots import address
 
 TRIGGER = "rest"
@@ -44,7 +44,7 @@ class JobSavepoints:
             return self.location_of(savepoint_folder(savepoint_id))
         return address_of(found.directory)
 
-    def trigger(self, wish: SavepointWish) -> str:
+    def trigger(self, wish: SavepointRequest) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:

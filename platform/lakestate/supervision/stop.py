@@ -15,7 +15,7 @@ from lakestate.supervision.records import WantedFile
 from lakestate.supervision.signals import signal_holder
 from state_engine.clock import Clock, SystemClock
 from state_engine.errors import LakestateError
-from state_engine.savepoint.stop import SavepointWish
+from state_engine.savepoint.stop import SavepointRequest
 
 PATIENCE_S = 60.0
 _POLL_S = 0.1
@@ -54,7 +54,7 @@ def stop_driver(
     root: str,
     job: str,
     *,
-    savepoint: SavepointWish | None = None,
+    savepoint: SavepointRequest | None = None,
     drain: bool = False,
     clock: Clock | None = None,
     patience_s: float = PATIENCE_S,
@@ -80,7 +80,7 @@ def stop_driver(
         if savepoint is not None or drain:
             await_endpoint(root, job, patience_s)
             running = RunningJob(root, job)
-            body = stop_with_savepoint(savepoint or SavepointWish(), drain=drain)
+            body = stop_with_savepoint(savepoint or SavepointRequest(), drain=drain)
             location = running.operate("stop", body=body).result
             running.await_end()
             return str(location)

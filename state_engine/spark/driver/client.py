@@ -22,9 +22,9 @@ from state_engine.log.records import Manifest, Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
 from state_engine.savepoint import SavepointKind, trigger_savepoint
-from state_engine.savepoint.stop import SavepointWish, stop_with_savepoint
+from state_engine.savepoint.stop import SavepointRequest, stop_with_savepoint
 from state_engine.spark.driver.clock_notices import tell_of_step
-from state_engine.spark.driver.ending import let_checkpoints_go, log_no_stops, refuse_batch, try_to_let_checkpoints_go
+from state_engine.spark.driver.ending import discard_checkpoints, log_no_stops, refuse_batch, try_to_discard_checkpoints
 from state_engine.spark.driver.fence_watch import FenceWatch
 from state_engine.spark.driver.heartbeat import Heartbeat, Pace
 from state_engine.spark.driver.idle_input import IdleInput
@@ -43,7 +43,7 @@ from state_engine.spark.wire.failures import told_by
 from state_engine.spark.worker.running_jobs import RUNNING
 from state_engine.storage.job_lock import hold
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import open_storage
+from state_engine.storage.open import open_storage
 
 
 class JobClient(JobRequests):
@@ -180,7 +180,7 @@ class JobClient(JobRequests):
             end = "finished"
         self._end_checkpoints()
         if end is not None:
-            try_to_let_checkpoints_go(self._job, self.head, end)
+            try_to_discard_checkpoints(self._job, self.head, end)
 
     def _note_failure(self, error: BaseException) -> None:
         """Keeps what the job failed with first; what was cut off by a stop says no more than that."""
@@ -200,7 +200,7 @@ class JobClient(JobRequests):
         with contextlib.suppress(Exception):
             self._running_query.stop()
         self._end_checkpoints()
-        try_to_let_checkpoints_go(self._job, self.head, "failed")
+        try_to_discard_checkpoints(self._job, self.head, "failed")
 
     def _on_batch(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch is one epoch: returns only after a verified seal, raises otherwise."""
@@ -301,7 +301,7 @@ class JobClient(JobRequests):
         over = self.state != "RUNNING"  # then it has ended by itself, and that was seen to
         self.stop(before=before)
         if not over:
-            let_checkpoints_go(self._job, self.head, "canceled" if self.exception is None else "failed")
+            discard_checkpoints(self._job, self.head, "canceled" if self.exception is None else "failed")
 
     def _refuse_epochs(self, drain: bool) -> bool:
         """Refuses every later epoch but those of a drain; returns whether there is one."""
@@ -459,18 +459,18 @@ class JobClient(JobRequests):
             writer=SparkWriter(self._job.session),
         )
 
-    def stop_with_savepoint(self, wish: SavepointWish | None = None, *, drain: bool = False) -> Savepoint:
+    def stop_with_savepoint(self, wish: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
         """Stops with a savepoint of the last epoch, by default a native one; if there cannot be one the job runs on.
 
         A drain leaves a second one in front of it, labelled `before drain`: the one to go on from. Raises what went
         wrong; only a drain that has begun ends a job without the savepoint that was asked for.
         """
 
-        def take(one: SavepointWish) -> Savepoint:
+        def take(one: SavepointRequest) -> Savepoint:
             taken: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
             return taken
 
-        return stop_with_savepoint(self.stop, take, wish or SavepointWish(), drain=drain)
+        return stop_with_savepoint(self.stop, take, wish or SavepointRequest(), drain=drain)
 
 
 def _is_stop(error: LakestateError) -> bool:

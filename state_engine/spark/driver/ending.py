@@ -6,7 +6,8 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 
 from state_engine.causes import report_of
-from state_engine.checkpoint.externalized import JobEnd, discard_checkpoints, discards
+from state_engine.checkpoint import externalized
+from state_engine.checkpoint.externalized import JobEnd
 from state_engine.errors import StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.spark.graph.definition import JobDefinition
@@ -16,7 +17,7 @@ _LONGEST_STOP_MS = 10_000
 """So long a batch that comes behind a stop waits for Spark to stop the query."""
 
 
-def let_checkpoints_go(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
+def discard_checkpoints(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
     """Removes what shall not outlive a job that has ended so; nothing of it runs any more.
 
     Args:
@@ -27,14 +28,14 @@ def let_checkpoints_go(job: JobDefinition, head: StoredManifest, end: JobEnd) ->
     Raises:
         LakestateError: Checkpoints were not removed.
     """
-    if discards(job.settings.checkpoint_config.get_externalized_checkpoint_retention(), end):
-        discard_checkpoints(job.root, job.name, head.hash)
+    if externalized.discards(job.settings.checkpoint_config.get_externalized_checkpoint_retention(), end):
+        externalized.discard_checkpoints(job.root, job.name, head.hash)
 
 
-def try_to_let_checkpoints_go(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
+def try_to_discard_checkpoints(job: JobDefinition, head: StoredManifest, end: JobEnd) -> None:
     """The same for a job that has ended by itself: how that was does not depend on it."""
     try:
-        let_checkpoints_go(job, head, end)
+        discard_checkpoints(job, head, end)
     except Exception as error:
         _log.warning("The checkpoints of job %r were not removed: %s", job.name, report_of(error))
 
@@ -65,4 +66,4 @@ def _is_no_stop(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], StopRequestedError))
 
 
-__all__ = ["let_checkpoints_go", "log_no_stops", "refuse_batch", "try_to_let_checkpoints_go"]
+__all__ = ["discard_checkpoints", "log_no_stops", "refuse_batch", "try_to_discard_checkpoints"]

@@ -42,7 +42,8 @@ from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.spark.worker.kill_at import KillAt, crash_from_environment
 from state_engine.storage.background import OneThread
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import inherited_base, read_base
 
 _log = logging.getLogger(__name__)

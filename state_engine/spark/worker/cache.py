@@ -32,7 +32,8 @@ from state_engine.spark.wire.task_spec import TaskSpec, unpack
 from state_engine.spark.worker.garbage import GARBAGE
 from state_engine.spark.worker.running_jobs import JobPlace
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.state_reader import Segment, history_of, read_base, read_change_rows, read_log_rows
 
 _BYTES_PER_ROW = 220  # measured: a dict entry with a boxed key and a row of three numbers

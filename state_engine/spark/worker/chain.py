@@ -59,7 +59,7 @@ class Chain:
         """E4 behind the last record: functions over batches get what waits for them, then what that has made due."""
         for n in range(len(self._links)):
             yield from self._step(n, lambda operator: operator.flush())
-            yield from self._step(n, lambda operator: operator.follow())
+            yield from self._step(n, lambda operator: operator.advance_watermark())
 
     def finish(self, uids: Sequence[str]) -> Iterator[Outputs]:
         """E4: tells the functions of these operators that their input has ended, the first link's first."""

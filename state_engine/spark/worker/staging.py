@@ -14,7 +14,8 @@ from state_engine.log.records import OutputFile
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.wire.task_spec import StageSpec
 from state_engine.storage.create import create_under_new_name
-from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.open import open_root
+from state_engine.storage.port import CheckpointStorage
 from state_engine.storage.statistics import delta_statistics
 
 

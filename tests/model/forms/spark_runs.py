@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from state_engine.api import OutputTag, WatermarkStrategy
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.types import StructType
-from state_engine.serialization.convert import reader, write_columns, writer
+from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.rows import write_columns
 from state_engine.serialization.types import schema_of
 from state_engine.spark import MemorySink, StreamJob
 

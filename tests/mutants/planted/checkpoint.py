@@ -7,7 +7,7 @@ RETENTION = "tests/checkpoint/test_retention.py"
 MUTANTS = (
     Mutant(
         "young-temporary-files-go",
-        "state_engine.checkpoint.retention_snapshot",
+        "state_engine.checkpoint.retention.snapshot",
         "_unfinished",
         " if info.modified_ms <= now_ms - HOUR_MS",
         "",
@@ -25,8 +25,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-owed-output",
-        "state_engine.checkpoint.retention_snapshot",
-        "look_around",
+        "state_engine.checkpoint.retention.snapshot",
+        "take_snapshot",
         "files_of_epoch(history, head) | files_owed(log, head) | _of_window(history, retained)",
         "files_of_epoch(history, head) | _of_window(history, retained)",
         "Retention deletes staged output that the next start still has to commit to a sink.",
@@ -34,8 +34,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-the-way-into-an-abandoned-line",
-        "state_engine.checkpoint.retention_snapshot",
-        "look_around",
+        "state_engine.checkpoint.retention.snapshot",
+        "take_snapshot",
         "left += (*way.left, *way.entered)",
         "left += way.left",
         "A restore into an abandoned line finds no manifests that say which output its sinks get again.",
@@ -43,7 +43,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-output-of-an-abandoned-line",
-        "state_engine.checkpoint.retention_decision",
+        "state_engine.checkpoint.retention.decision",
         "decide",
         'kind == "output" and holds(facts.entered, generation, epoch)',
         'kind == "output" and holds(facts.way_back[:0], generation, epoch)',
@@ -52,8 +52,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-forks",
-        "state_engine.checkpoint.retention_snapshot",
-        "look_around",
+        "state_engine.checkpoint.retention.snapshot",
+        "take_snapshot",
         "    places += _forked(root, job)\n",
         "",
         "Retention deletes files that a job forked from this one still reads.",
@@ -61,8 +61,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-leases",
-        "state_engine.checkpoint.retention_snapshot",
-        "look_around",
+        "state_engine.checkpoint.retention.snapshot",
+        "take_snapshot",
         "    places += [(lease.generation, lease.epoch) for lease in leases if not lease.folder]\n",
         "",
         "Retention deletes an epoch while a restore reads it.",
@@ -70,8 +70,8 @@ MUTANTS = (
     ),
     Mutant(
         "retention-forgets-savepoints",
-        "state_engine.checkpoint.retention_snapshot",
-        "look_around",
+        "state_engine.checkpoint.retention.snapshot",
+        "take_snapshot",
         "needed, targets = _pinned(history, leaving.files)",
         "needed, targets = set[str](), list[StoredManifest]()",
         "Retention deletes files that only a native savepoint needs.",
@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "newest-abandoned-line-goes-at-once",
-        "state_engine.checkpoint.retention_decision",
+        "state_engine.checkpoint.retention.decision",
         "_why",
         "if generation < facts.start[0]:",
         "if generation <= facts.start[0]:",
@@ -88,7 +88,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-number-is-freed-without-a-floor",
-        "state_engine.checkpoint.retention",
+        "state_engine.checkpoint.retention.steps",
         "_delete",
         "        raise_floor(storage, floor)\n",
         "",
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention-does-not-look-again",
-        "state_engine.checkpoint.retention",
+        "state_engine.checkpoint.retention.steps",
         "_delete",
         "(again[path] for path in condemned if path in again)",
         "(r for r in plan.removals if r.path in condemned)",

@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows-by-position-whatever-their-names",
-        "state_engine.serialization.convert",
+        "state_engine.serialization.rows",
         "_by_name",
         "if names == struct.names or len(names) != len(struct.names):",
         "if len(names) == len(struct.names):",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "names-at-other-positions",
-        "state_engine.serialization.convert",
+        "state_engine.serialization.rows",
         "_by_name",
         "    if moved:\n",
         "    if not names:\n",
@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "wider-rows-are-cut",
-        "state_engine.serialization.convert",
+        "state_engine.serialization.rows",
         "_columns",
         "return [[one for one, _ in rows], list(map(itemgetter(1), rows))]",
         "return [list(map(itemgetter(n), rows)) for n in range(2)]",
@@ -98,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "columns-of-wide-rows",
-        "state_engine.serialization.convert",
+        "state_engine.serialization.rows",
         "_columns",
         "[values[i::width] for i in range(width)]",
         "[values[i :: width] for i in reversed(range(width))]",

@@ -4,17 +4,17 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from state_engine.checkpoint.leases import read_leases
-from state_engine.checkpoint.retention_decision import Facts, folder_below
-from state_engine.checkpoint.retention_needs import (
+from state_engine.checkpoint.retention.decision import Facts, folder_below
+from state_engine.checkpoint.retention.needs import (
     History,
     files_of_base,
     files_of_epoch,
     files_owed,
     way_back,
 )
-from state_engine.checkpoint.retention_policy import HOUR_MS, Retained, RetentionPolicy, retained_checkpoints
-from state_engine.checkpoint.retention_savepoints import Leaving, find_leaving, read_pin
-from state_engine.checkpoint.retention_strays import read_names
+from state_engine.checkpoint.retention.policy import HOUR_MS, Retained, RetentionPolicy, retained_checkpoints
+from state_engine.checkpoint.retention.savepoints import Leaving, find_leaving, read_pin
+from state_engine.checkpoint.retention.strays import read_names
 from state_engine.checkpoint.table import CheckpointRow, CheckpointTable
 from state_engine.epoch import look
 from state_engine.errors import NotFoundError, StorageError
@@ -30,8 +30,10 @@ from state_engine.log.paths import (
 )
 from state_engine.log.records import Span
 from state_engine.storage.manifest_log import ManifestLog
-from state_engine.storage.port import CheckpointStorage, job_names, open_storage
-from state_engine.storage.tables import Tables, open_tables
+from state_engine.storage.open import job_names, open_storage
+from state_engine.storage.open_access import open_tables
+from state_engine.storage.port import CheckpointStorage
+from state_engine.storage.tables import Tables
 
 
 class Found(NamedTuple):
@@ -50,7 +52,7 @@ class Found(NamedTuple):
     leaving: Leaving
 
 
-def look_around(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
+def take_snapshot(root: str, job: str, policy: RetentionPolicy | None, now_ms: int) -> Found:
     """Reads what the decision needs, in an order in which nothing is missed that changes meanwhile.
 
     Objects are listed first: what is made later is not among them, and stays. Protection moves from leases to the head
@@ -225,4 +227,4 @@ def _read(log: ManifestLog, generation: int, epoch: int) -> StoredManifest | Non
         return None
 
 
-__all__ = ["Found", "look_around"]
+__all__ = ["Found", "take_snapshot"]

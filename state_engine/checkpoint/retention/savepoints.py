@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from state_engine.checkpoint.retention_decision import folder_below
-from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted, find_unlisted, left_elsewhere
-from state_engine.checkpoint.retention_policy import (
+from state_engine.checkpoint.retention.decision import folder_below
+from state_engine.checkpoint.retention.leftovers import Abandoned, Unlisted, find_unlisted, left_elsewhere
+from state_engine.checkpoint.retention.policy import (
     UNFINISHED_MS,
     RetentionPolicy,
     expendable_savepoints,

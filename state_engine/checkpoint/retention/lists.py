@@ -3,8 +3,8 @@
 from collections.abc import Generator, Iterable
 
 from state_engine.checkpoint.kept import read_condemned
-from state_engine.checkpoint.retention_decision import Removal
-from state_engine.checkpoint.retention_policy import DAY_MS, RetentionPolicy
+from state_engine.checkpoint.retention.decision import Removal
+from state_engine.checkpoint.retention.policy import DAY_MS, RetentionPolicy
 from state_engine.clock import Clock, Ids
 from state_engine.log.paths import condemned_path
 from state_engine.log.retention_records import Condemned, CondemnedFile, encode_condemned

@@ -17,16 +17,17 @@ from state_engine.checkpoint.floors import raise_floor
 from state_engine.checkpoint.kept import read_condemned
 from state_engine.checkpoint.leases import expired_leases
 from state_engine.checkpoint.publish import CheckpointPublisher
-from state_engine.checkpoint.retention_decision import Removal, decide
-from state_engine.checkpoint.retention_leftovers import Abandoned, Unlisted
-from state_engine.checkpoint.retention_lists import DELETING_MS, condemn, is_answered, is_forgotten
-from state_engine.checkpoint.retention_policy import Keep, RetentionPolicy
-from state_engine.checkpoint.retention_savepoints import Disposal
-from state_engine.checkpoint.retention_snapshot import Found, look_around
+from state_engine.checkpoint.retention.decision import Removal, decide
+from state_engine.checkpoint.retention.leftovers import Abandoned, Unlisted
+from state_engine.checkpoint.retention.lists import DELETING_MS, condemn, is_answered, is_forgotten
+from state_engine.checkpoint.retention.policy import Keep, RetentionPolicy
+from state_engine.checkpoint.retention.savepoints import Disposal
+from state_engine.checkpoint.retention.snapshot import Found, take_snapshot
 from state_engine.clock import Clock, Ids, RandomIds, SystemClock
 from state_engine.log.paths import condemned_path, parse_manifest_path
 from state_engine.log.retention_records import Condemned, Floor
-from state_engine.storage.port import CheckpointStorage, open_storage
+from state_engine.storage.open import open_storage
+from state_engine.storage.port import CheckpointStorage
 
 BEYOND = 1_000_000
 """How far above the newest epoch the floor is raised when all goes: a driver that was starting meanwhile is fenced."""
@@ -108,7 +109,7 @@ def plan_retention(root: str, job: str, policy: RetentionPolicy, now_ms: int) ->
         CorruptionError: Something is damaged, so nobody knows what it needs; nothing can be removed until it is mended.
         StorageError: The storage does not answer.
     """
-    found = look_around(root, job, policy, now_ms)
+    found = take_snapshot(root, job, policy, now_ms)
     if found.facts.head is None:  # a job without epochs: it never ran, or its state is being deleted
         return _plan(root, job, policy, now_ms, found, [])
     return _plan(root, job, policy, now_ms, found, decide(found.facts))
@@ -123,7 +124,7 @@ def plan_discard(root: str, job: str, now_ms: int) -> RetentionPlan:
     Raises:
         CorruptionError, StorageError: As `plan_retention`.
     """
-    found = look_around(root, job, None, now_ms)
+    found = take_snapshot(root, job, None, now_ms)
     return _plan(root, job, None, now_ms, found, decide(found.facts))
 
 
@@ -192,7 +193,7 @@ def _delete(
     clock: Clock,
 ) -> Iterator[str]:
     """Deletes what is condemned and, in a look behind the lists, still not needed; then lists whose files are gone."""
-    found = look_around(plan.root, plan.job, plan.policy, clock.now_ms())
+    found = take_snapshot(plan.root, plan.job, plan.policy, clock.now_ms())
     again = {removal.path: removal for removal in decide(found.facts)}
     if plan.policy is not None and found.facts.head is None:
         return  # somebody is deleting all, and nothing has begun anew

@@ -9,7 +9,8 @@ from state_engine.log.documents import decode_pin, decode_savepoint
 from state_engine.log.paths import METADATA, elsewhere_path, metadata_path, pin_path
 from state_engine.log.records import Pin
 from state_engine.log.savepoints import Savepoint
-from state_engine.storage.port import CheckpointStorage, open_root
+from state_engine.storage.open import open_root
+from state_engine.storage.port import CheckpointStorage
 
 SETTLED_MS = 600_000
 """A savepoint that is younger may still be on its way into the list."""

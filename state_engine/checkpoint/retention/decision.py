@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from state_engine.checkpoint.retention_needs import holds
+from state_engine.checkpoint.retention.needs import holds
 from state_engine.log.lineage import contains
 from state_engine.log.paths import (
     RESTORED,

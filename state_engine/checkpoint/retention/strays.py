@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from state_engine.checkpoint.retention_decision import Names
-from state_engine.checkpoint.retention_needs import History, changes_of, files_of_base, outputs_of
+from state_engine.checkpoint.retention.decision import Names
+from state_engine.checkpoint.retention.needs import History, changes_of, files_of_base, outputs_of
 from state_engine.checkpoint.table import CheckpointRow
 from state_engine.errors import NotFoundError
 from state_engine.log.paths import parse_manifest_path
