@@ -22,18 +22,18 @@ def operators_of_code(job: str, root: str, max_parallelism: int | None = None) -
     def operators_of(source: "Manifest") -> "tuple[OperatorShape, ...] | None":
         if job not in registered_jobs():
             return None
-        from state_engine.spark.driver.startup import shapes_of
+        from state_engine.spark.driver.startup import as_logged, shapes_of
         from state_engine.spark.graph.dry import NeedsSparkError
 
         try:
             built = build_dry(job, root)
         except NeedsSparkError:
             return None
-        if max_parallelism is not None:
-            built.use_max_parallelism(max_parallelism)
-        for operator in source.operators.values() if max_parallelism is None else ():
-            built.adopt_max_parallelism(operator.max_parallelism)
-        return shapes_of(built) if built.name == job else None
+        if built.name != job:
+            return None
+        settings = built.settings
+        settings = as_logged(settings, source) if max_parallelism is None else settings.rekeyed(max_parallelism)
+        return shapes_of(settings, built.operators)
 
     return operators_of
 

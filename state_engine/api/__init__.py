@@ -64,6 +64,7 @@ from state_engine.api.functions import (
     RuntimeContext,
 )
 from state_engine.api.output_tag import OutputTag
+from state_engine.api.pyflink_types import Types
 from state_engine.api.raw_state import (
     KeyedStateCheckpointOutputStream,
     KeyGroupStatePartitionStreamProvider,
@@ -89,7 +90,7 @@ from state_engine.api.state_backend import (
 )
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import TypeInformation, Types
+from state_engine.api.types import TypeInformation
 from state_engine.api.watermarks import TimestampAssigner, WatermarkStrategy
 from state_engine.api.windows.functions import (
     AllWindowFunction,

@@ -6,9 +6,9 @@ alike, whatever Python object carries them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from state_engine.errors import UnsupportedTypeError
 
@@ -198,128 +198,6 @@ def quote(name: str) -> str:
     return name if plain else "`" + name.replace("`", "``") + "`"
 
 
-class Types:
-    """The type information of PyFlink's `Types`, by the same names.
-
-    Not here, because nothing can restore them from typed columns: `PICKLED_BYTE_ARRAY`, `JAVA`. Where PyFlink says
-    INSTANT or SQL_TIMESTAMP, the value is an aware UTC `datetime` (`timestamp`) or a naive one (`timestamp_ntz`).
-    """
-
-    @staticmethod
-    def STRING() -> TypeInformation:
-        return AtomicType("string")
-
-    @staticmethod
-    def BYTE() -> TypeInformation:
-        return AtomicType("tinyint")
-
-    @staticmethod
-    def BOOLEAN() -> TypeInformation:
-        return AtomicType("boolean")
-
-    @staticmethod
-    def SHORT() -> TypeInformation:
-        return AtomicType("smallint")
-
-    @staticmethod
-    def INT() -> TypeInformation:
-        return AtomicType("int")
-
-    @staticmethod
-    def LONG() -> TypeInformation:
-        return AtomicType("bigint")
-
-    @staticmethod
-    def FLOAT() -> TypeInformation:
-        return AtomicType("float")
-
-    @staticmethod
-    def DOUBLE() -> TypeInformation:
-        return AtomicType("double")
-
-    @staticmethod
-    def CHAR() -> TypeInformation:
-        return AtomicType("string")
-
-    @staticmethod
-    def BIG_INT() -> TypeInformation:
-        return DecimalType(38, 0)
-
-    @staticmethod
-    def BIG_DEC(precision: int = 38, scale: int = 18) -> TypeInformation:
-        return DecimalType(precision, scale)
-
-    @staticmethod
-    def SQL_DATE() -> TypeInformation:
-        return AtomicType("date")
-
-    @staticmethod
-    def SQL_TIMESTAMP() -> TypeInformation:
-        return AtomicType("timestamp_ntz")
-
-    @staticmethod
-    def SQL_TIME() -> NoReturn:
-        raise UnsupportedTypeError(
-            "There is no Types.SQL_TIME here: columns have no time of day.",
-            action="Use Types.INT() for its milliseconds, or Types.STRING().",
-        )
-
-    @staticmethod
-    def PICKLED_BYTE_ARRAY() -> NoReturn:
-        raise UnsupportedTypeError(
-            "There is no Types.PICKLED_BYTE_ARRAY here: state is never pickled.",
-            action="Declare a row or a dataclass, register a TypeCodec, or use Types.PRIMITIVE_ARRAY(Types.BYTE()) for "
-            "bytes that you encode yourself.",
-        )
-
-    @staticmethod
-    def INSTANT() -> TypeInformation:
-        return AtomicType("timestamp")
-
-    @staticmethod
-    def ROW(field_types: Sequence[Any]) -> TypeInformation:
-        return StructType(tuple(f"f{i}" for i in range(len(field_types))), _all(field_types))
-
-    @staticmethod
-    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[Any]) -> TypeInformation:
-        return StructType(tuple(field_names), _all(field_types))
-
-    @staticmethod
-    def TUPLE(field_types: Sequence[Any]) -> TypeInformation:
-        return StructType(tuple(f"f{i}" for i in range(len(field_types))), _all(field_types), carrier=tuple)
-
-    @staticmethod
-    def PRIMITIVE_ARRAY(element_type: Any) -> TypeInformation:
-        element = _one(element_type)
-        return AtomicType("binary") if element == AtomicType("tinyint") else ListType(element)
-
-    @staticmethod
-    def BASIC_ARRAY(element_type: Any) -> TypeInformation:
-        return ListType(_one(element_type))
-
-    @staticmethod
-    def OBJECT_ARRAY(element_type: Any) -> TypeInformation:
-        return ListType(_one(element_type))
-
-    @staticmethod
-    def LIST(element_type_info: Any) -> TypeInformation:
-        return ListType(_one(element_type_info))
-
-    @staticmethod
-    def MAP(key_type_info: Any, value_type_info: Any) -> TypeInformation:
-        return MapType(_one(key_type_info), _one(value_type_info))
-
-
-def _one(hint: Any) -> TypeInformation:
-    from state_engine.api.type_hints import type_information  # the two modules spell each other's types
-
-    return type_information(hint)
-
-
-def _all(hints: Sequence[Any]) -> tuple[TypeInformation, ...]:
-    return tuple(_one(hint) for hint in hints)
-
-
 __all__ = [
     "AtomicType",
     "Bare",
@@ -330,7 +208,6 @@ __all__ = [
     "MapType",
     "StructType",
     "TypeInformation",
-    "Types",
     "columns_of_type",
     "holds_codec",
     "is_hashable",

@@ -18,9 +18,9 @@ from state_engine.errors import ReadOnlyStateError
 from state_engine.iterating import whole
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema
-from state_engine.serialization.convert import ValueTypeError, reader, writer
-from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
-from state_engine.serialization.mutability import conformer, copier
+from state_engine.serialization.convert import ValueTypeError, key_reader, reader, writer
+from state_engine.serialization.equality import spelling_in, spells
+from state_engine.serialization.mutability import conformer, copier, key_conformer
 from state_engine.serialization.types import ddl_to_arrow
 
 _REMOVED: Any = object()

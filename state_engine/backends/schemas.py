@@ -16,9 +16,10 @@ from state_engine.api.descriptors import (
     ValueStateDescriptor,
 )
 from state_engine.api.evolution import NO_DEFAULT, fields_of
+from state_engine.api.pyflink_types import Types
 from state_engine.api.timers import TimeDomain
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import Types, is_hashable
+from state_engine.api.types import is_hashable
 from state_engine.errors import DuplicateStateError, JobDefinitionError, UnsupportedTypeError
 from state_engine.log.records import DeclaredChanges, StateSchema, StateShape, StateTtl
 from state_engine.serialization.column import Column

@@ -19,13 +19,14 @@ import pyarrow as pa
 from state_engine.api.types import TypeInformation
 from state_engine.backends.stamps import split_stamps, stamped_type
 from state_engine.log.ops import Op
-from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
-from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
+from state_engine.serialization.convert import ValueTypeError, Writer, key_reader, reader, writer
+from state_engine.serialization.equality import spelling_in, spells
 from state_engine.serialization.mutability import (
     conformer,
     copier,
     finished_key_type,
     finished_type,
+    key_conformer,
     plain_type,
     still_conforming,
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Keys, Numbers, by_number, indices
-from state_engine.api.types import Types
+from state_engine.api.pyflink_types import Types
 from state_engine.backends.keys import NO_KEY, KeyContext
 from state_engine.backends.namespaced_keys import EntryKeys
 from state_engine.backends.tables import MISSING, HeapTable, LogRows

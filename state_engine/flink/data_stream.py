@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, overload
 from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import FilterFunction, FlatMapFunction, MapFunction, ProcessFunction
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import Bare, TypeInformation, Types, type_of_columns
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import Bare, TypeInformation, type_of_columns
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
 from state_engine.api.windows.counting import count_windows

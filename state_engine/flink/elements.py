@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from state_engine.api.pyflink_types import Types
 from state_engine.api.row import InputRow, Row, row_class
 from state_engine.api.type_hints import type_information
-from state_engine.api.types import Bare, ListType, MapType, StructType, TypeInformation, Types
+from state_engine.api.types import Bare, ListType, MapType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError, UnsupportedTypeError
-from state_engine.serialization.convert import field_readers, row_maker
+from state_engine.serialization.convert import field_readers
+from state_engine.serialization.rows import row_maker
 
 _DECLARE = "Declare it: from_collection(values, type_info=Types.TUPLE([Types.STRING(), Types.LONG()]))."
 

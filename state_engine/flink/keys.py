@@ -11,8 +11,9 @@ from operator import attrgetter, itemgetter
 from types import CodeType
 from typing import Any, NoReturn
 
+from state_engine.api.pyflink_types import Types
 from state_engine.api.type_hints import type_information
-from state_engine.api.types import Bare, StructType, Types, columns_of_type
+from state_engine.api.types import Bare, StructType, columns_of_type
 from state_engine.errors import JobDefinitionError
 from state_engine.log.ops import RESERVED
 from state_engine.runtime.keyed_elements import KeySelector

@@ -21,7 +21,7 @@ from state_engine.errors import JobDefinitionError
 from state_engine.iterating import whole
 from state_engine.runtime.adapters import given
 from state_engine.runtime.contexts import RecordContext, TimerContext
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.row_operator import RowOperator
 from state_engine.runtime.rows_of_input import RowsOfInput
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_inputs import INPUT, TwoInputs
@@ -74,8 +74,8 @@ class _Writes(KeyedBroadcastProcessFunction.Context, BroadcastProcessFunction.Co
         return self._ask(state_descriptor)
 
 
-class BroadcastOperator(Operator):
-    """As `Operator`, for a function with `process_element` and `process_broadcast_element`.
+class BroadcastOperator(RowOperator):
+    """As `RowOperator`, for a function with `process_element` and `process_broadcast_element`.
 
     In a batch the broadcast elements come in front of the records; so they must in an epoch.
 

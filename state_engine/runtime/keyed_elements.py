@@ -7,8 +7,7 @@ from typing import Any
 from state_engine.api.functions import Function
 from state_engine.api.types import Carrier, StructType
 from state_engine.errors import JobDefinitionError
-from state_engine.serialization.convert import row_maker
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.rows import as_tuple, row_maker
 
 
 class KeySelector(Function):

@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from state_engine.api.types import StructType
-from state_engine.serialization.convert import field_readers, row_maker
+from state_engine.serialization.convert import field_readers
+from state_engine.serialization.rows import row_maker
 
 
 class RowsOfInput:

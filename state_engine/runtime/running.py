@@ -16,8 +16,7 @@ from state_engine.api.row import row_class
 from state_engine.api.types import INTEGERS, AtomicType, Carrier, DecimalType, StructType, TypeInformation
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.adapters import ReduceAdapter
-from state_engine.serialization.convert import row_maker
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.rows import as_tuple, row_maker
 
 RunningVerb = Literal["sum", "min", "max", "min_by", "max_by"]
 

@@ -7,21 +7,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_engine.api.functions import KeyedBatchProcessFunction
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
 from state_engine.iterating import whole
-from state_engine.runtime.broadcast_operator import BroadcastOperator
 from state_engine.runtime.co_adapters import CoAdapter
 from state_engine.runtime.emitted import Emitted
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.row_operator import RowOperator
 from state_engine.runtime.rows_of_input import RowsOfInput
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.runtime.two_inputs import INPUT, TwoInputs
 
 
-class TwoInputOperator(Operator):
-    """As `Operator`, for a function with `process_element1` and `process_element2`.
+class TwoInputOperator(RowOperator):
+    """As `RowOperator`, for a function with `process_element1` and `process_element2`.
 
     Args:
         spec: The operator.
@@ -92,16 +90,4 @@ class TwoInputOperator(Operator):
             raise self._failed(error, f"{self._calls[tag - 1]}() raised", key, row) from error
 
 
-def operator_of(
-    spec: OperatorSpec, subtask: int, parallelism: int, make_backend: MakeBackend = HeapKeyedStateBackend
-) -> Operator:
-    """Returns an instance of an operator, with one input, two, or a broadcast one beside the first."""
-    two = spec.two_inputs
-    if two is None or isinstance(spec.function, KeyedBatchProcessFunction):  # the latter takes apart what it gets
-        return Operator(spec, subtask, parallelism, make_backend)
-    if spec.broadcast:
-        return BroadcastOperator(spec, two, subtask, parallelism, make_backend)
-    return TwoInputOperator(spec, two, subtask, parallelism, make_backend)
-
-
-__all__ = ["TwoInputOperator", "operator_of"]
+__all__ = ["TwoInputOperator"]

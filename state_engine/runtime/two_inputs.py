@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.shared_columns import OWN, SharedColumns
 

@@ -16,8 +16,10 @@ from typing import Any
 from state_engine.api.row import InputRow
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.floats import one_float
-from state_engine.serialization.convert import Reader, ValueTypeError, reader, row_maker
-from state_engine.serialization.mutability import Conform, conformer
+from state_engine.serialization.atoms import ValueTypeError
+from state_engine.serialization.rows import row_maker
+
+Rule = Callable[[Any], Any]
 
 
 def holds_floats(type_info: TypeInformation) -> bool:
@@ -25,24 +27,6 @@ def holds_floats(type_info: TypeInformation) -> bool:
     if isinstance(type_info, StructType):
         return any(map(holds_floats, type_info.types))
     return isinstance(type_info, AtomicType) and type_info.name in ("float", "double")
-
-
-def key_conformer(type_info: TypeInformation) -> Conform:
-    """Returns what a key goes through before a dict is asked for it; one of `finished_key_type` need not.
-
-    It is `conformer`, and then the rule above. It raises ValueTypeError for a decimal that is no number: NaN in a
-    decimal is no key, since it has no stored form.
-    """
-    conform, rule = conformer(type_info), _rule(type_info)
-    return conform if rule is None else lambda key: rule(conform(key))
-
-
-def key_reader(type_info: TypeInformation) -> Reader:
-    """Returns a reader of keys: as `convert.reader`, and a dict finds what it gives."""
-    read, rule = reader(type_info), _rule(type_info)
-    if rule is None or not holds_floats(type_info):  # columns have no decimals that are no numbers
-        return read
-    return lambda array: list(map(rule, read(array)))
 
 
 def spells(type_info: TypeInformation) -> Callable[[Any], bool] | None:
@@ -77,7 +61,7 @@ class _Probe:
         return True
 
 
-def _rule(type_info: TypeInformation) -> Conform | None:
+def rule_of(type_info: TypeInformation) -> Rule | None:
     """Returns what makes one key of all that are equal by the rule, as a dict finds them; None where they are that."""
     match type_info:
         case AtomicType() if holds_floats(type_info):
@@ -89,7 +73,7 @@ def _rule(type_info: TypeInformation) -> Conform | None:
     return None
 
 
-def _decimal_rule(declared: str) -> Conform:
+def _decimal_rule(declared: str) -> Rule:
     def one_decimal(key: Any) -> Any:
         if not isinstance(key, Decimal):
             return key
@@ -100,8 +84,8 @@ def _decimal_rule(declared: str) -> Conform:
     return one_decimal
 
 
-def _row_rule(struct: StructType) -> Conform | None:
-    rules = [_rule(field) for field in struct.types]
+def _row_rule(struct: StructType) -> Rule | None:
+    rules = [rule_of(field) for field in struct.types]
     if not any(rules):
         return None
     make = row_maker(struct)
@@ -116,4 +100,4 @@ def _row_rule(struct: StructType) -> Conform | None:
     return one_row
 
 
-__all__ = ["holds_floats", "key_conformer", "key_reader", "spelling_in", "spells"]
+__all__ = ["Rule", "holds_floats", "rule_of", "spelling_in", "spells"]

@@ -25,9 +25,9 @@ from state_engine.api.types import (
     StructType,
     TypeInformation,
 )
-from state_engine.serialization.atoms import ACCEPTED, MisfitError, plain_atom
-from state_engine.serialization.convert import ValueTypeError, row_maker
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.atoms import ACCEPTED, MisfitError, ValueTypeError, plain_atom
+from state_engine.serialization.equality import rule_of
+from state_engine.serialization.rows import as_tuple, row_maker
 
 Conform = Callable[[Any], Any]
 
@@ -277,8 +277,6 @@ def _list_conformer(element: TypeInformation) -> Conform:
 
 
 def _map_conformer(key: TypeInformation, part: TypeInformation) -> Conform:
-    from state_engine.serialization.equality import key_conformer  # which conforms by what is here
-
     conform_keys = _parts_conformer(key_conformer(key), finished_key_type(key))
     conform_parts = _parts_conformer(conformer(part), finished_type(part))
 
@@ -308,6 +306,16 @@ def _struct_conformer(struct: StructType) -> Conform:
     return _unless_finished(struct, conform_row)
 
 
+def key_conformer(type_info: TypeInformation) -> Conform:
+    """Returns what a key goes through before a dict is asked for it; one of `finished_key_type` need not.
+
+    It is `conformer`, and then the rule of `equality`. It raises ValueTypeError for a decimal that is no number: NaN in
+    a decimal is no key, since it has no stored form.
+    """
+    conform, rule = conformer(type_info), rule_of(type_info)
+    return conform if rule is None else lambda key: rule(conform(key))
+
+
 __all__ = [
     "Conform",
     "conformer",
@@ -315,6 +323,7 @@ __all__ = [
     "finished_key_type",
     "finished_type",
     "is_immutable",
+    "key_conformer",
     "plain_type",
     "still_conforming",
 ]

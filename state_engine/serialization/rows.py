@@ -1,17 +1,33 @@
 """Rows as a function gives them, and columns: tuples, lists, rows, dataclasses and dicts become one list per field."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from state_engine.api.row import InputRow
+from state_engine.api.row import InputRow, row_class
 from state_engine.api.types import Carrier, StructType
 from state_engine.causes import shown
+from state_engine.iterating import making
 from state_engine.serialization.atoms import ValueTypeError
 
 Writer = Callable[[Sequence[Any]], Any]
+
+
+def row_maker(struct: StructType) -> Callable[..., Any]:
+    """Returns what makes one Python object of the field values: a row class, a dataclass, a tuple, a bare value."""
+    carrier, names = struct.carrier, struct.names
+    if carrier is tuple:
+        return lambda *values: values
+    if carrier is None:
+        return row_class(names)
+    if isinstance(carrier, Carrier):
+        return carrier.maker()
+    make = making(carrier)
+    by_name = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(carrier).parameters.values())
+    return (lambda *values: make(**dict(zip(names, values, strict=True)))) if by_name else make
 
 
 def columns_of_rows(rows: Sequence[Any], struct: StructType) -> list[list[Any]]:
@@ -115,4 +131,4 @@ def write_columns(rows: Sequence[Any], struct: StructType, writers: Sequence[Wri
     return arrays
 
 
-__all__ = ["Writer", "as_tuple", "columns_of_rows", "write_columns"]
+__all__ = ["Writer", "as_tuple", "columns_of_rows", "row_maker", "write_columns"]

@@ -29,8 +29,8 @@ from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.runtime.two_input_operator import operator_of
 from state_engine.runtime.windows.shape import windows_shape
 from state_engine.testing.operator_backends import HarnessBackends
 from state_engine.testing.operator_state import Changes, OperatorLog, OperatorSubtaskState

@@ -15,8 +15,8 @@ from state_engine.key_groups import range_of, subtask_of
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorSpec
-from state_engine.serialization.convert import ValueTypeError, reader, row_maker, writer
-from state_engine.serialization.rows import write_columns
+from state_engine.serialization.convert import ValueTypeError, reader, writer
+from state_engine.serialization.rows import row_maker, write_columns
 from state_engine.serialization.types import schema_of
 
 

@@ -18,8 +18,7 @@ from state_engine.log.evolution import convert_rows, counts
 from state_engine.log.fold import fold
 from state_engine.log.ops import KEY_GROUP, NAMESPACE, USER_KEY, VALUE, log_schema, with_position
 from state_engine.log.records import Manifest, StateSchema
-from state_engine.serialization.convert import reader
-from state_engine.serialization.equality import key_reader
+from state_engine.serialization.convert import key_reader, reader
 from state_engine.serialization.types import ddl_to_arrow
 
 Changes = list[tuple[StateSchema, pa.Table]]

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from state_engine.api.output_tag import columns_type
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.api.windows import WindowAssigner
 from state_engine.iterating import whole
 from state_engine.runtime.windows.all import ALL, AllWindowedStream

@@ -11,7 +11,7 @@ from state_engine.api import KeyedProcessFunction, Types, ValueStateDescriptor
 from state_engine.api.output_tag import columns_type
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.errors import LocalStateError
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.column import Column
 
@@ -56,7 +56,7 @@ def test_a_function_cannot_go_on_with_less_state_than_there_is(database: LocalDa
         COLUMNS,
         max_parallelism=13,
     )
-    operator = Operator(spec, 0, 1, lambda *args: RocksDBKeyedStateBackend(*args, database))
+    operator = operator_of(spec, 0, 1, lambda *args: RocksDBKeyedStateBackend(*args, database))
     backend: Any = operator.backend
     backend.start("t0")
     backend.attach([], lambda _: ())

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_engine.api.types import Types
+from state_engine.api.pyflink_types import Types
 from state_engine.backends.stamps import oldest_access
 from state_engine.backends.tables import HeapTable, ListDelta, ListTable, MapTable, ValueTable
 from state_engine.backends.time import OperatorTime

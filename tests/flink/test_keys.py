@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from state_engine.api import Row
-from state_engine.api.types import StructType, Types, columns_of_type
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType, columns_of_type
 from state_engine.errors import JobDefinitionError
 from state_engine.flink import KeySelector
 from state_engine.flink.keys import key_of
 from state_engine.runtime.keyed_elements import KeyOf, Leading
-from state_engine.serialization.convert import row_maker
+from state_engine.serialization.rows import row_maker
 
 ROW = columns_of_type(Types.ROW_NAMED(["name", "n", "at"], [Types.STRING(), Types.INT(), Types.LONG()]))
 TUPLE = columns_of_type(Types.TUPLE([Types.STRING(), Types.INT()]))

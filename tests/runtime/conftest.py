@@ -10,7 +10,7 @@ import pytest
 
 from state_engine.api.functions import Function, KeyedProcessFunction
 from state_engine.api.type_hints import parse_columns_ddl
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import writer
 from state_engine.serialization.rows import write_columns
@@ -47,7 +47,7 @@ class Running:
 
     def __init__(self, spec: OperatorSpec) -> None:
         self.spec = spec
-        self.operator = Operator(spec, 0, 1)
+        self.operator = operator_of(spec, 0, 1)
         self.operator.open()
         self.operator.begin(processing_time=5_000, watermark=None, attempt=2)
 

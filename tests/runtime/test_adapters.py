@@ -22,7 +22,7 @@ from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, ReduceAdapter
 from state_engine.runtime.discovery import discover_states
 from state_engine.runtime.failures import OperatorFailure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 
 INPUT = "k string, n bigint"
 COLUMNS = parse_columns_ddl(INPUT)
@@ -142,7 +142,7 @@ def test_a_map_function_on_a_keyed_stream_may_keep_state(run: Any, spec: Any) ->
 
 def test_without_key_there_is_no_keyed_state(spec: Any) -> None:
     with pytest.raises(JobDefinitionError, match=r"'times'.*no key"):
-        Operator(spec(MapAdapter(Numbered()), key=[]), 0, 1).open()
+        operator_of(spec(MapAdapter(Numbered()), key=[]), 0, 1).open()
 
 
 class Opened(Least):

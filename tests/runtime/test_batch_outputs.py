@@ -8,7 +8,7 @@ from state_engine.api import KeyedBatchProcessFunction, OutputTag
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.runtime.failures import OperatorFailure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorSpec, key_columns
 
@@ -31,7 +31,7 @@ def outputs(give, *, timed=True, function=None):
         key=key_columns(COLUMNS, ("k",)), side_outputs={"later": COLUMNS}, emits_event_time=timed,
         timed_side_outputs=("later",) if timed else (),
     )  # fmt: skip
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     records = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([5, 6])], names=["k", EVENT_TIME])
@@ -61,7 +61,7 @@ def test_a_batch_is_what_it_was_when_it_was_given():
         uid="o", kind="keyed_process", function=Counts(), input=COLUMNS, order_by=(), output=counts,
         key=key_columns(COLUMNS, ("k",)), side_outputs={"later": counts},
     )  # fmt: skip
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     given = []
@@ -121,7 +121,7 @@ def test_all_batches_of_an_output_have_one_schema(timed):
         uid="o", kind="keyed_process", function=WithoutNulls(), input=COLUMNS, order_by=(), output=COLUMNS,
         key=key_columns(COLUMNS, ("k",)), emits_event_time=timed,
     )  # fmt: skip
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     records = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), pa.array([5, 6])], names=["k", EVENT_TIME])
@@ -150,7 +150,7 @@ def test_columns_come_as_declared():
         uid="o", kind="keyed_process", function=Sees(), input=columns, order_by=(), output=columns,
         key=key_columns(columns, ("k",)),
     )  # fmt: skip
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     given = [pa.array(["a"], pa.large_string()), pa.array([0], pa.timestamp("us", "Europe/Berlin"))]
@@ -167,7 +167,7 @@ def test_without_records_the_function_is_not_called():
         uid="o", kind="keyed_process", function=Gives(fails), input=COLUMNS, order_by=(), output=COLUMNS,
         key=key_columns(COLUMNS, ("k",)),
     )  # fmt: skip
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     assert operator.process(pa.RecordBatch.from_arrays([pa.array([], pa.string())], names=["k"])) == {}

@@ -13,7 +13,7 @@ from state_engine.causes import HIDDEN, WorkerEndsError, cause_line, records_sho
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure
 from state_engine.runtime.failures import OperatorFailure, engine_failure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.text import plain, shorten
 
 
@@ -115,7 +115,7 @@ def test_whatever_a_row_function_raises_fails_it_by_name(run: Any, error: BaseEx
 def test_each_call_of_a_function_that_leaves_by_sys_exit_is_named(spec: Any, call: str) -> None:
     import pyarrow as pa
 
-    operator = Operator(spec(Raising(call, SystemExit("why it left"))), 0, 1)
+    operator = operator_of(spec(Raising(call, SystemExit("why it left"))), 0, 1)
 
     def live() -> None:
         operator.open()
@@ -136,7 +136,7 @@ def test_a_function_without_key_is_no_exception(run: Any) -> None:
 
 
 def test_a_close_that_leaves_ends_nothing_and_is_logged(spec: Any, caplog: pytest.LogCaptureFixture) -> None:
-    operator = Operator(spec(Raising("close", SystemExit("tired"))), 0, 1)
+    operator = operator_of(spec(Raising("close", SystemExit("tired"))), 0, 1)
     operator.open()
     with caplog.at_level(logging.WARNING):
         operator.dispose()

@@ -10,7 +10,7 @@ from state_engine.api import KeyedProcessFunction, ProcessFunction, RuntimeConte
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.log.records import Failure
 from state_engine.runtime.failures import OperatorFailure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 
 
 class Dividing(KeyedProcessFunction):
@@ -111,7 +111,7 @@ def test_open_that_raises(spec: Any) -> None:
             return None
 
     function = Closed()
-    operator = Operator(spec(function), 0, 1)
+    operator = operator_of(spec(function), 0, 1)
     with pytest.raises(OperatorFailure) as failed:
         operator.open()
     failure = failed.value.failure
@@ -131,7 +131,7 @@ def test_open_that_asks_for_one_name_twice_keeps_its_error(spec: Any) -> None:
             return None
 
     with pytest.raises(DuplicateStateError, match="'s'"):
-        Operator(spec(Twice()), 0, 1).open()
+        operator_of(spec(Twice()), 0, 1).open()
 
 
 def test_a_function_without_keys_has_no_keyed_state(spec: Any) -> None:
@@ -143,7 +143,7 @@ def test_a_function_without_keys_has_no_keyed_state(spec: Any) -> None:
             return None
 
     with pytest.raises(JobDefinitionError, match="'s', but its stream has no key") as refused:
-        Operator(spec(Hoping()), 0, 1).open()
+        operator_of(spec(Hoping()), 0, 1).open()
     assert "key_by" in refused.value.action
 
 
@@ -156,7 +156,7 @@ def test_a_descriptor_of_another_kind_is_refused(spec: Any) -> None:
             return None
 
     with pytest.raises(JobDefinitionError, match="MapStateDescriptor"):
-        Operator(spec(Mixed()), 0, 1).open()
+        operator_of(spec(Mixed()), 0, 1).open()
 
 
 def test_a_named_error_keeps_its_own_remedy(run: Any) -> None:

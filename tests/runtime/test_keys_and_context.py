@@ -5,7 +5,7 @@ from typing import Any
 
 from state_engine.api import KeyedProcessFunction, RuntimeContext, Types, ValueStateDescriptor
 from state_engine.key_groups import KeyGroupRange, key_group_of
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 
 
 class Counting(KeyedProcessFunction):
@@ -106,7 +106,7 @@ def test_the_verbs_of_timers_may_be_kept_and_take_their_argument_by_name(run: An
 
 def test_where_an_instance_runs(spec: Any) -> None:
     function = Counting()
-    operator = Operator(spec(function, parameters={"mode": "fast"}), 1, 4)
+    operator = operator_of(spec(function, parameters={"mode": "fast"}), 1, 4)
     operator.open()
     operator.begin(0, None, 3)
     context = function.context
@@ -124,7 +124,7 @@ def test_where_an_instance_runs(spec: Any) -> None:
 
 def test_an_instance_is_closed_once(spec: Any) -> None:
     function = Counting()
-    operator = Operator(spec(function), 0, 1)
+    operator = operator_of(spec(function), 0, 1)
     operator.close()
     operator.open()
     operator.close()

@@ -9,7 +9,7 @@ from state_engine.api import OutputTag, ProcessFunction
 from state_engine.api.output_tag import columns_type
 from state_engine.runtime.emitted import Rows
 from state_engine.runtime.failures import OperatorFailure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec
 
 COLUMNS = columns_type("n bigint", "rows")
@@ -25,12 +25,12 @@ class Pass(ProcessFunction):
         return [(SIDE, value)] if value[0] < 0 else [value]
 
 
-def opened(*, timed: bool = False, **fields: Any) -> Operator:
+def opened(*, timed: bool = False, **fields: Any) -> Any:
     side = {"side": columns_type("n bigint", "side")}
     spec = OperatorSpec(
         "pass", "process", Pass(), COLUMNS, (), (), COLUMNS, side_outputs=side, emits_event_time=timed, **fields
     )
-    operator = Operator(spec, 0, 1)
+    operator = operator_of(spec, 0, 1)
     operator.open()
     operator.begin(0, None, 0)
     return operator

@@ -15,7 +15,7 @@ from state_engine.api import Types
 from state_engine.api.type_hints import parse_columns_ddl, type_information
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.failures import OperatorFailure
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.running import RunningAdapter
 from state_engine.runtime.spec import OperatorSpec
 from state_engine.serialization.convert import writer
@@ -174,7 +174,7 @@ def test_records_that_an_operator_in_front_made(carried: Any, verb: Any, last: i
     """Its output type says what a record is here."""
     struct: Any = type_information(carried)
     key = columns_of(struct)[:1]
-    operator = Operator(
+    operator = operator_of(
         OperatorSpec("op", "keyed_process", RunningAdapter(verb, 1, struct), struct, key, (), struct), 0, 1
     )
     operator.open()

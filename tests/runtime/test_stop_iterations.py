@@ -28,7 +28,8 @@ from state_engine.errors import UserFunctionError
 from state_engine.iterating import whole
 from state_engine.runtime.adapters import FlatMapAdapter
 from state_engine.runtime.chain import ChainAdapter
-from state_engine.serialization.convert import reader, row_maker, writer
+from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.rows import row_maker
 from state_engine.spark.graph.computed import ComputedRunner
 from state_engine.spark.wire.rows import CONTROL
 from state_engine.spark.worker.map_runner import MapRunner

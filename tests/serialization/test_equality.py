@@ -6,12 +6,13 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from state_engine.api.pyflink_types import Types
 from state_engine.api.row import InputRow, row_class
 from state_engine.api.type_hints import parse_ddl
-from state_engine.api.types import KEY_ATOMS, Types
-from state_engine.serialization.convert import reader
-from state_engine.serialization.equality import key_conformer, key_reader, spelling_in, spells
-from state_engine.serialization.mutability import conformer, finished_key_type, finished_type
+from state_engine.api.types import KEY_ATOMS
+from state_engine.serialization.convert import key_reader, reader
+from state_engine.serialization.equality import spelling_in, spells
+from state_engine.serialization.mutability import conformer, finished_key_type, finished_type, key_conformer
 from state_engine.serialization.types import to_arrow
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from state_engine.api.descriptors import ReducingStateDescriptor
 from state_engine.api.durations import Time, as_milliseconds
-from state_engine.api.types import Types
+from state_engine.api.pyflink_types import Types
 from state_engine.api.windows.triggers import Trigger, TriggerResult
 from state_engine.api.windows.windows import Window, event_time
 from state_engine.errors import JobDefinitionError

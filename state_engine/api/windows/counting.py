@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from state_engine.api.descriptors import ValueStateDescriptor
-from state_engine.api.types import StructType, TypeInformation, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType, TypeInformation
 from state_engine.api.windows.assigners import WindowAssigner
 from state_engine.api.windows.triggers import CountTrigger, PurgingTrigger, Trigger
 from state_engine.api.windows.windows import CountWindow, CountWindowSerializer, WindowSerializer

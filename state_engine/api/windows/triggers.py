@@ -11,8 +11,8 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from state_engine.api.descriptors import ReducingStateDescriptor, StateDescriptor
 from state_engine.api.functions import NO_METRICS
+from state_engine.api.pyflink_types import Types
 from state_engine.api.state import State
-from state_engine.api.types import Types
 from state_engine.api.windows.windows import TimeWindow, Window
 from state_engine.errors import JobDefinitionError, UnsupportedMethodError
 

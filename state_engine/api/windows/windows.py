@@ -7,10 +7,7 @@ part of the format: it may not change. A time window is `<start>/<end>`, as ISO 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from state_engine.api.windows.assigners import MergingWindowAssigner
+from typing import Any, Generic, Protocol, TypeVar
 
 MAX_TIMESTAMP = (1 << 63) - 1
 
@@ -26,6 +23,12 @@ class Window(ABC):
 
 
 W = TypeVar("W", bound=Window)
+
+
+class Merging(Protocol):
+    """Is told which windows become one: a `MergingWindowAssigner.MergeCallback`."""
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None: ...
 
 
 @dataclass(slots=True, order=True, unsafe_hash=True)
@@ -58,9 +61,7 @@ class TimeWindow(Window):
         return timestamp - (timestamp - offset) % window_size
 
     @staticmethod
-    def merge_windows(
-        windows: Iterable["TimeWindow"], callback: "MergingWindowAssigner.MergeCallback[TimeWindow]"
-    ) -> None:
+    def merge_windows(windows: Iterable["TimeWindow"], callback: Merging) -> None:
         """Tells the callback, in order of time, which windows overlap or touch, and what covers them."""
         run: list[TimeWindow] = []
         covering: TimeWindow | None = None
@@ -74,7 +75,7 @@ class TimeWindow(Window):
         _report(run, covering, callback)
 
 
-def _report(run: list[TimeWindow], covering: TimeWindow | None, callback: Any) -> None:
+def _report(run: list[TimeWindow], covering: TimeWindow | None, callback: Merging) -> None:
     distinct = list(dict.fromkeys(run))
     if len(distinct) > 1:
         callback.merge(distinct, covering)

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from state_engine.api.row import InputRow
 from state_engine.api.types import INTEGERS, AtomicType, DecimalType, StructType, TypeInformation
 from state_engine.floats import one_float
-from state_engine.serialization.convert import row_maker
+from state_engine.serialization.rows import row_maker
 
 MISFIT = (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, struct.error)
 """What `encode` raises for a value that is not of the type: nothing can be stored under it."""

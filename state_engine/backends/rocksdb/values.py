@@ -15,9 +15,9 @@ import msgspec
 from state_engine.api.row import InputRow
 from state_engine.api.types import AtomicType, CodecType, DecimalType, ListType, MapType, StructType, TypeInformation
 from state_engine.iterating import never_ending
-from state_engine.serialization.convert import row_maker
-from state_engine.serialization.equality import holds_floats, key_conformer
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.equality import holds_floats
+from state_engine.serialization.mutability import key_conformer
+from state_engine.serialization.rows import as_tuple, row_maker
 
 Convert = Callable[[Any], Any]
 

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from state_engine.api.aggregates import Aggregate
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices, order_of
+from state_engine.api.pyflink_types import Types
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import StructType, Types
+from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.accumulators import longs
 from state_engine.runtime.declared.base import Declared, renaming, types_of

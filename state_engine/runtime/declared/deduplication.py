@@ -8,8 +8,9 @@ import pyarrow as pa
 from state_engine.api.descriptors import ValueStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, indices
+from state_engine.api.pyflink_types import Types
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import StructType, Types
+from state_engine.api.types import StructType
 from state_engine.runtime.declared.base import Declared
 
 

@@ -11,7 +11,8 @@ from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices, order_of
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.api.windows.windows import event_time
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared, renaming, stored_rows

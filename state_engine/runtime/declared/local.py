@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from state_engine.api.types import StructType, TypeInformation, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType, TypeInformation
 
 RECORDS = "__ls_records"
 """Column of partials, which tells them from records: of how many records one is made."""

@@ -16,7 +16,8 @@ from state_engine.api.descriptors import ListStateDescriptor, ValueStateDescript
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.runtime.declared.base import DescriptorT
 from state_engine.runtime.declared.comparison import Flags

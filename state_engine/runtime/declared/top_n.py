@@ -8,8 +8,9 @@ import pyarrow as pa
 from state_engine.api.descriptors import ListStateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices, order_of
+from state_engine.api.pyflink_types import Types
 from state_engine.api.ttl import StateTtlConfig
-from state_engine.api.types import StructType, Types
+from state_engine.api.types import StructType
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import Declared, ordered_column, renaming, stored_rows
 from state_engine.runtime.declared.changelog import OP, OPS

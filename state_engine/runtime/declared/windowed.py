@@ -13,7 +13,8 @@ from state_engine.api.aggregates import Aggregate
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, event_time
 from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys, namespaced_keys
 from state_engine.errors import JobDefinitionError

@@ -11,7 +11,8 @@ from typing import Any
 
 from state_engine.api.descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
 from state_engine.api.functions import AggregateFunction, ReduceFunction
-from state_engine.api.types import StructType, TypeInformation, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType, TypeInformation
 from state_engine.api.windows import Evictor, TimestampedValue, Window
 from state_engine.backends.keys import KeyContext
 from state_engine.runtime.windows.contexts import WindowEvictorContext

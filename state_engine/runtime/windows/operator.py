@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from state_engine.api.descriptors import ValueStateDescriptor
+from state_engine.api.pyflink_types import Types
 from state_engine.api.timers import TimeDomain
-from state_engine.api.types import Types
 from state_engine.api.windows import (
     EventTimeTrigger,
     MergingWindowAssigner,
@@ -36,8 +36,8 @@ from state_engine.runtime.windows.contexts import (
 )
 from state_engine.runtime.windows.merging import MergingWindowSet
 from state_engine.runtime.windows.operation import Pane, WindowOperation
-from state_engine.serialization.convert import row_maker
 from state_engine.serialization.copies import copied
+from state_engine.serialization.rows import row_maker
 
 MERGING_SET = "merging-window-set"
 """Name of the state."""

@@ -6,7 +6,7 @@ from state_engine.epoch.request import OperatorShape
 from state_engine.log.records import Manifest, SinkTable
 from state_engine.savepoint.restore import JobRestore
 from state_engine.savepoint.restore_report import WholeRestore
-from state_engine.spark.driver.startup import StartOptions, as_logged, rekeyed, shapes_of
+from state_engine.spark.driver.startup import StartOptions, as_logged, shapes_of
 from state_engine.spark.graph.definition import JobDefinition
 from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.storage.manifest_log import ManifestLog
@@ -17,8 +17,8 @@ def plan_restore(job: JobDefinition, options: StartOptions) -> WholeRestore:
     """Returns what a start with these options would restore."""
 
     def operators_of(source: Manifest) -> tuple[OperatorShape, ...]:
-        wanted = options.max_parallelism
-        return shapes_of(as_logged(job, source) if wanted is None else rekeyed(job, wanted))
+        wanted, settings = options.max_parallelism, job.settings
+        return shapes_of(as_logged(settings, source) if wanted is None else settings.rekeyed(wanted), job.operators)
 
     def sinks_of(name: str, recorded: Sequence[SinkTable], storage: CheckpointStorage, log: ManifestLog) -> SinkCommits:
         return SinkCommits(name, job.operators, storage, log, lambda *_: None)

@@ -36,8 +36,9 @@ from state_engine.savepoint.segments import segments_at, segments_of_target, sou
 from state_engine.spark.driver.clock_notices import tell_of_difference
 from state_engine.spark.driver.moved_sources import check_moved, follow_files
 from state_engine.spark.driver.seeding import check_files_exist, local_file_exists, remove_others, seed
-from state_engine.spark.graph.definition import JobDefinition
+from state_engine.spark.graph.definition import JobDefinition, spec_of
 from state_engine.spark.graph.nodes import Edge, OperatorNode
+from state_engine.spark.graph.settings import JobSettings
 from state_engine.spark.sinks.commits import SinkCommits
 from state_engine.spark.worker.kill_at import KillAt, crash_from_environment
 from state_engine.storage.background import OneThread
@@ -195,15 +196,15 @@ def _request(
     if restore is not None:
         target = resolve_restore(job.root, job.name, restore)
         if options.max_parallelism is not None:
-            job = rekeyed(job, options.max_parallelism)
+            job = replace(job, settings=job.settings.rekeyed(options.max_parallelism))
         target = _rewriting(target, job, options)
         before = target.seen
     if before is not None:
-        job = as_logged(job, before.manifest)
+        job = replace(job, settings=as_logged(job.settings, before.manifest))
     return job, StartRequest(
         job=job.name,
         root=job.root,
-        operators=shapes_of(job),
+        operators=shapes_of(job.settings, job.operators),
         fingerprints=job.sources.fingerprints,
         sinks=sinks.declared,
         parallelism=options.parallelism,
@@ -218,25 +219,15 @@ def _request(
     )
 
 
-def as_logged(job: JobDefinition, origin: Manifest) -> JobDefinition:
-    """Returns the job with the number of key groups that it has in its log, unless its author gave one.
+def as_logged(settings: JobSettings, origin: Manifest) -> JobSettings:
+    """Returns settings with the number of key groups that the job has in its log, unless its author gave one.
 
     Raises:
-        JobDefinitionError: Its parallelism is above that.
+        JobDefinitionError: The parallelism is above that.
     """
-    settings = job.settings
     for operator in origin.operators.values():
         settings = settings.as_logged(operator.max_parallelism)
-    return replace(job, settings=settings)
-
-
-def rekeyed(job: JobDefinition, max_parallelism: int) -> JobDefinition:
-    """Returns the job with the number of key groups into which a restore sorts all keys anew.
-
-    Raises:
-        JobDefinitionError: There cannot be so many.
-    """
-    return replace(job, settings=job.settings.rekeyed(max_parallelism))
+    return settings
 
 
 def _rewriting(target: RestoreTarget, job: JobDefinition, options: StartOptions) -> RestoreTarget:
@@ -267,22 +258,22 @@ def _tell_of_unread(job: JobDefinition, request: StartRequest, origin: Manifest,
         _log.log(level, "The code of job %r does not read %s.", job.name, one)
 
 
-def shapes_of(job: JobDefinition) -> tuple[OperatorShape, ...]:
-    """Returns the operators as the job declares them."""
-    states, specs = job.states, job.specs
+def shapes_of(settings: JobSettings, operators: Sequence[OperatorNode]) -> tuple[OperatorShape, ...]:
+    """Returns operators as a job declares them."""
+    specs = [spec_of(node, settings) for node in operators]
     return tuple(
         OperatorShape(
             uid=spec.uid,
-            parallelism=job.settings.parallelism,
+            parallelism=settings.parallelism,
             max_parallelism=spec.max_parallelism,
             keys=spec.key,
             edges=tuple(_stream_edge(edge, chained=node.chained) for edge in node.edges),
-            schemas=tuple(s for s in states if s.uid == spec.uid),
+            schemas=node.states,
             generated_uid=node.generated_uid,
             all_known=node.all_states_known,
             windows=windows_shape(spec.function),
         )
-        for spec, node in zip(specs, job.operators, strict=True)
+        for spec, node in zip(specs, operators, strict=True)
     )
 
 
@@ -390,4 +381,4 @@ def source_files(
     return files
 
 
-__all__ = ["StartOptions", "Started", "as_logged", "rekeyed", "shapes_of", "source_files", "start_up"]
+__all__ = ["StartOptions", "Started", "as_logged", "shapes_of", "source_files", "start_up"]

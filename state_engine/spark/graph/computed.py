@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from state_engine.api.types import StructType
 from state_engine.runtime.outputs import OutputWriter
 from state_engine.runtime.shared_columns import OWN
-from state_engine.serialization.convert import Reader, field_readers, row_maker
+from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import copied
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.dry import DryFrame
 from state_engine.spark.wire.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.wire.names import quote_always

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from state_engine.log.records import StateSchema
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.spark.graph.nodes import OperatorNode, chains_of
 from state_engine.spark.graph.settings import JobSettings
@@ -60,19 +59,9 @@ class JobDefinition:
         return self.settings.root
 
     @property
-    def specs(self) -> tuple[OperatorSpec, ...]:
-        """The operators as their tasks know them."""
-        return tuple(spec_of(node, self.settings) for node in self.operators)
-
-    @property
     def chains(self) -> list[tuple[OperatorNode, ...]]:
         """The operators, task by task."""
         return chains_of(self.operators)
-
-    @property
-    def states(self) -> tuple[StateSchema, ...]:
-        """Schemas of the states that the functions' `open()` ask for."""
-        return tuple(schema for node in self.operators for schema in node.states)
 
 
 __all__ = ["JobDefinition", "spec_of"]

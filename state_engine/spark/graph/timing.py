@@ -13,8 +13,8 @@ from state_engine.backends.time import NO_WATERMARK
 from state_engine.causes import shown
 from state_engine.errors import EventTimeError, JobDefinitionError
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.serialization.convert import field_readers, row_maker
-from state_engine.serialization.rows import as_tuple
+from state_engine.serialization.convert import field_readers
+from state_engine.serialization.rows import as_tuple, row_maker
 from state_engine.spark.graph.between import selected
 from state_engine.spark.wire.failures import raised_before_operators, records_as_the_task_says
 from state_engine.spark.wire.names import quote_always

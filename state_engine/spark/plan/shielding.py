@@ -17,7 +17,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from state_engine.api.types import StructType, Types
+from state_engine.api.pyflink_types import Types
+from state_engine.api.types import StructType
 from state_engine.runtime.emitted import EVENT_TIME
 from state_engine.spark.graph.computed import computing, extended
 from state_engine.spark.graph.nodes import ComputeStep, MapStep, OperatorNode, SelectStep, Step, TimeStep, WhereStep

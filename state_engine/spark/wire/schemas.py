@@ -2,8 +2,9 @@
 
 from pyspark.sql import types as spark_types
 
+from state_engine.api.pyflink_types import Types
 from state_engine.api.type_hints import parse_ddl
-from state_engine.api.types import DecimalType, ListType, MapType, StructType, TypeInformation, Types, quote
+from state_engine.api.types import DecimalType, ListType, MapType, StructType, TypeInformation, quote
 from state_engine.errors import UnsupportedTypeError
 
 

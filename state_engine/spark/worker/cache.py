@@ -27,7 +27,7 @@ from state_engine.log.records import StateSchema
 from state_engine.log.state_ttl import settled_time
 from state_engine.runtime.lifecycle import RestoredFrom
 from state_engine.runtime.operator import Operator
-from state_engine.runtime.two_input_operator import operator_of
+from state_engine.runtime.operators import operator_of
 from state_engine.spark.wire.task_spec import TaskSpec, unpack
 from state_engine.spark.worker.garbage import GARBAGE
 from state_engine.spark.worker.running_jobs import JobPlace

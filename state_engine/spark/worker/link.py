@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from state_engine.runtime.emitted import EVENT_TIME, Rows
 from state_engine.runtime.failures import OperatorFailure, engine_failure, state_failure
 from state_engine.runtime.operator import Operator
 from state_engine.runtime.outputs import MAIN
+from state_engine.runtime.row_operator import RowOperator
 from state_engine.serialization.types import schema_of
 from state_engine.spark.wire.task_spec import TaskSpec
 from state_engine.spark.worker.cache import WORKER, Cached, settle_memory, storage_of
@@ -146,7 +147,7 @@ class Link:
         """E4 for what the operator in front has given, of which this one reads the main output; as `run`."""
         if isinstance(given, Rows):
             self._records_in += len(given.rows)
-            return self.run(lambda operator: operator.process_rows(given))
+            return self.run(lambda operator: cast(RowOperator, operator).process_rows(given))
         return self.take_records(given[MAIN]) if MAIN in given else None
 
     def take_records(self, records: pa.RecordBatch) -> Given | None:

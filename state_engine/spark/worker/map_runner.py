@@ -12,8 +12,9 @@ from state_engine.causes import WorkerEndsError, cause_line, sentence, shown, tr
 from state_engine.errors import UserFunctionError
 from state_engine.log.records import Ack, Barrier, Failure
 from state_engine.runtime.outputs import OutputValueError, OutputWriter
-from state_engine.serialization.convert import Reader, field_readers, row_maker
+from state_engine.serialization.convert import Reader, field_readers
 from state_engine.serialization.copies import RowCopies
+from state_engine.serialization.rows import row_maker
 from state_engine.serialization.types import schema_of
 from state_engine.spark.wire.failures import records_as_the_task_says
 from state_engine.spark.wire.rows import CONTROL, barrier_mark, barrier_of_mark, group_of_mark, is_record

@@ -29,8 +29,8 @@ MUTANTS = (
     ),
     Mutant(
         "sys-exit-ends-the-worker",
-        "state_engine.runtime.operator",
-        "Operator._keyed_loop",
+        "state_engine.runtime.row_operator",
+        "RowOperator._keyed_loop",
         "except BaseException as error:",
         "except Exception as error:",
         "A function that calls sys.exit() ends its worker: no failure names operator, key and record.",
@@ -155,8 +155,8 @@ MUTANTS = (
     ),
     Mutant(
         "watermark-overtakes-its-record",
-        "state_engine.runtime.operator",
-        "Operator._timed_loop",
+        "state_engine.runtime.row_operator",
+        "RowOperator._timed_loop",
         "reached := at - below",
         "reached := at - below + 2",
         "A timer at a record's own time fires before that record.",
@@ -164,8 +164,8 @@ MUTANTS = (
     ),
     Mutant(
         "watermark-as-near-as-flinks",
-        "state_engine.runtime.operator",
-        "Operator._timed_loop",
+        "state_engine.runtime.row_operator",
+        "RowOperator._timed_loop",
         "below = None if behind is None else behind + MARGIN",
         "below = None if behind is None else behind + 1",
         "Sessions exactly one gap apart are two behind an ordered source, and one where several operators read it.",

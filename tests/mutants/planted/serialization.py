@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "names-of-named-tuples",
-        "state_engine.serialization.convert",
+        "state_engine.serialization.rows",
         "_names_of",
         'getattr(row, "_fields", None) or ',
         "",
@@ -224,7 +224,7 @@ MUTANTS = (
     ),
     Mutant(
         "nan-of-a-load-is-another-user-key",
-        "state_engine.serialization.equality",
+        "state_engine.serialization.convert",
         "key_reader",
         "return lambda array: list(map(rule, read(array)))",
         "return read",

@@ -12,7 +12,7 @@ from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.backends.time import OperatorTime
 from state_engine.runtime.declared.aggregation import Aggregation
 from state_engine.runtime.declared.numeric import _joined
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.serialization.types import schema_of
 
@@ -51,7 +51,7 @@ class Running:
     def __init__(self):
         self.function = Aggregation(["k"], AGGREGATES, COLUMNS)
         key, output = key_columns(COLUMNS, ["k"]), self.function.output
-        self.operator = Operator(OperatorSpec("op", "keyed_process", self.function, COLUMNS, key, (), output), 0, 1)
+        self.operator = operator_of(OperatorSpec("op", "keyed_process", self.function, COLUMNS, key, (), output), 0, 1)
         self.operator.backend.start("0")
         self.operator.backend.attach((), lambda schema: iter(()), OperatorTime(0, 0))
         self.operator.open(None)

@@ -20,7 +20,7 @@ from state_engine.api.windows import (
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.runtime.windows.stream import WindowedStream
 
@@ -101,7 +101,7 @@ def run(windows: str, make_backend: Any, seed: int) -> tuple[list[Any], int]:
         output=parse_columns_ddl(OUTPUT),
         side_outputs={"late": COLUMNS},
     )
-    operator = Operator(spec, 0, 1, make_backend)
+    operator = operator_of(spec, 0, 1, make_backend)
     backend: Any = operator.backend
     backend.attach((), lambda schema: ())
     operator.open()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from state_engine.api import Aggregate, KeyedProcessFunction, OutputTag, ProcessWindowFunction, ValueStateDescriptor
-from state_engine.api.types import Types
+from state_engine.api.pyflink_types import Types
 from state_engine.api.windows import (
     ContinuousEventTimeTrigger,
     CountEvictor,

@@ -17,7 +17,7 @@ from state_engine.api.windows import (
     TumblingEventTimeWindows,
 )
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.runtime.windows.stream import WindowedStream
 
@@ -54,7 +54,7 @@ class Run:
             side_outputs={"late": COLUMNS},
             out_of_orderness=out_of_orderness,
         )
-        self.operator = Operator(spec, 0, 1)
+        self.operator = operator_of(spec, 0, 1)
         self.operator.open()
         self.behind = out_of_orderness
         self.largest: int | None = None

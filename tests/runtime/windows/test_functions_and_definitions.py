@@ -39,7 +39,7 @@ from state_engine.api.windows import (
 )
 from state_engine.errors import DuplicateStateError, JobDefinitionError, LakestateError, UserFunctionError
 from state_engine.runtime.emitted import EVENT_TIME
-from state_engine.runtime.operator import Operator
+from state_engine.runtime.operators import operator_of
 from state_engine.runtime.spec import OperatorSpec, key_columns
 from state_engine.runtime.windows.stream import WindowedStream
 from state_engine.testing import windowed_harness
@@ -332,7 +332,7 @@ class Collecting:
             output=parse_columns_ddl(output),
             emits_event_time=True,
         )
-        self.operator = Operator(spec, 0, 1)
+        self.operator = operator_of(spec, 0, 1)
         self.operator.open()
 
     def epoch(self, watermark: int, *records: tuple[str, int, int]) -> list[Any]:
