@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30  # a run of `make test` needs a quarter of it at its fullest
+ROOM = 4 << 30  # a run of `make test` has less than a quarter of it at any time
 NAME = "lakestate-"
 
 
@@ -41,9 +41,12 @@ def sweep(memory: Path) -> None:
 
 class _InMemory:
     def __init__(self, config: pytest.Config) -> None:
+        self._failed = False
         self._folder = MEMORY / f"{NAME}{os.getpid()}"
         temporary = self._folder / "tmp"
-        temporary.mkdir(parents=True, mode=0o700)
+        temporary.mkdir(parents=True)
+        for folder in (self._folder, temporary):
+            folder.chmod(0o711)  # PostgreSQL's server is another user's process, and has its folder in there
         config.option.basetemp = str(self._folder / "pytest")
         os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = str(temporary)
         os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -Djava.io.tmpdir={temporary}"

@@ -38,7 +38,7 @@ def test_an_interrupted_one_is_not_there(
     _Fails.left, needed = written, 6 if elsewhere else 5
     directory = str(tmp_path / "backup") if elsewhere else None
     with monkeypatch.context() as patch:
-        patch.setattr("state_engine.storage.local.LocalStorage", _Fails)
+        patch.setattr("state_engine.storage.open.LocalStorage", _Fails)
         if written < needed:
             with pytest.raises(StorageError):
                 trigger_savepoint(root, "flights", kind="canonical", directory=directory)
@@ -70,7 +70,7 @@ def test_one_whose_last_put_gave_no_answer_is_not_there(
     running_job(root)
     monkeypatch.setattr(_LosesAnswers, "file", "_metadata" if kind == "canonical" else "pin.json")
     with monkeypatch.context() as patch:
-        patch.setattr("state_engine.storage.local.LocalStorage", _LosesAnswers)
+        patch.setattr("state_engine.storage.open.LocalStorage", _LosesAnswers)
         with pytest.raises(StorageError, match="no answer"):
             trigger_savepoint(root, "flights", kind=kind)  # type: ignore[call-overload]
     left = [path for path in Path(root, "flights", "_savepoints").rglob("*") if path.is_file()]

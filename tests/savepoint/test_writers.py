@@ -92,7 +92,7 @@ def test_nothing_is_left_when_one_of_many_ranges_fails(tmp_path: Path, monkeypat
             super().put_if_absent(path, data)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr("state_engine.storage.local.LocalStorage", Full)
+        patch.setattr("state_engine.storage.open.LocalStorage", Full)
         with pytest.raises(StorageError, match="full"):
             taken(root, ProcessWriter(4), str(tmp_path / "backup"))
     assert list((tmp_path / "backup").rglob("*.parquet")) == []
