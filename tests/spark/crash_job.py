@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def run_rescaled(job: StreamJob, parallelism: int) -> None:
-    client = JobClient(job, StartOptions(available_now=True))
+    client = JobClient(job.definition, StartOptions(available_now=True))
     with client._lock:  # no epoch is planned before the request
         client.start()
         rescaled = client.rescale(parallelism)
