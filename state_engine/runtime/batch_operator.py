@@ -12,7 +12,7 @@ from state_engine.api.keys import Keys
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keyed import MakeBackend
-from state_engine.backends.keys import NO_KEY, KeyCodec
+from state_engine.backends.keys import NO_KEY
 from state_engine.backends.time import watermark_behind
 from state_engine.runtime.batch_contexts import BatchContext, BatchTimers, TimersContext
 from state_engine.runtime.batch_function import (
@@ -43,7 +43,7 @@ class BatchOperator(Operator):
     ) -> None:
         super().__init__(spec, subtask, parallelism, make_backend)
         assert self.backend is not None, "a function over batches has a key"
-        self._call = BatchCall(spec, self._key_positions, KeyCodec(spec.key, spec.max_parallelism))
+        self._call = BatchCall(spec, self._key_positions, self._codec)
         self._together = takes_timers_together(self.function)
         of_many = BatchTimers(self.time, self.backend.timers)
         self._batch, self._many_timers = BatchContext(of_many), TimersContext(of_many)

@@ -57,9 +57,9 @@ class Operator(ABC):
         self.time = OperatorTime()
         self.backend: KeyedStateBackend | None = None
         if spec.key:
-            codec = KeyCodec(spec.key, spec.max_parallelism)
+            self._codec = KeyCodec(spec.key, spec.max_parallelism)
             key_groups = range_of(subtask, parallelism, spec.max_parallelism)
-            self.backend = make_backend(spec.uid, codec, key_groups, self.context, self.time)
+            self.backend = make_backend(spec.uid, self._codec, key_groups, self.context, self.time)
         timers = OperatorTimerService(self.time, self.context, self.backend.timers if self.backend else None)
         self.runtime = OperatorRuntimeContext(
             spec.uid,
