@@ -6,6 +6,7 @@ nanoseconds by attribute, as PyFlink's named rows are; position and name in brac
 
 import keyword
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -112,6 +113,8 @@ def _attributes(names: tuple[str, ...]) -> list[str]:
 
 def _usable(name: str) -> bool:
     if not name.isidentifier() or keyword.iskeyword(name) or name in _RESERVED:
+        return False
+    if unicodedata.normalize("NFKC", name) != name:  # Python reads `row.ª` as `row.a`
         return False
     return not name.startswith("_") and _PLACEHOLDER.fullmatch(name) is None
 

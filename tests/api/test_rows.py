@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import unicodedata
 from typing import Any
 
 import pytest
@@ -86,6 +87,8 @@ ODD = (
     "f_0_",
     "f_1_",
     "東京",
+    "ª",
+    "ﬁeld",
     "with`tick",
     "field_names",
 )
@@ -101,6 +104,15 @@ def test_columns_with_odd_names_are_reached_by_position_and_name() -> None:
 def test_columns_with_odd_names_hide_no_method() -> None:
     row = row_class(ODD)(*range(len(ODD)))
     assert row.field_names() == ODD
+
+
+@pytest.mark.parametrize("name", ["ª", "ﬁeld", "ｘ"])
+def test_names_that_python_spells_otherwise_are_no_attributes(name: str) -> None:
+    """Python reads `row.ª` as `row.a`, which may be another column."""
+    plain = unicodedata.normalize("NFKC", name)
+    row = row_class((name, plain))(1, 2)
+    assert (row[name], row[plain], getattr(row, plain)) == (1, 2, 2)
+    assert not hasattr(row, name)
 
 
 @pytest.mark.parametrize("name", ["count", "index", "grüße", "match", "type", "value"])

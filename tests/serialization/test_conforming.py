@@ -105,3 +105,11 @@ def test_only_some_atoms_come_back_as_they_went_in() -> None:
         None,
         None,
     ]
+
+
+def test_rows_conform_whatever_their_fields_are_called() -> None:
+    """Python reads `row.ª` as `row.a`."""
+    kind = Types.ROW_NAMED(["ª", "a"], [Types.LONG(), Types.LONG()])
+    row = reader(kind)(writer(kind)([(1, 2)]))[0]
+    assert conformer(kind)(row) == row
+    assert conformed(kind, (1, 2)).as_tuple() == (1, 2)
