@@ -36,18 +36,11 @@ class StateDescriptor:
         type_info: Of a value, an element, the value of a map, or the accumulator.
         ttl_config: Its time to live, None while values live for ever.
         changes: What is said about its earlier types.
-        by_namespace: Set by the engine where a state is asked for by columns, many keys of few namespaces.
-        many_namespaces: Set by the engine where, then, nearly each key has namespaces of its own.
-        few_times: Set by the engine where, then, timers end at few times, those of many keys together.
 
     Raises:
         UnsupportedTypeError: The type cannot be stored as typed columns.
         JobDefinitionError: The name cannot name a table.
     """
-
-    by_namespace = False
-    many_namespaces = False
-    few_times = False
 
     def __init__(self, name: str, type_info: Any) -> None:
         self.name = check_name(name, "a state")

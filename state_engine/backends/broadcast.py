@@ -13,7 +13,7 @@ import xxhash
 
 from state_engine.api.broadcast import BroadcastState, ReadOnlyBroadcastState
 from state_engine.api.descriptors import MapStateDescriptor
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.errors import ReadOnlyStateError
 from state_engine.iterating import whole
 from state_engine.log import ops as log

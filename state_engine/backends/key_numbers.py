@@ -1,55 +1,50 @@
-"""Numbers of keys: what tables that lie by columns have in place of them.
+"""Numbers of keys: what tables by columns hold instead of keys.
 
-A key is looked up as a Python object once per batch that it is in, however many windows and states it has there. All
-else is integers: a table has the numbers of its keys in ascending order, so that two of them are merged like columns.
+A key is looked up as a Python object once per batch, however many windows and states it has there. Everything else is
+integers: a table holds the numbers of its keys in ascending order, so that two tables are merged like columns.
 """
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import count, pairwise, repeat
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from state_engine.api.keys import Keys, Numbers, are_integers, indices, order_of
-from state_engine.backends.key_places import KeyPlaces
+from state_engine.api.keys import Keys, Numbers, are_integers, indices
+from state_engine.backends.integer_keys import IntegerKeys
 from state_engine.backends.keys import KeyCodec
 
 KeyGroups = NDArray[np.int32]
 
 _AT_LEAST = 1 << 12
 _MORE = 8
-"""Arrow looks at all keys that are known, a dict at those that are asked for: it is faster for fewer than a share."""
-
-_KNOWN = "_known_numbers"
-"""Where keys remember their numbers, for the next state that is asked with them."""
+"""Arrow hashes all known keys, a dict only the wanted ones: the dict is faster if they are fewer than one in eight."""
 
 _LARGER = 2
-"""Columns of keys that came later are joined with those before them when these are not so many times as long."""
+"""A part of the key columns is joined with the part before it unless that is this many times as long."""
 
 _MOST_BYTES = 1 << 30
-"""They do not become larger by that: Arrow's arrays of texts end at 2 GiB."""
-
-_SPARSE = 8
-"""So many times more numbers than are there are still walked one by one, in place of a sort."""
+"""Parts are not joined to more bytes than this: Arrow's arrays of texts end at 2 GiB."""
 
 
 class KeyNumbers:
-    """The keys that some tables of a backend hold, by number; these count from 0.
+    """The keys that the tables of a backend hold, by number; numbers count from 0.
 
-    Integers close together are looked up in a table, many other keys of one column by Arrow, others in a dict, which is
-    there once it is needed.
+    Integers that lie close together are looked up in a table, many other keys of one column by Arrow, the rest in a
+    dict, which is made when it is first needed.
 
     Args:
         codec: Of the keys.
 
     Attributes:
         codec: As given.
-        limit: Of fewer keys nobody asks whether a table still holds them, unless tables have far fewer rows.
-        generation: Another one when keys got other numbers.
+        limit: With fewer keys than this, unused ones stay, unless the tables have far fewer rows.
+        generation: Changes whenever keys get other numbers.
     """
 
     def __init__(self, codec: KeyCodec) -> None:
@@ -58,10 +53,11 @@ class KeyNumbers:
         self.generation = 0
         self._count = 0
         self._groups: KeyGroups = np.empty(0, np.int32)  # with room for more
-        self._places = KeyPlaces()
+        self._places = IntegerKeys()
         self._parts = [codec.write([])]  # of the key columns, the longest first
         self._entries: list[Any] = []  # of the first keys
         self._numbers: dict[Any, int] = {}  # likewise
+        self._answers: WeakKeyDictionary[Keys, Numbers] = WeakKeyDictionary()  # for the next state, asked likewise
 
     def __len__(self) -> int:
         return self._count
@@ -102,10 +98,9 @@ class KeyNumbers:
             return np.arange(len(each))
         if each.taken is not None:
             return self.of_taken(*each.taken)
-        known = each.__dict__.get(_KNOWN)
-        if known is None or known[:2] != (self, self.generation):
-            known = each.__dict__[_KNOWN] = self, self.generation, self._looked_up(each)
-        found: Numbers = known[2]
+        found = self._answers.get(each)
+        if found is None:
+            found = self._answers[each] = self._looked_up(each)
         return found
 
     def of_taken(self, source: Keys, positions: Numbers) -> Numbers:
@@ -151,13 +146,13 @@ class KeyNumbers:
         return Keys(self.columns(wanted), self.codec.read), np.searchsorted(wanted, numbers)
 
     def each(self, numbers: Numbers) -> Keys:
-        """Returns the keys with these numbers, each given once, in their order; nobody looks them up again."""
+        """Returns the keys with these numbers, each given once, in their order; they are not looked up again."""
         if len(numbers) * _MORE >= len(self):
             every, positions = self.among(numbers)
             return every.take(positions)
         keys = Keys(self.columns(numbers), self.codec.read)
         keys.codes = np.arange(len(numbers))
-        keys.__dict__[_KNOWN] = self, self.generation, numbers
+        self._answers[keys] = numbers
         return keys
 
     def columns(self, numbers: Numbers) -> "list[pa.Array[Any]]":
@@ -181,11 +176,11 @@ class KeyNumbers:
         """Forgets keys that no table holds any more, if there may be many; the others get other numbers.
 
         Args:
-            used: All numbers that tables hold. It is walked only if they are looked at.
-            rows: How many the tables have together: when a great window is over its keys are not kept for long.
+            used: All numbers that tables hold. It is walked only if keys may be dropped.
+            rows: Of all tables together: with it the keys of a large window do not outlive the window for long.
 
         Returns:
-            By number the new one, in the same order; None if all stay as they are.
+            The new number by the old one, in the same order; None if no number changes.
         """
         if len(self) < min(self.limit, max(2 * rows, _AT_LEAST)):
             return None
@@ -198,6 +193,7 @@ class KeyNumbers:
             return None
         self._keep(kept)
         self.generation += 1
+        self._answers = WeakKeyDictionary()
         return np.cumsum(holds) - 1
 
     def _add(self, columns: "list[pa.Array[Any]]") -> None:
@@ -214,7 +210,7 @@ class KeyNumbers:
         cuts = np.searchsorted(kept, starts)
         parts, self._parts = self._parts, []
         self._groups, self._count = self._groups[kept], len(kept)
-        self._entries, self._numbers, self._places = [], {}, KeyPlaces()
+        self._entries, self._numbers, self._places = [], {}, IntegerKeys()
         for part, start, (first, end) in zip(parts, starts[:-1], pairwise(cuts), strict=True):
             if end > first or not self._parts:
                 self._append([column.take(indices(kept[first:end] - start)) for column in part])
@@ -254,7 +250,7 @@ def _size(parts: "list[list[pa.Array[Any]]]") -> int:
 
 
 class _Numbered(Keys):
-    """All keys that are numbered: their positions are their numbers, so nobody has to look them up again."""
+    """All keys that have numbers: their positions are their numbers, so they need no look-up."""
 
     def __init__(self, by: KeyNumbers, columns: "list[pa.Array[Any]]") -> None:
         super().__init__(columns, by.codec.read)
@@ -267,27 +263,4 @@ class _Numbered(Keys):
         return self.by.entries[: len(self)] if same else self._read(self.columns)
 
 
-def positions_of(wanted: Numbers, numbers: Numbers) -> Numbers:
-    """Returns where numbers stand among others, both ascending; -1 where they do not."""
-    if len(wanted) == len(numbers) and np.array_equal(wanted, numbers):
-        return np.arange(len(numbers))
-    if not len(numbers):
-        return np.full(len(wanted), -1)
-    found = np.searchsorted(numbers, wanted)
-    found[found == len(numbers)] = 0
-    found[numbers[found] != wanted] = -1
-    return found
-
-
-def last_of_each(numbers: Numbers, size: int) -> Numbers:
-    """Returns the position of the last one of each number, in the order of the numbers, which are below a size."""
-    if size <= _SPARSE * len(numbers):
-        places = np.full(size, -1)
-        places[numbers] = np.arange(len(numbers))
-        return places[places >= 0]
-    order = order_of(numbers)
-    last: Numbers = order[np.append(np.diff(numbers[order]) != 0, True)[: len(order)]]
-    return last
-
-
-__all__ = ["KeyGroups", "KeyNumbers", "last_of_each", "positions_of"]
+__all__ = ["KeyGroups", "KeyNumbers"]

@@ -17,8 +17,9 @@ import pyarrow as pa
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keys import KeyCodec, KeyContext
+from state_engine.backends.layout import Layout
+from state_engine.backends.shapes.timers import TimerTable
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.timers import TimerTable
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log.records import StateSchema, StateStatistics
 
@@ -99,8 +100,12 @@ class KeyedStateBackend(Protocol):
 
     # An epoch ------------------------------------------------------------------------------------------------------
 
-    def state(self, descriptor: StateDescriptor, /) -> Any:
-        """Returns the state of this name, made on the first call.
+    def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES, /) -> Any:
+        """Returns the state of this name, made (and loaded) on the first call.
+
+        Args:
+            descriptor: Of the state.
+            layout: How it will be asked; the first call counts.
 
         Raises:
             DuplicateStateError: The name was used for another type, or another time to live, in this operator.

@@ -129,6 +129,10 @@ class KeyCodec:
         """Returns the key group of one key."""
         return self._hash((key,) if self._single else key) % self.max_parallelism
 
+    def group_of(self, entry: Any) -> int:
+        """Returns the key group of an entry."""
+        return self.key_group(entry.key if type(entry) is Namespaced else entry)
+
     def key_groups(self, keys: Sequence[Any], arrays: "Sequence[pa.Array[Any]]") -> NDArray[np.int32]:
         """Returns the key groups of many keys.
 

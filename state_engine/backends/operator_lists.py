@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from state_engine.api.state import ListState
 from state_engine.api.types import TypeInformation
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.iterating import whole
 from state_engine.log import ops as log
 from state_engine.log.records import StateSchema

@@ -23,7 +23,7 @@ from state_engine.backends.schemas import (
     check_same,
     operator_schema,
 )
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError
 from state_engine.log.evolution import evolve, reported
 from state_engine.log.records import StateSchema, StateStatistics

@@ -1,10 +1,15 @@
 """Values with the time of their last access: what the tables of a state with a time to live hold.
 
-A stamped value is the tuple (value, last access in ms or None for unknown). To a table it is a value like any other,
-of a type of its own; in the log the two are columns.
+A stamped value is the tuple (value, last access in ms or None if unknown). To a table it is a value like any other, of
+a type of its own; in the log the two are columns.
+
+What has expired is the same for all records of a batch, since the processing time and the watermark stand still in an
+epoch. So whole columns are compared with one number, and what a touch writes is one number, too, or by event time a
+column.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.types import AtomicType, StructType, TypeInformation
+from state_engine.backends.ascending import Flags
+from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
 from state_engine.log.ops import Op
 
 _NAMES = ("value", "last_access")
 LAST_ACCESS = 1
 """The field of the time."""
+_NEVER = np.iinfo(np.int64).min
 
 Stamped = tuple[Any, int | None]
 
@@ -40,10 +48,7 @@ def join_stamps(values: Any, times: Any) -> "pa.Array[Any]":
 def stamp_all(values: Any, times: Any) -> "pa.Array[Any]":
     """As `stamp_each`, but null stays null, and so does its last access."""
     stamped: pa.Array[Any] = stamp_each(values, times)
-    if not values.null_count:
-        return stamped
-    at: Any = pa.array(np.arange(len(values)), mask=np.asarray(values.is_null()))
-    return stamped.take(at)
+    return without(stamped, np.asarray(values.is_null())) if values.null_count else stamped
 
 
 def stamp_each(values: Any, times: Any) -> "pa.Array[Any]":
@@ -53,6 +58,66 @@ def stamp_each(values: Any, times: Any) -> "pa.Array[Any]":
     elif not isinstance(times, pa.Array):
         times = pa.array(np.full(len(values), times, np.int64))
     return pa.StructArray.from_arrays([values, times], names=list(_NAMES))
+
+
+def stamps_of(rules: TtlRules, times: Any) -> Any:
+    """Returns what a write makes the last access, as `TtlRules.stamp` does.
+
+    Args:
+        rules: Of the state.
+        times: Event times of the records at hand, as an array; None where none has one.
+
+    Returns:
+        One number for all, None for unknown; or an array, null for unknown.
+    """
+    if times is None or isinstance(rules, ProcessingTimeRules):
+        return rules.stamp()
+    now = rules.now()
+    return times if now is None else times.fill_null(now)
+
+
+def after_reads(rules: TtlRules, accesses: Any, times: Any) -> tuple[Any, Flags]:
+    """Returns the last accesses of values that are read, as `TtlRules.after_read` does, and which of them changed.
+
+    Args:
+        rules: Of the state.
+        accesses: The last accesses, as an array.
+        times: Of each the event time at which it is read, as of `stamps_of`.
+    """
+    if not rules.renewed_by_reads and not accesses.null_count:
+        return accesses, np.zeros(len(accesses), bool)
+    stamps = stamps_of(rules, times)
+    if not isinstance(stamps, pa.Array):
+        stamps = pa.scalar(stamps, pa.int64())
+    seen = pc.max_element_wise(stamps, pa.scalar(rules.now(), pa.int64()))
+    later = pc.max_element_wise(accesses, stamps) if rules.renewed_by_reads else accesses
+    after: Any = pc.if_else(accesses.is_valid(), later, seen)
+    return after, np.asarray(pc.fill_null(after, _NEVER)) != np.asarray(pc.fill_null(accesses, _NEVER))
+
+
+def at_most(times: Any, limit: float) -> Flags:
+    """Returns which last accesses are no later than a time; an unknown one never is."""
+    found: Flags = np.asarray(pc.fill_null(times, np.iinfo(np.int64).max)) <= limit
+    return found
+
+
+def unexpired(times: Any, expired: Callable[[int | None], bool]) -> Flags:
+    """Returns which last accesses have not expired; many share one time."""
+    encoded = times.dictionary_encode("encode")
+    kept = np.array([not expired(at) for at in encoded.dictionary.to_pylist()], bool)
+    of_each: Flags = kept[np.asarray(encoded.indices)]
+    return of_each
+
+
+def without(values: Any, gone: Flags) -> Any:
+    """Returns values, null where they are gone."""
+    return values.take(pa.array(np.arange(len(values)), mask=gone)) if gone.any() else values
+
+
+def earliest(times: Any, kept: Flags) -> float:
+    """Returns the earliest of some last accesses; infinity where there is none."""
+    found = pc.min(times.filter(pa.array(kept))).as_py()
+    return math.inf if found is None else found
 
 
 def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
@@ -77,10 +142,16 @@ def oldest_access(times: Any, ops: "np.ndarray[Any, Any]") -> float:
 __all__ = [
     "LAST_ACCESS",
     "Stamped",
+    "after_reads",
+    "at_most",
+    "earliest",
     "join_stamps",
     "oldest_access",
     "split_stamps",
     "stamp_all",
     "stamp_each",
     "stamped_type",
+    "stamps_of",
+    "unexpired",
+    "without",
 ]

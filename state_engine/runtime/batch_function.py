@@ -1,8 +1,7 @@
 """What an operator does with a function that takes whole batches."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from copy import copy
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from state_engine.api.keys import Keys
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.timers import TimeDomain
 from state_engine.api.types import holds_codec
+from state_engine.backends.batch_keys import EntryKeys, NamespacedKeys
 from state_engine.backends.keys import KeyCodec, split_entry
-from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys
-from state_engine.backends.timer_columns import in_order
+from state_engine.backends.layout import Layout
+from state_engine.backends.shapes.column_timers import in_order
 from state_engine.errors import JobDefinitionError
 from state_engine.iterating import whole
 from state_engine.runtime.declared.base import Declared, FiresTogether, local_of, wants_all
@@ -31,15 +31,6 @@ ENOUGH_BYTES = 64 << 20
 """A function is called with so much, or with all records of the epoch: asked for each key once, states cost least."""
 TIMERS_AT_ONCE = 1 << 20
 """A function is handed so many timers at once."""
-
-
-def asks_by_columns(function: Any) -> bool:
-    """Returns whether an author's function asks states by columns alone: in `on_timer` it has row methods."""
-    return (
-        isinstance(function, KeyedBatchProcessFunction)
-        and not isinstance(function, Declared)
-        and not _has(function, "on_timer")
-    )
 
 
 def takes_timers_together(function: Any) -> bool:
@@ -66,23 +57,23 @@ def _has(function: Any, method: str) -> bool:
     return getattr(type(function), method) is not getattr(KeyedBatchProcessFunction, method)
 
 
-def states_by_columns(states: Callable[[StateDescriptor], Any], function: Function) -> Callable[[StateDescriptor], Any]:
-    """Returns what gives states for such a function; what an author's codec stores, that reads value by value."""
-    together = takes_timers_together(function)
+def layout_of(function: Function, descriptor: StateDescriptor) -> Layout:
+    """Returns how a function over batches will ask a state.
 
-    def state(descriptor: StateDescriptor) -> Any:
-        if together and descriptor.expires_in_event_time:
-            raise JobDefinitionError(
-                f"State {descriptor.name!r} of {type(function).__name__} has a time to live in event time, and its "
-                "timers come to on_timers. Each timer would have to see what was there at its own time.",
-                action="Take processing time, of which an epoch has one, or on_timer in place of on_timers.",
-            )
-        if not holds_codec(descriptor.type_info):
-            descriptor = copy(descriptor)
-            descriptor.by_namespace = True
-        return states(descriptor)
-
-    return state
+    Raises:
+        JobDefinitionError: It gets its timers together, and the state has a time to live in event time.
+    """
+    if isinstance(function, Declared):
+        return function.layout_of(descriptor)
+    if takes_timers_together(function) and descriptor.expires_in_event_time:
+        raise JobDefinitionError(
+            f"State {descriptor.name!r} of {type(function).__name__} has a time to live in event time, and its "
+            "timers come to on_timers. Each timer would have to see what was there at its own time.",
+            action="Take processing time, of which an epoch has one, or on_timer in place of on_timers.",
+        )
+    # In `on_timer` a function has row methods; and what an author's codec stores, it reads value by value.
+    by_rows = _has(function, "on_timer") or holds_codec(descriptor.type_info)
+    return Layout.ENTRIES if by_rows else Layout.COLUMNS
 
 
 class BatchCall:
@@ -236,10 +227,9 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 __all__ = [
     "BatchCall",
-    "asks_by_columns",
     "by_output",
     "check_timer_methods",
     "joined",
-    "states_by_columns",
+    "layout_of",
     "takes_timers_together",
 ]

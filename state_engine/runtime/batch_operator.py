@@ -17,9 +17,8 @@ from state_engine.backends.time import watermark_behind
 from state_engine.runtime.batch_contexts import BatchContext, BatchTimers, TimersContext
 from state_engine.runtime.batch_function import (
     BatchCall,
-    asks_by_columns,
     by_output,
-    states_by_columns,
+    layout_of,
     takes_timers_together,
 )
 from state_engine.runtime.declared.base import FiresTogether
@@ -50,8 +49,8 @@ class BatchOperator(Operator):
         self.backend.timers_by_columns = self._together
 
     def _states(self) -> Callable[[StateDescriptor], Any] | None:
-        states, function = super()._states(), self.spec.function
-        return states_by_columns(states, function) if states is not None and asks_by_columns(function) else states
+        backend, function = self.backend, self.spec.function
+        return None if backend is None else lambda asked: backend.state(asked, layout_of(function, asked))
 
     def begin(
         self,

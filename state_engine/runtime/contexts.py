@@ -15,8 +15,8 @@ from state_engine.api.functions import KeyedProcessFunction, ProcessFunction, Ru
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.api.timers import TimeDomain, TimerService
 from state_engine.backends.keys import KeyContext
+from state_engine.backends.shapes.timers import OfTimer, TimerTable
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.timers import OfTimer, TimerTable
 from state_engine.errors import JobDefinitionError
 
 _EVENT, _PROCESSING = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME

@@ -9,7 +9,7 @@ from types import TracebackType
 from state_engine import iterating
 from state_engine.backends.keys import NO_KEY
 from state_engine.backends.schemas import TIMERS
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.causes import HIDDEN, WorkerEndsError, cause_line, sentence, shown, shows_records, trace_of
 from state_engine.errors import LakestateError
 from state_engine.log.records import Failure

@@ -18,8 +18,8 @@ from state_engine.backends.keyed import KeyedStateBackend, MakeBackend
 from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext
 from state_engine.backends.operator_state import Changes, OperatorStateBackend
 from state_engine.backends.schemas import check_names
+from state_engine.backends.shapes.timers import TimerTable
 from state_engine.backends.time import NO_WATERMARK, OperatorTime
-from state_engine.backends.timers import TimerTable
 from state_engine.errors import LocalStateError
 from state_engine.key_groups import KeyGroupRange, range_of
 from state_engine.log.records import StateSchema, StateStatistics

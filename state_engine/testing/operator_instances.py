@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from state_engine.api.state_backend import StateBackend
 from state_engine.api.timers import TimeDomain
 from state_engine.backends.keyed import KeyedStateBackend
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.backends.time import NO_WATERMARK, OperatorTime, watermark_behind
 from state_engine.epoch.acks import Acknowledged, Answer
 from state_engine.epoch.broadcast import check_broadcast

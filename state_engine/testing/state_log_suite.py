@@ -14,7 +14,7 @@ from state_engine.api import (
 )
 from state_engine.backends.keyed import KeyedStateBackend
 from state_engine.backends.keys import KeyCodec, KeyContext
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.backends.time import OperatorTime
 from state_engine.errors import DuplicateStateError, RoutingError, StateTypeChangedError, UnsupportedTypeError
 from state_engine.key_groups import KeyGroupRange

@@ -1,9 +1,9 @@
 """A RocksDB backend for tests that asks lists by columns, as that of a function over batches does."""
 
-from copy import copy
 from typing import Any
 
-from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
+from state_engine.api.descriptors import StateDescriptor
+from state_engine.backends.layout import Layout
 from state_engine.backends.rocksdb import RocksDBKeyedStateBackend
 
 
@@ -11,11 +11,8 @@ class ListsByColumns(RocksDBKeyedStateBackend):
     """The backend. It forgets the numbers of keys after each epoch, however few there are."""
 
     def commit(self, token: str) -> None:
-        self._numbers.limit = 0
+        self._index.keys.limit = 0
         super().commit(token)
 
-    def state(self, descriptor: StateDescriptor) -> Any:
-        if isinstance(descriptor, ListStateDescriptor):
-            descriptor = copy(descriptor)
-            descriptor.by_namespace = True
-        return super().state(descriptor)
+    def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES) -> Any:
+        return super().state(descriptor, Layout.COLUMNS)

@@ -1,7 +1,6 @@
 """What a function that folds columns is asked, and what becomes of a column that is none of the state's."""
 
 import re
-from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from folds_of_columns import FOLDS, Account, Balance, Kept, described, of, silen
 from state_engine.api import AggregatingStateDescriptor, ReducingStateDescriptor, StateTtlConfig, Time, Types
 from state_engine.api.keys import Keys
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.namespaced import NamespacedValueTable
+from state_engine.backends.layout import Layout
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
-from state_engine.backends.stamped_values import StampedValueTable
+from state_engine.backends.shapes.values import ValueColumnTable
 from state_engine.testing.state_harness import StateHarness
 
 PLACES = ["columns", "dicts", "rocksdb"]
@@ -38,11 +37,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         return RocksDBKeyedStateBackend(*args, opened[-1])
 
     def placed(descriptor: Any) -> tuple[StateHarness, Any]:
-        descriptor = copy(descriptor)
-        descriptor.by_namespace = request.param != "dicts"
         harness = StateHarness(make, "k bigint", now=(0, 0))
-        state = harness.backend.state(descriptor)
-        lies = isinstance(harness.backend._tables[descriptor.name], NamespacedValueTable)
+        layout = Layout.ENTRIES if request.param == "dicts" else Layout.COLUMNS
+        state = harness.backend.state(descriptor, layout)
+        lies = isinstance(harness.backend._tables[descriptor.name], ValueColumnTable)
         assert lies == (request.param == "columns")
         return harness, state
 
@@ -106,10 +104,9 @@ def test_no_key_becomes_a_python_object_where_all_lies_as_columns(name: str, ttl
         descriptor = ReducingStateDescriptor("v", Total(), Types.LONG())
     if ttl:
         descriptor.enable_time_to_live(lives().build())
-    descriptor.by_namespace = True
     harness = StateHarness(HeapKeyedStateBackend, "k bigint", now=(0, 0))
-    state = harness.backend.state(descriptor)
-    assert type(harness.backend._tables["v"]) is (StampedValueTable if ttl else NamespacedValueTable)
+    state = harness.backend.state(descriptor, Layout.COLUMNS)
+    assert isinstance(harness.backend._tables["v"], ValueColumnTable)
     for _ in range(2):
         state.add_many(silent([1, 2, 1]), pa.array([1, 2, 3]))
         found = state.get_many(silent([2, 1]), *[Types.LONG()] * aggregated).to_pylist()

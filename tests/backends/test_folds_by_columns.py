@@ -13,8 +13,8 @@ from values_by_namespace import ByNamespace
 
 from state_engine.api import StateTtlConfig, Time
 from state_engine.api.keys import Keys, indices
+from state_engine.backends.batch_keys import NamespacedKeys
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.namespaced_keys import NamespacedKeys
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.log.ops import Op
 from state_engine.testing.state_harness import StateHarness

@@ -11,7 +11,8 @@ import pytest
 
 from state_engine.api.keys import Keys
 from state_engine.backends import key_numbers
-from state_engine.backends.key_numbers import KeyNumbers, last_of_each, positions_of
+from state_engine.backends.ascending import last_of_each, positions_of
+from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyCodec
 from state_engine.serialization.types import parse_columns
 

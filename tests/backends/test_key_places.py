@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from state_engine.api.keys import Keys, are_integers
+from state_engine.backends.integer_keys import IntegerKeys
 from state_engine.backends.key_numbers import KeyNumbers
-from state_engine.backends.key_places import KeyPlaces
 from state_engine.backends.keys import KeyCodec
 from state_engine.serialization.types import parse_columns
 
@@ -21,7 +21,7 @@ class Known:
     """Keys as they were added, part by part."""
 
     def __init__(self) -> None:
-        self.places = KeyPlaces()
+        self.places = IntegerKeys()
         self.keys: list[Any] = []
         self.asked: list[int] = []
 

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from values_by_namespace import ByNamespace, ByPlace
+from values_by_namespace import ByNamespace, ByPlace, ByRows
 
 from state_engine.api import ListStateDescriptor, TimeDomain, Types, ValueStateDescriptor
 from state_engine.api.descriptors import StateDescriptor
 from state_engine.api.keys import Keys, indices
+from state_engine.backends.batch_keys import NamespacedKeys
+from state_engine.backends.entry_index import ByNamespace as Segments
+from state_engine.backends.entry_index import EntryIndex
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.key_numbers import KeyNumbers
 from state_engine.backends.keys import KeyCodec, Namespaced
-from state_engine.backends.namespaced_keys import NamespacedKeys, parts_of
-from state_engine.backends.namespaced_tables import RunsTable
+from state_engine.backends.layout import Layout
 from state_engine.serialization.types import parse_columns
 from state_engine.testing.state_harness import StateHarness
 
@@ -38,7 +39,7 @@ class Compared:
     """A table by namespace and one of entries, to which the same is done."""
 
     def __init__(self, by_columns: Any = ByNamespace) -> None:
-        self.harnesses = [StateHarness(make, "k bigint") for make in (by_columns, HeapKeyedStateBackend)]
+        self.harnesses = [StateHarness(make, "k bigint") for make in (by_columns, ByRows)]
 
     def states(self, name: str) -> list[Any]:
         return [one.backend.state(ValueStateDescriptor(name, TYPES[name])) for one in self.harnesses]
@@ -105,11 +106,11 @@ def test_a_namespace_of_which_nothing_is_left_is_gone(descriptor: StateDescripto
     keys = NamespacedKeys([pa.array([0, 1]), pa.array([0, 0])], OWN, SPACES)
     getattr(state.columns, put)(keys, [1, 2])
     harness.seal()
-    table: RunsTable = state.table
-    assert list(table.base) == ["0/10"]
+    table: Any = harness.backend._tables["a"]  # type: ignore[attr-defined]
+    assert list(table.store) == ["0/10"]
     state.columns.remove_many(keys)
     harness.seal()
-    assert table.base == {}
+    assert list(table.store) == []
     assert table.rows == 0
 
 
@@ -117,8 +118,9 @@ def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
     """Keys come and go for ever, too; the others keep what they have."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     descriptor = ValueStateDescriptor("a", Types.LONG())
-    descriptor.by_namespace = descriptor.few_times = True
-    state, timers = harness.backend.state(descriptor), harness.backend.timers(TimeDomain.EVENT_TIME)
+    harness.backend.timers_by_columns = True
+    state = harness.backend.state(descriptor, Layout.COLUMNS)
+    timers = harness.backend.timers(TimeDomain.EVENT_TIME)
     counted, before = [], asked(random.Random(1), 0)
     for start in range(0, 60_000, 2_000):
         own = Keys([pa.array(range(start, start + 2_000))], lambda columns: columns[0].to_pylist())
@@ -130,7 +132,7 @@ def test_keys_of_which_nothing_is_left_are_forgotten() -> None:
         before = keys
         harness.seal()
         harness.backend.commit("sealed")
-        counted.append(len(harness.backend._numbers))
+        counted.append(len(harness.backend._index.keys))
         assert harness.state(descriptor, start + 7, f"{start}/").value() == start + 7
         assert harness.backend.rows == 4_000  # values and timers of one window
     assert max(counted) < 10_000
@@ -144,7 +146,7 @@ def test_keys_of_a_batch_are_freed_with_it() -> None:
     try:
         keys = asked(random.Random(1), 10)
         assert len(keys.entries) == len(keys.distinct)
-        assert parts_of(keys, KeyNumbers(KeyCodec(parse_columns("k bigint"), 8)))
+        assert Segments(EntryIndex(KeyCodec(parse_columns("k bigint"), 8))).parts(keys)
         freed = weakref.ref(keys)
         del keys
         assert freed() is None

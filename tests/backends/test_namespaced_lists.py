@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_namespaced import KEYS, SPACES, asked, rows, statistics
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByRows
 
 from state_engine.api import ListStateDescriptor, Types
 from state_engine.api.keys import Keys, indices
-from state_engine.backends import list_runs
-from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.batch_keys import EntryKeys
 from state_engine.backends.keys import Namespaced
-from state_engine.backends.list_runs import Elements, Runs
-from state_engine.backends.namespaced_keys import EntryKeys
+from state_engine.backends.stores import list_runs
+from state_engine.backends.stores.list_runs import Elements, ListRuns
 from state_engine.testing.state_harness import StateHarness
 
 TYPES = {"a": Types.LONG(), "b": "struct<n:bigint,text:string>"}
@@ -35,7 +34,7 @@ def plain(drawn: random.Random, count: int) -> Keys:
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(seed: int) -> None:
     drawn = random.Random(seed)
-    both = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    both = [StateHarness(make, "k bigint") for make in (ByNamespace, ByRows)]
     for epoch in range(8):
         for _ in range(4):
             name, count = drawn.choice("ab"), drawn.choice([1, 30, 200])
@@ -98,7 +97,7 @@ def test_entries_of_several_namespaces_find_theirs() -> None:
 
 @pytest.mark.parametrize("count", [100, 3_000])
 def test_runs_are_few_however_many_epochs_there_were(count: int) -> None:
-    runs = Runs()
+    runs = ListRuns()
     for n in range(count):
         runs.append(Elements(np.arange(n % 7, 40, 7), pa.array(np.arange(n % 7, 40, 7))))
     assert len(runs.all()) <= np.log2(runs.rows) + 1
@@ -117,7 +116,7 @@ def test_runs_are_lists_by_key(most: int, changes: list[tuple[bool, list[int]]],
 
 
 def compare(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
-    runs, lists, counted = Runs(), {}, 0
+    runs, lists, counted = ListRuns(), {}, 0
     for adds, numbers in changes:
         if adds:
             values = list(range(counted, counted := counted + len(numbers)))
@@ -125,7 +124,7 @@ def compare(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
             for number, value in zip(numbers, values, strict=True):
                 lists.setdefault(number, []).append(value)
         else:
-            runs.remove(np.unique(np.array(numbers, np.int64)))
+            runs.clear(np.unique(np.array(numbers, np.int64)))
             for number in numbers:
                 lists.pop(number, None)
         assert (runs.keys, runs.rows) == (len(lists), sum(map(len, lists.values())))
@@ -140,7 +139,7 @@ def compare(changes: list[tuple[bool, list[int]]], wanted: list[int]) -> None:
 
 def test_what_an_epoch_adds_is_all_that_it_merges() -> None:
     """A run of a million elements is not written anew for each thousand that come behind it."""
-    runs = Runs()
+    runs = ListRuns()
     runs.append(Elements(np.arange(100_000), pa.array(np.arange(100_000))))
     largest = runs.all()[0].values
     for n in range(40):

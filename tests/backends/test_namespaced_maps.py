@@ -2,7 +2,6 @@
 
 import datetime
 import random
-from copy import copy
 from itertools import product
 from typing import Any
 
@@ -13,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_namespaced import KEYS, SPACES, asked, rows, statistics
 from test_namespaced_lists import plain
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByRows
 
 from state_engine.api import MapStateDescriptor, StateTtlConfig, Time, Types
 from state_engine.api.keys import Keys
-from state_engine.backends import value_runs
+from state_engine.backends.batch_keys import EntryKeys
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import Namespaced
-from state_engine.backends.map_runs import Entries, MapRuns, keys_of
-from state_engine.backends.namespaced_keys import EntryKeys
-from state_engine.backends.namespaced_maps import NamespacedMapTable
-from state_engine.backends.stamped_maps import StampedMapTable
-from state_engine.backends.tables import MapTable
+from state_engine.backends.layout import Layout
+from state_engine.backends.shapes.column_maps import MapColumnTable
+from state_engine.backends.shapes.maps import MapTable
+from state_engine.backends.stores import value_runs
+from state_engine.backends.stores.map_runs import Entries, MapChange, MapRuns, keys_of
 from state_engine.log.ops import Op
 from state_engine.testing.state_harness import StateHarness
 
@@ -51,7 +50,7 @@ def longs(keys: list[int]) -> Keys:
 @pytest.mark.parametrize("seed", range(10))
 def test_columns_and_log_are_those_of_entries(seed: int) -> None:
     drawn = random.Random(seed)
-    both = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    both = [StateHarness(make, "k bigint") for make in (ByNamespace, ByRows)]
     for epoch in range(8):
         for _ in range(5):
             name, count = drawn.choice("abc"), drawn.choice([1, 30, 200])
@@ -73,7 +72,7 @@ def test_columns_and_log_are_those_of_entries(seed: int) -> None:
             assert rows(of_columns) == rows(of_entries)
             assert in_order(of_columns) == in_order(of_entries)
         assert statistics(both[0]) == statistics(both[1])
-    assert type(both[0].backend._tables["a"]) is NamespacedMapTable
+    assert type(both[0].backend._tables["a"]) is MapColumnTable
     assert contents(both[0]) == contents(both[1]) == contents(both[0].reopened()) == contents(both[1].reopened())
 
 
@@ -111,7 +110,7 @@ def contents(harness: StateHarness) -> dict[Any, Any]:
 def test_row_methods_are_those_of_entries(seed: int) -> None:
     """No function has both; between them nothing is lost."""
     drawn = random.Random(seed)
-    both = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    both = [StateHarness(make, "k bigint") for make in (ByNamespace, ByRows)]
     for epoch in range(6):
         for _ in range(30):
             name, key, space = drawn.choice("abc"), drawn.choice(KEYS[:5]), drawn.choice([None, SPACES[0]])
@@ -222,8 +221,8 @@ def test_entries_stand_in_the_order_in_which_they_were_put() -> None:
 
 
 @pytest.mark.parametrize(("user_key", "ttl", "table"), [
-    (Types.LONG(), False, NamespacedMapTable), ("binary", False, NamespacedMapTable),
-    (Types.LONG(), True, StampedMapTable), (Types.DOUBLE(), False, MapTable), ("decimal(10,2)", False, MapTable),
+    (Types.LONG(), False, MapColumnTable), ("binary", False, MapColumnTable),
+    (Types.LONG(), True, MapColumnTable), (Types.DOUBLE(), False, MapTable), ("decimal(10,2)", False, MapTable),
     ("struct<a:int>", False, MapTable),
 ])  # fmt: skip
 def test_which_maps_are_columns(user_key: Any, ttl: bool, table: type) -> None:
@@ -259,10 +258,8 @@ def test_a_map_that_came_and_went_in_one_epoch_is_not_emptied_in_the_log() -> No
 def test_user_keys_of_which_nothing_is_left_are_forgotten() -> None:
     """Items come and go for ever; the others keep what they have."""
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
-    LONGS_BY_COLUMNS = MapStateDescriptor("a", Types.STRING(), Types.LONG())
-    LONGS_BY_COLUMNS.by_namespace = True
-    state = harness.backend.state(LONGS_BY_COLUMNS)
-    table: NamespacedMapTable = state.table
+    state = harness.backend.state(MapStateDescriptor("a", Types.STRING(), Types.LONG()), Layout.COLUMNS)
+    table: MapColumnTable = harness.backend._tables["a"]
     keys = longs([n % 7 for n in range(2_000)])
     state.columns.put_many(longs([1]), ["stays"], [1])
     before: list[str] | None = None
@@ -284,7 +281,7 @@ def test_what_is_being_written_keeps_its_user_keys() -> None:
     """An epoch may have begun when the one before it is settled."""
     harness = StateHarness(ByNamespace, "k bigint")
     state = harness.backend.state(LONGS)
-    table: NamespacedMapTable = state.table
+    table: MapColumnTable = harness.backend._tables["a"]
     many = longs([1] * 5_000)
     state.columns.put_many(many, list(range(5_000)), [0] * 5_000)
     harness.seal()
@@ -298,16 +295,16 @@ def test_what_is_being_written_keeps_its_user_keys() -> None:
 
 def test_an_epoch_costs_what_it_changes() -> None:
     """However many entries there are, they are not written anew for each few that come behind them."""
-    harness, by_columns = StateHarness(HeapKeyedStateBackend, "k bigint"), copy(LONGS)
-    by_columns.by_namespace = True
-    state, many = harness.backend.state(by_columns), 50_000
+    harness = StateHarness(HeapKeyedStateBackend, "k bigint")
+    state, many = harness.backend.state(LONGS, Layout.COLUMNS), 50_000
+    store = harness.backend._tables["a"].store
     state.columns.put_many(longs([n % 50 for n in range(many)]), np.arange(many), np.arange(many))
     harness.seal()
-    largest = state.table.base[None]._runs._runs[0].values
+    largest = store.get(None)._runs._runs[0].values
     for epoch in range(20):
         state.columns.put_many(longs([epoch, 1, 2]), [epoch, 1, 2], [epoch] * 3)
         harness.seal()
-    assert state.table.base[None]._runs._runs[0].values is largest
+    assert store.get(None)._runs._runs[0].values is largest
 
 
 def test_an_epoch_may_put_often() -> None:
@@ -315,7 +312,7 @@ def test_an_epoch_may_put_often() -> None:
     state = harness.backend.state(LONGS)
     for n in range(100):
         state.columns.put_many(longs([1, 2, 3]), [n, n, n // 2], [n, -n, n])
-        assert len(state.table.overlay[None]._parts) <= 8
+        assert len(harness.backend._tables["a"].written[None]._parts) <= 8
     state.columns.remove_many(longs([2]), [99])
     found = state.columns.get_many(longs([1, 2, 2, 3, 3]), [99, 99, 98, 49, 50]).to_pylist()
     assert found == [99, None, -98, 99, None]
@@ -325,7 +322,7 @@ def test_an_epoch_may_put_often() -> None:
 
 
 def test_what_was_put_key_by_key_was_put_before() -> None:
-    both = [StateHarness(make, "k bigint") for make in (ByNamespace, HeapKeyedStateBackend)]
+    both = [StateHarness(make, "k bigint") for make in (ByNamespace, ByRows)]
     for one in both:
         one.state(LONGS, 1).put(5, 5)
         one.backend.state(LONGS).columns.put_many(longs([1]), [6], [6])
@@ -366,7 +363,11 @@ def compare(changes: Any, kept: set[int]) -> None:
         gone = np.array([entries[n][1] for n in numbers], bool)
         places = np.array([entries[n][0] for n in numbers], np.int64)
         values = pa.array([None if entries[n][1] else entries[n][0] for n in numbers], pa.int64())
-        runs.change(np.unique(np.array(cleared, np.int64)), Entries(np.array(numbers, np.int64), values, places, gone))
+        runs.change(
+            MapChange(
+                np.unique(np.array(cleared, np.int64)), Entries(np.array(numbers, np.int64), values, places, gone)
+            )
+        )
         same(runs, maps)
     runs.keep(lambda keys: np.isin(keys, list(kept)))
     same(runs, {key: of_key for key, of_key in maps.items() if key in kept})

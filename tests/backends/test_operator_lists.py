@@ -13,7 +13,7 @@ from state_engine.api import Duration, ListStateDescriptor, Types, ValueStateDes
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.backends.operator_lists import even_pieces
 from state_engine.backends.operator_state import OperatorStateBackend
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.errors import DuplicateStateError, JobDefinitionError, StateTypeChangedError
 from state_engine.log.fold import coalesce, fold
 from state_engine.log.ops import KEY_GROUP, NAMESPACE, with_position

@@ -7,19 +7,18 @@ import pyarrow as pa
 
 from state_engine.api import TimeDomain, Types, ValueStateDescriptor
 from state_engine.api.keys import Keys, indices
+from state_engine.backends.batch_keys import NamespacedKeys
+from state_engine.backends.entry_index import NamespaceNumbers
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.namespaced_keys import NamespacedKeys
-from state_engine.backends.placed_values import PlacedValueTable
-from state_engine.backends.places import NamespaceNumbers
+from state_engine.backends.layout import Layout
 from state_engine.testing.state_harness import StateHarness
 
 
 def made() -> tuple[StateHarness, Any, Any]:
     harness = StateHarness(HeapKeyedStateBackend, "k bigint")
     harness.backend.timers_by_columns = True
-    descriptor = ValueStateDescriptor("a", Types.LONG())
-    descriptor.by_namespace = descriptor.many_namespaces = True
-    return harness, harness.backend.state(descriptor), harness.backend.timers(TimeDomain.EVENT_TIME)
+    state = harness.backend.state(ValueStateDescriptor("a", Types.LONG()), Layout.PLACES)
+    return harness, state, harness.backend.timers(TimeDomain.EVENT_TIME)
 
 
 def sessions(first: int, count: int) -> NamespacedKeys:
@@ -31,7 +30,7 @@ def sessions(first: int, count: int) -> NamespacedKeys:
 
 def test_namespaces_of_which_nothing_is_left_are_forgotten() -> None:
     harness, state, timers = made()
-    assert isinstance(state.table, PlacedValueTable)
+    table: Any = harness.backend._tables["a"]  # type: ignore[attr-defined]
     stays = sessions(1_000_000, 10)
     state.columns.put_many(stays, list(range(20)))
     timers.register_keys(stays, np.arange(20) + 10_000)
@@ -46,12 +45,12 @@ def test_namespaces_of_which_nothing_is_left_are_forgotten() -> None:
         state.columns.remove_many(fired)
         harness.seal(epoch)
         harness.backend.commit("sealed")
-        assert len(harness.backend._namespaces) < 10_000
+        assert len(harness.backend._index.namespaces) < 10_000
     assert state.columns.get_many(stays).to_pylist() == list(range(20))
     [left] = [timers.due_keys(1 << 40)]
     assert sorted(map(str, left.entries)) == sorted(map(str, stays.entries))
-    assert len(state.table.base[None].of(np.empty(0, np.int64))) == 0
-    assert state.table.rows == 20
+    assert list(table.store) == [None]
+    assert table.rows == 20
 
 
 def test_what_waits_for_the_end_of_an_epoch_keeps_its_place_when_numbers_change() -> None:
@@ -68,9 +67,8 @@ def test_what_waits_for_the_end_of_an_epoch_keeps_its_place_when_numbers_change(
         harness.seal(epoch)
     found = harness.reopened()
     descriptor = ValueStateDescriptor("a", Types.LONG())
-    descriptor.by_namespace = descriptor.many_namespaces = True
-    assert found.backend.state(descriptor).columns.get_many(sessions(5, 3)).to_pylist() == [7] * 6
-    assert found.backend.state(descriptor).table.rows == 6
+    assert found.backend.state(descriptor, Layout.PLACES).columns.get_many(sessions(5, 3)).to_pylist() == [7] * 6
+    assert found.backend.rows == 6
 
 
 def texts(numbers: NamespaceNumbers) -> list[str | None]:

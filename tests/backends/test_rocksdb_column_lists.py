@@ -15,10 +15,11 @@ from test_namespaced import SPACES, asked, statistics
 from state_engine.api import ListStateDescriptor
 from state_engine.api.keys import Keys
 from state_engine.backends.heap import HeapKeyedStateBackend
+from state_engine.backends.layout import Layout
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, bases, column_lists, headers
 from state_engine.backends.rocksdb.cells import is_head
 from state_engine.backends.rocksdb.store import FORMAT_VERSION, Changes, Meta
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.log.ops import Op
 from state_engine.testing.state_harness import StateHarness
 
@@ -204,7 +205,7 @@ def column(*keys: int) -> Keys:
 
 def cells(harness: StateHarness) -> tuple[int, int]:
     """Returns how many headers there are in the database, and how many pieces."""
-    base = harness.backend._tables["bigint"].base  # type: ignore[attr-defined]
+    base: Any = harness.backend._in_database["bigint"]  # type: ignore[attr-defined]
     heads = [is_head(key) for key, _ in base._opened.store.scan(*base.cells.groups(0, 12))]
     return sum(heads), len(heads) - sum(heads)
 
@@ -393,17 +394,16 @@ def test_numbers_of_keys_and_what_was_read_do_not_outlive_an_epoch(
     monkeypatch.setattr("state_engine.backends.rocksdb.backend._LOAD_ROWS", 6_000)
     harness, numbered = begin(make=RocksDBKeyedStateBackend), count()
     descriptor = ListStateDescriptor("bigint", "bigint")
-    descriptor.by_namespace = True
     for _ in range(3):
         keys = column(*[next(numbered) for _ in range(10_000)])
-        harness.backend.state(descriptor).columns.add_many(keys, np.arange(10_000))
+        harness.backend.state(descriptor, Layout.COLUMNS).columns.add_many(keys, np.arange(10_000))
         seal(harness)
-        assert len(harness.backend._numbers) < 5_000  # type: ignore[attr-defined]
+        assert len(harness.backend._index.keys) < 5_000  # type: ignore[attr-defined]
     loaded = begin("loaded", RocksDBKeyedStateBackend)
     loaded.epochs = harness.epochs
     loaded.backend.attach(harness.backend.schemas, loaded._load)
-    loaded.backend.state(descriptor)
-    assert len(loaded.backend._numbers) < 5_000  # type: ignore[attr-defined]
+    loaded.backend.state(descriptor, Layout.COLUMNS)
+    assert len(loaded.backend._index.keys) < 5_000  # type: ignore[attr-defined]
     assert statistics(loaded) == {"bigint": (30_000, 30_000)}
 
 
@@ -423,4 +423,4 @@ def test_what_was_read_is_dropped_when_it_is_much(begin: Begun, monkeypatch: pyt
     state.columns.add_many(column(*range(2_000)), np.arange(2_000))
     seal(harness)
     assert state.columns.get_many(column(*range(2_000))).to_pylist() == [[n] for n in range(2_000)]
-    assert 10_000 < state.table.base._held < 120_000
+    assert 10_000 < harness.backend._in_database["bigint"]._held < 120_000  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from test_stamped_values import live_through
 
 from state_engine.api import StateTtlConfig
 from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.rocksdb import LocalDatabase, Tuning, headers, tables
-from state_engine.backends.rocksdb.tables import RocksStampedListTable
+from state_engine.backends.rocksdb import LocalDatabase, Tuning, column_lists, headers
+from state_engine.backends.rocksdb.column_lists import ColumnLists
 from state_engine.testing.state_harness import StateHarness
 
 CONFIGS = {name: config for name, config in COMPARED.items() if not Both(config).cleans}
@@ -75,7 +75,7 @@ def test_columns_and_log_are_those_of_entries(forms: Any, config: str, seed: int
 
 def test_what_has_expired_is_dropped_when_it_is_loaded(forms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many cells at a time, however many there are."""
-    monkeypatch.setattr(tables, "AT_ONCE", 7)
+    monkeypatch.setattr(column_lists, "AT_ONCE", 7)
     both = forms(CONFIGS["dropped at the start"])
     for now in (0, 60):
         both.at(now)
@@ -86,7 +86,7 @@ def test_what_has_expired_is_dropped_when_it_is_loaded(forms: Any, monkeypatch: 
     both.end()
     both.reopen()
     first, second = both.columns("longs")
-    assert type(first.state.table) is RocksStampedListTable
+    assert isinstance(both.harnesses[0].backend._tables["longs"].store, ColumnLists)  # type: ignore[attr-defined]
     every = of(list(range(80)))
     assert first.get_many(every).equals(second.get_many(every))
     for harness in both.harnesses:

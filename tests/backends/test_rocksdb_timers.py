@@ -18,6 +18,7 @@ from state_engine.backends.rocksdb.cells import Cells, group_of
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.timers import FEW, FOLDED, PER_CELL, TimerLog
 from state_engine.backends.schemas import TIMERS, timer_schema
+from state_engine.backends.shapes.timers import EntryTimers
 from state_engine.key_groups import KeyGroupRange
 from state_engine.log import ops as log
 from state_engine.serialization.types import ddl_to_arrow, parse_columns
@@ -36,7 +37,7 @@ class Place:
         self.database = LocalDatabase(folder / "db", Tuning())
 
     def opened(self) -> TimerLog:
-        return TimerLog(self.database, Cells(1, self.codec), self.schema)
+        return TimerLog(self.database, Cells(1, self.codec), self.schema, EntryTimers(self.codec))
 
     def rows(self, ops: Sequence[LogRow]) -> pa.Table:
         """Rows of the log in the order given; a reset has a key group in place of an entry."""

@@ -16,6 +16,7 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.ttl import StateTtlConfig
+from state_engine.backends.layout import Layout
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning, headers
 from state_engine.backends.rocksdb.column_lists import ColumnLists
 from state_engine.testing.state_harness import StateHarness
@@ -23,15 +24,10 @@ from state_engine.testing.state_harness import StateHarness
 KEYS = 20
 
 
-def by_columns(descriptor: StateDescriptor) -> StateDescriptor:
-    descriptor.by_namespace = True
-    return descriptor
-
-
 DESCRIPTORS: dict[str, Any] = {
     "value": lambda: ValueStateDescriptor("s", Types.LONG()),
     "list": lambda: ListStateDescriptor("s", Types.LONG()),
-    "list by columns": lambda: by_columns(ListStateDescriptor("s", Types.LONG())),
+    "list by columns": lambda: ListStateDescriptor("s", Types.LONG()),
     "map": lambda: MapStateDescriptor("s", Types.LONG(), Types.STRING()),
 }
 
@@ -40,7 +36,8 @@ def descriptor(shape: str, size: int | None, *, reads: bool = False) -> StateDes
     """A state that lives for 100 ms; `size` rows are looked at per epoch, none if null."""
     config = StateTtlConfig.new_builder(Duration.of_millis(100))
     config = config.disable_cleanup_in_background() if size is None else config.cleanup_in_rocksdb_compact_filter(size)
-    found: StateDescriptor = DESCRIPTORS[shape]()
+    found: Any = DESCRIPTORS[shape]()
+    found.lies = Layout.COLUMNS if shape == "list by columns" else Layout.ENTRIES
     found.enable_time_to_live((config.update_ttl_on_read_and_write() if reads else config).build())
     return found
 
@@ -48,7 +45,7 @@ def descriptor(shape: str, size: int | None, *, reads: bool = False) -> StateDes
 class Job:
     """Epochs of one state over one folder, also by one worker after another."""
 
-    def __init__(self, folder: Path, state: StateDescriptor) -> None:
+    def __init__(self, folder: Path, state: Any) -> None:
         self._folder, self._state = folder, state
         self._opened: list[LocalDatabase] = []
         self.harness: Any = self._worker(())
@@ -60,7 +57,7 @@ class Job:
 
         harness: Any = StateHarness(backend, "k bigint", epochs)
         harness.backend.attach(harness._schemas, harness._load)
-        harness.backend.state(self._state)
+        harness.backend.state(self._state, self._state.lies)
         return harness
 
     def other_worker(self) -> None:
@@ -99,7 +96,7 @@ class Job:
     @property
     def raw_rows(self) -> int:
         """Rows that the database has, whoever may see them."""
-        base = self.harness.backend._tables["s"].base
+        base = self.harness.backend._in_database["s"]
         if isinstance(base, ColumnLists):
             found, _ = base.cells_from(self.harness.backend.key_groups, b"", 1 << 40)
             return sum(int.from_bytes(cell[:8], "big") for _, cell in found)

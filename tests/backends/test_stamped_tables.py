@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from test_stamped_values import CONFIGS, KEYS, TTL, asked, bare, content, live_through, lives
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByRows
 
 from state_engine.api import (
     ListState,
@@ -20,12 +20,10 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.keys import Keys
-from state_engine.backends.columns import MapColumns
-from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.stamped_lists import StampedListTable
-from state_engine.backends.stamped_maps import StampedMapTable
-from state_engine.backends.stamped_values import StampedValueTable
-from state_engine.backends.tables import ListTable, MapTable, ValueTable
+from state_engine.backends.shapes.column_maps import MapColumnTable
+from state_engine.backends.shapes.lists import ListColumnTable, ListTable
+from state_engine.backends.shapes.maps import MapTable
+from state_engine.backends.shapes.values import ValueColumnTable, ValueTable
 from state_engine.backends.time import NO_WATERMARK
 from state_engine.log.ops import Op
 from state_engine.testing.state_harness import StateHarness
@@ -62,7 +60,7 @@ class Both:
         )
         incremental = config.build().get_cleanup_strategies().get_incremental_cleanup_strategy()
         self.cleans = incremental is not None and incremental.get_cleanup_size() > 0
-        self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (ByNamespace, HeapKeyedStateBackend)]
+        self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (ByNamespace, ByRows)]
 
     def columns(self, name: str) -> list[Any]:
         return [one.backend.state(described(name, self.config)).columns for one in self.harnesses]
@@ -171,7 +169,7 @@ def test_which_tables_they_have() -> None:
     for name in VALUES:
         both.columns(name)
     of_columns, of_entries = ([type(t) for t in one.backend._tables.values()] for one in both.harnesses)
-    assert of_columns == [StampedListTable, StampedListTable, StampedMapTable, StampedValueTable]
+    assert of_columns == [ListColumnTable, ListColumnTable, MapColumnTable, ValueColumnTable]
     assert of_entries == [ListTable, ListTable, MapTable, ValueTable]
 
 
@@ -201,7 +199,7 @@ def of(keys: list[int]) -> Keys:
 
 
 def read(columns: Any, keys: Keys) -> list[Any]:
-    if isinstance(columns, MapColumns):
+    if hasattr(columns, "items_many"):
         return columns.get_many(keys, [1] * len(keys)).to_pylist()
     return [one[0] if one else None for one in columns.get_many(keys).to_pylist()]
 

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from values_by_namespace import ByNamespace
+from values_by_namespace import ByNamespace, ByRows
 
 from state_engine.api import StateTtlConfig, Time, Types, ValueStateDescriptor
 from state_engine.api.keys import Keys
-from state_engine.backends import ttl_cleanup
-from state_engine.backends.heap import HeapKeyedStateBackend
-from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.delta import Delta
+from state_engine.backends.entry_index import ByNamespace as Segmented
+from state_engine.backends.entry_index import EntryIndex, drop_unused
 from state_engine.backends.keys import KeyCodec
-from state_engine.backends.stamped_values import StampedValueTable
+from state_engine.backends.shapes import table as tables
+from state_engine.backends.shapes.values import ValueColumnTable
+from state_engine.backends.stored_type import StoredType
+from state_engine.backends.stores.segments import Segments
+from state_engine.backends.stores.value_runs import Run, ValueRuns
 from state_engine.backends.time import OperatorTime
-from state_engine.backends.ttl_cleanup import ColumnCleanup
+from state_engine.backends.ttl_cleanup import IncrementalCleanup
 from state_engine.backends.ttl_rules import ttl_rules
-from state_engine.backends.value_runs import Run
 from state_engine.log.ops import Op
 from state_engine.log.records import StateTtl
 from state_engine.serialization.types import parse_columns
@@ -74,7 +77,7 @@ class Both:
 
     def __init__(self, config: StateTtlConfig.Builder | None) -> None:
         self.config = config
-        self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (ByNamespace, HeapKeyedStateBackend)]
+        self.harnesses = [StateHarness(make, "k bigint", now=(0, 0)) for make in (ByNamespace, ByRows)]
 
     def states(self, name: str) -> list[Any]:
         return [one.backend.state(described(name, self.config)) for one in self.harnesses]
@@ -104,7 +107,8 @@ class Both:
 @pytest.mark.parametrize("seed", range(8))
 def test_columns_and_log_are_those_of_entries(config: StateTtlConfig.Builder, seed: int) -> None:
     drawn, both = random.Random(seed), Both(config)
-    assert isinstance(both.states("count")[0].table, StampedValueTable)
+    both.states("count")
+    assert isinstance(both.harnesses[0].backend._tables["count"], ValueColumnTable)  # type: ignore[attr-defined]
     live_through(drawn, both, lambda: in_one_epoch(drawn, both))
 
 
@@ -197,29 +201,32 @@ def test_reads_at_one_time_are_logged_once() -> None:
 # What the clean-up looks at ------------------------------------------------------------------------------------------
 
 
-class Watched(StampedValueTable):
+class Watched(ValueColumnTable):
     """Keeps which keys were looked at."""
 
     def __init__(self, times: list[int | None]) -> None:
-        numbers = KeyNumbers(KeyCodec(parse_columns("k bigint"), 8))
-        super().__init__(Types.LONG(), numbers)
+        stored, index = StoredType(Types.LONG(), stamped=True), EntryIndex(KeyCodec(parse_columns("k bigint"), 8))
+        super().__init__(stored, Segmented(index), Segments(lambda: ValueRuns(stored.arrow)))
         self.seen: list[list[int]] = []
-        at = numbers.of(list(range(len(times))))
         kinds = np.full(len(times), Op.PUT, np.int8)
-        values = pa.array([{"value": 7, "last_access": time} for time in times], self.type)
-        self.apply_numbers(at, pa.nulls(len(times), pa.string()), kinds, values, None)
+        values = pa.array([{"value": 7, "last_access": time} for time in times], stored.arrow)
+        self.merge(Delta(kinds, values, entries=list(range(len(times)))))
         known = [time for time in times if time is not None]
         self.oldest = min(known) if len(known) == len(times) else float("-inf")
 
-    def clean(self, namespace: str | None, numbers: Any, expiry: float, seen: int | None) -> float:
+    @property
+    def index(self) -> EntryIndex:
+        return self.addressing.index
+
+    def clean(self, segment: str | None, numbers: Any, expiry: float, seen: int | None) -> float:
         self.seen.append(numbers.tolist())
-        return super().clean(namespace, numbers, expiry, seen)
+        return super().clean(segment, numbers, expiry, seen)
 
     def changed(self) -> dict[int, Any]:
         """Returns what the epoch wrote, by key, and starts another one."""
         written = {
             number: None if value is None else value["last_access"]
-            for run in self.overlay.values()
+            for run in self.written.values()
             for number, value in zip(run.numbers.tolist(), run.values.to_pylist(), strict=True)
         }
         self.freeze()
@@ -228,10 +235,10 @@ class Watched(StampedValueTable):
         return written
 
 
-def cleaning(table: StampedValueTable, now: int, size: int) -> tuple[ColumnCleanup, OperatorTime]:
+def cleaning(table: ValueColumnTable, now: int, size: int) -> tuple[IncrementalCleanup, OperatorTime]:
     time = OperatorTime(now)
     ttl = StateTtl(milliseconds=TTL, update="write", returns_expired=False, time="processing")
-    return ColumnCleanup(table, ttl_rules(ttl, time), size), time
+    return IncrementalCleanup(table, ttl_rules(ttl, time), size), time
 
 
 def test_it_looks_at_as_many_keys_as_are_owed_and_goes_on_where_it_was() -> None:
@@ -252,9 +259,9 @@ def test_a_key_that_was_written_later_is_looked_at_once_in_a_round() -> None:
     table = Watched([10] * 5)
     cleanup, time = cleaning(table, 50, 5)
     for number in (1, 3):
-        table._lay(None, Run(np.array([number]), pa.array([{"value": 8, "last_access": 60}], table.type)))
+        table.write(None, Run(np.array([number]), pa.array([{"value": 8, "last_access": 60}], table.stored.arrow)))
         table.changed()
-    assert len(table.base[None].parts) == 2
+    assert len(table.store.get(None).parts) == 2
     time.begin(120, 0)
     cleanup.accessed()
     cleanup.run()
@@ -282,8 +289,8 @@ def test_no_round_begins_before_something_the_last_one_left_has_expired() -> Non
 def test_what_was_written_in_the_epoch_stays() -> None:
     table = Watched([10, 10, None, None])
     cleanup, _ = cleaning(table, 150, 10)
-    rewritten = pa.array([{"value": 8, "last_access": 150}] * 2, table.type)
-    table._lay(None, Run(np.array([1, 3]), rewritten))
+    rewritten = pa.array([{"value": 8, "last_access": 150}] * 2, table.stored.arrow)
+    table.write(None, Run(np.array([1, 3]), rewritten))
     cleanup.accessed()
     cleanup.run()
     assert table.changed() == {0: None, 1: 150, 2: 150, 3: 150}
@@ -295,11 +302,9 @@ def test_keys_that_get_other_numbers_are_not_looked_at_twice() -> None:
     cleanup.accessed()
     cleanup.run()
     assert table.changed() == {0: None, 1: None}
-    table.numbers.limit = 0
-    new = table.numbers.drop_unused(table.used(), table.rows)
-    if new is not None:
-        table.renumber(new)
-    assert len(table.numbers) == 3
+    table.index.keys.limit = 0
+    drop_unused(table.index, [table])
+    assert len(table.index.keys) == 3
     cleanup.accessed()
     cleanup.run()
     assert table.seen == [[1, 2]]
@@ -312,7 +317,7 @@ def test_a_round_ends_however_many_keys_other_states_get() -> None:
     cleanup, time = cleaning(table, 50, 1)
     for n in range(20):
         time.begin(120 + n, 0)
-        table.numbers.of(list(range(100 + 10 * n, 110 + 10 * n)))
+        table.index.keys.of(list(range(100 + 10 * n, 110 + 10 * n)))
         cleanup.accessed()
         cleanup.run()
         table.changed()
@@ -320,7 +325,7 @@ def test_a_round_ends_however_many_keys_other_states_get() -> None:
 
 
 def test_no_look_is_at_more_keys_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ttl_cleanup, "_AT_ONCE", 2)
+    monkeypatch.setattr(tables, "AT_ONCE", 2)
     table = Watched([10] * 5)
     cleanup, _ = cleaning(table, 150, 100)
     cleanup.accessed()
@@ -336,7 +341,8 @@ def test_what_is_removed_is_logged_although_a_load_may_have_dropped_it() -> None
     state = harness.state(descriptor, 1)
     state.update(5)
     harness.seal()
-    state.table.drop_stamps(lambda stamp: True)
-    assert (state.table.rows, state.value()) == (0, None)
+    table: Any = harness.backend._tables["count"]  # type: ignore[attr-defined]
+    table.drop_expired(lambda stamp: True)
+    assert (table.rows, state.value()) == (0, None)
     state.clear()
     assert [Op(row["op"]) for row in harness.seal()["count"]] == [Op.DELETE]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from state_engine.backends.timer_runs import TimerRuns, Timers
+from state_engine.backends.stores.timer_runs import TimerRuns, Timers
 
 
 def timers(times, places=None):

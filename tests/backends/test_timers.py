@@ -6,7 +6,6 @@ Operators with timers are compared with plain Python in `tests/model`.
 import random
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,10 +19,9 @@ from values_by_namespace import ByNamespace
 
 from state_engine.api import TimeDomain
 from state_engine.api.keys import Keys
+from state_engine.backends.batch_keys import namespaced_keys
 from state_engine.backends.heap import HeapKeyedStateBackend
 from state_engine.backends.keys import NO_KEY, KeyCodec, KeyContext, Namespaced
-from state_engine.backends.namespaced_keys import namespaced_keys
-from state_engine.backends.namespaced_timers import NamespacedTimerTable
 from state_engine.backends.rocksdb import LocalDatabase, RocksDBKeyedStateBackend, Tuning
 from state_engine.backends.rocksdb import timers as timer_log
 from state_engine.backends.schemas import TIMERS, timer_schema
@@ -43,14 +41,8 @@ def make_backend() -> HeapKeyedStateBackend:
     return HeapKeyedStateBackend("op", codec, KeyGroupRange(0, M - 1), KeyContext())
 
 
-def make_by_namespace() -> HeapKeyedStateBackend:
-    return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
-
-
 def make_by_columns() -> HeapKeyedStateBackend:
-    backend = make_by_namespace()
-    backend.timers_by_columns = True
-    return backend
+    return ByNamespace("op", KeyCodec(parse_columns("k string"), M), KeyGroupRange(0, M - 1), KeyContext())
 
 
 class TimersMachine(RuleBasedStateMachine):
@@ -160,11 +152,11 @@ class TimersMachine(RuleBasedStateMachine):
             assert self.other.timers(DOMAIN).rows == len(self.sealed)
 
 
-class TimersByNamespaceMachine(TimersMachine):
+class TimersByColumnsMachine(TimersMachine):
     """The same with columns of timers, which are asked for by columns, too."""
 
     def make(self) -> Any:
-        return make_by_namespace()
+        return make_by_columns()
 
     @rule(entries=st.lists(st.tuples(KEYS, TIMES), unique_by=lambda timer: timer[0]))
     def register_columns(self, entries: list[tuple[Any, int]]) -> None:
@@ -189,13 +181,6 @@ class TimersByNamespaceMachine(TimersMachine):
             assert times == sorted(times)
             assert sorted(zip(entries, times, strict=True), key=repr) == sorted(due, key=repr)
         self.now -= due
-
-
-class TimersByColumnsMachine(TimersByNamespaceMachine):
-    """The same with columns for any number of times."""
-
-    def make(self) -> Any:
-        return make_by_columns()
 
     @rule(keys=st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), TIMES)))
     def register_records(self, keys: list[tuple[Any, int]]) -> None:
@@ -224,8 +209,6 @@ def in_turn(timer: tuple[int, Any]) -> Any:
 class InDatabase:
     """The same with a database, which writes each sealed epoch at once, as a worker does, and folds early."""
 
-    make_timers: Any = None
-
     def make(self) -> Any:
         if not hasattr(self, "folder"):
             self.folder, self.opened = tempfile.TemporaryDirectory(), []
@@ -239,8 +222,6 @@ class InDatabase:
         key_groups = KeyGroupRange(0, M - 1)
         backend: Any = RocksDBKeyedStateBackend("op", codec, key_groups, KeyContext(), OperatorTime(), self.opened[-1])
         backend.timers_by_columns = isinstance(self, TimersByColumnsMachine)
-        if type(self).make_timers is not None:
-            backend._new_timers = partial(type(self).make_timers, backend._numbers)
         if backend.resume() is None:
             backend.start("nothing")
         backend.attach((), lambda _: iter(()), OperatorTime())
@@ -250,18 +231,16 @@ class InDatabase:
     def seal(self: Any) -> None:
         super().seal()  # type: ignore[misc]
         self.warm.commit("sealed")
-        self.warm._numbers.limit = self.warm._namespaces.limit = 0
+        self.warm._index.keys.limit = self.warm._index.namespaces.limit = 0
         self.warm._forget_keys()
         assert self.stored() == self.sealed
 
     def stored(self: Any) -> set[tuple[Any, int]]:
         """Returns the timers that are in the database."""
         reading, warm = make_backend(), self.warm
-        known = warm._timer_logs[TIMERS[DOMAIN]]
-        reading.timers(DOMAIN)
-        for rows in timer_log.TimerLog(
-            warm.database, known.cells, timer_schema("op", warm.codec.columns, DOMAIN)
-        ).read():
+        known = warm._in_database[TIMERS[DOMAIN]]
+        timers, schema = reading.timers(DOMAIN), timer_schema("op", warm.codec.columns, DOMAIN)
+        for rows in timer_log.TimerLog(warm.database, known.cells, schema, timers).read():
             reading.apply(TIMERS[DOMAIN], rows)
         return {(entry, time) for time, entry in reading.timers(DOMAIN).due(max(range(100)))}
 
@@ -307,21 +286,15 @@ class RocksDBTimersMachine(InDatabase, TimersMachine):
     pass
 
 
-class RocksDBTimersByNamespaceMachine(InDatabase, TimersByNamespaceMachine):
-    make_timers = NamespacedTimerTable
-
-
 class RocksDBTimersByColumnsMachine(InDatabase, TimersByColumnsMachine):
     pass
 
 
 TestTimers = TimersMachine.TestCase
-TestTimersByNamespace = TimersByNamespaceMachine.TestCase
 TestTimersByColumns = TimersByColumnsMachine.TestCase
 TestRocksDBTimers = RocksDBTimersMachine.TestCase
-TestRocksDBTimersByNamespace = RocksDBTimersByNamespaceMachine.TestCase
 TestRocksDBTimersByColumns = RocksDBTimersByColumnsMachine.TestCase
-for case in (TestRocksDBTimers, TestRocksDBTimersByNamespace, TestRocksDBTimersByColumns):
+for case in (TestRocksDBTimers, TestRocksDBTimersByColumns):
     case.settings = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=25, deadline=None)
 
 
@@ -398,7 +371,7 @@ def test_a_time_that_comes_and_goes_all_the_time_is_kept_a_bounded_number_of_tim
     assert list(timers.due(9)) == [(7, "a")]
 
 
-@pytest.mark.parametrize("make", [make_backend, make_by_namespace])
+@pytest.mark.parametrize("make", [make_backend, make_by_columns])
 def test_times_are_whole_numbers_of_any_kind(make: Callable[[], HeapKeyedStateBackend]) -> None:
     backend = make()
     timers, backend.context.entry = backend.timers(DOMAIN), "a"
@@ -458,7 +431,7 @@ def test_timers_have_no_last_access() -> None:
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("make", [make_backend, make_by_namespace, make_by_columns])
+@pytest.mark.parametrize("make", [make_backend, make_by_columns])
 def test_a_timer_that_another_one_of_its_time_deletes_does_not_fire(
     make: Callable[[], HeapKeyedStateBackend], sealed: bool
 ) -> None:
@@ -477,7 +450,7 @@ def test_a_timer_that_another_one_of_its_time_deletes_does_not_fire(
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("make", [make_backend, make_by_namespace, make_by_columns])
+@pytest.mark.parametrize("make", [make_backend, make_by_columns])
 def test_what_an_attempt_fired_that_was_not_sealed_fires_again(
     make: Callable[[], HeapKeyedStateBackend], frozen: bool
 ) -> None:

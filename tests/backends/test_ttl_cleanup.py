@@ -8,45 +8,53 @@ import pyarrow as pa
 import pytest
 
 from state_engine.api.pyflink_types import Types
+from state_engine.backends.keys import KeyCodec
+from state_engine.backends.shapes.lists import ListTable
+from state_engine.backends.shapes.maps import MapTable, UserKeys
+from state_engine.backends.shapes.values import ValueTable
 from state_engine.backends.stamps import oldest_access
-from state_engine.backends.tables import HeapTable, ListDelta, ListTable, MapTable, ValueTable
+from state_engine.backends.stored_type import StoredType
+from state_engine.backends.stores.dicts import DictValues, ListDelta
 from state_engine.backends.time import OperatorTime
 from state_engine.backends.ttl_cleanup import IncrementalCleanup
 from state_engine.backends.ttl_rules import ttl_rules
 from state_engine.log.ops import Op
 from state_engine.log.records import StateTtl
+from state_engine.serialization.types import parse_columns
 
 TTL = 100
 SHAPES = ("value", "list", "map")
 
 
-class Watched(dict[Any, Any]):
-    """A base that counts how often an entry is looked at."""
+class Watched(DictValues):
+    """A store that counts how often an entry is looked at."""
 
     looks = 0
+
+    def __init__(self) -> None:
+        super().__init__(KeyCodec(parse_columns("k bigint"), 8))
 
     def get(self, key: Any, default: Any = None) -> Any:
         self.looks += 1
         return super().get(key, default)
 
 
-def table_of(shape: str, times: list[int]) -> tuple[HeapTable, Watched]:
+def table_of(shape: str, times: list[int]) -> tuple[Any, Watched]:
     """A table that was loaded with a row of each last access."""
-    table: HeapTable = ValueTable(Types.LONG(), stamped=True)
+    watched, stored = Watched(), StoredType(Types.LONG(), stamped=True)
+    table: Any = ValueTable(stored, watched)
     if shape == "list":
-        table = ListTable(Types.LONG(), stamped=True)
+        table = ListTable(stored, watched)
     elif shape == "map":
-        table = MapTable(Types.LONG(), Types.LONG(), stamped=True)
-    watched = Watched()
+        table = MapTable(UserKeys(Types.LONG()), stored, watched)
     for key, at in enumerate(times):
         stamped = (7, at)
         watched[key] = [stamped] if shape == "list" else {1: stamped} if shape == "map" else stamped
-    table.base = watched
     table.oldest = min(times)
     return table, watched
 
 
-def cleanup_of(table: HeapTable, time: OperatorTime, size: int, returns: bool = False) -> IncrementalCleanup:
+def cleanup_of(table: Any, time: OperatorTime, size: int, returns: bool = False) -> IncrementalCleanup:
     ttl = StateTtl(milliseconds=TTL, update="write", returns_expired=returns, time="processing")
     return IncrementalCleanup(table, ttl_rules(ttl, time), size)
 

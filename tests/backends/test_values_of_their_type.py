@@ -25,6 +25,8 @@ from state_engine.api import (
     ValueStateDescriptor,
 )
 from state_engine.api.state import ListState, MapState, ValueState
+from state_engine.backends.backend import StatesOfOperator
+from state_engine.backends.layout import Layout
 from state_engine.backends.operator_state import OperatorStateBackend
 from state_engine.errors import StateTypeChangedError
 from state_engine.testing import KeyedOneInputStreamOperatorTestHarness
@@ -133,8 +135,19 @@ def with_ttl(descriptor: Any) -> Any:
 
 
 def by_columns(descriptor: Any) -> Any:
-    descriptor.by_namespace = True
+    descriptor.lies = Layout.COLUMNS
     return descriptor
+
+
+@pytest.fixture(autouse=True)
+def _laid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has states lie by columns where a test says so: only functions over batches ask for that."""
+    made = StatesOfOperator._new_table
+
+    def new_table(backend: Any, descriptor: Any, stored: Any, layout: Layout) -> Any:
+        return made(backend, descriptor, stored, getattr(descriptor, "lies", layout))
+
+    monkeypatch.setattr(StatesOfOperator, "_new_table", new_table)
 
 
 def last(_: Any, new: Any) -> Any:

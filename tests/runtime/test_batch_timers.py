@@ -44,9 +44,7 @@ class ByBatch(SaysWhatFired, KeyedBatchProcessFunction):
 
     def open(self, runtime_context):
         if self.by_columns:
-            state = ValueStateDescriptor("unused", Types.LONG())
-            state.few_times = True
-            runtime_context.get_state(state)
+            runtime_context.get_state(ValueStateDescriptor("unused", Types.LONG()))
 
     def process_batch(self, keys, batch, ctx):
         for what, method in METHODS.items():

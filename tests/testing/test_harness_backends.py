@@ -56,7 +56,7 @@ def test_new_instances_take_up_what_lies_on_disk(
     harness = everything(state_backend=rocksdb)
     harness.process_elements([("a", 1), ("b", 2)])
     harness.close()
-    monkeypatch.setattr(RocksDBKeyedStateBackend, "_load_table", lambda *_: pytest.fail("loaded from the log"))
+    monkeypatch.setattr(RocksDBKeyedStateBackend, "_load_state", lambda *_: pytest.fail("loaded from the log"))
     harness.process_element(("a", 3))
     with pytest.raises(UserFunctionError):
         harness.process_elements([("a", 9), ("a", None)])

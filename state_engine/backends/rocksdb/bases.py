@@ -1,19 +1,21 @@
-"""What tables have in place of their dicts: mappings of entries over a database, with the writes that it lacks yet.
+"""The stores of tables by entry in a database: to their tables they are dicts, with writes that the database lacks yet.
 
 Three layers: what was *read*, for the records at hand; what is *staged*, the sealed changes that the next `write` puts
-into the database; and the database. Numbers of keys and rows are exact after each change, so whoever changes an
-entry learns first whether it is there: of what the function read before, otherwise of the database.
+into the database; and the database. The counts of keys and rows are exact after each change. So a change of an entry
+first finds out whether it is there: from what the function read before, otherwise from the database.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from state_engine.backends.keys import Namespaced
 from state_engine.backends.rocksdb.cells import Cells, group_of, head_range
-from state_engine.backends.rocksdb.store import Changes, Store
+from state_engine.backends.rocksdb.store import Changes, StateMeta, Store
 from state_engine.backends.rocksdb.values import ValueCodec
-from state_engine.backends.tables import MISSING
+from state_engine.backends.stores.dicts import MISSING
 
 READ_BYTES = 16 << 20
 """How much of a state is remembered as read, about; with the next read after that all of it is dropped."""
@@ -31,27 +33,71 @@ class Opened(Protocol):
     def store(self) -> Store: ...
 
 
-class Base(ABC):
-    """What the three shapes share.
+class StateInDatabase(ABC):
+    """What of one state lies in the database.
+
+    Args:
+        opened: Whoever holds the database.
+        cells: Keys of the state's cells.
 
     Attributes:
-        live: Number of live entries.
-        staged: Changes that are not in the database yet, by entry.
+        cells: As given.
     """
 
     form = ""
-    """What lies in cells, where states of one kind may lie in several forms."""
+    """How it lies in cells, where states of one kind may lie in several forms."""
 
     one_cell = False
-    """Whether an entry is one cell, and not many behind a header."""
-
-    reads_ahead_from = 4
-    """Batches read ahead once one of the entries of a batch in so many was asked for and not known."""
+    """Whether an entry is one cell, and not many after a header."""
 
     def __init__(self, opened: Opened, cells: Cells) -> None:
         self._opened = opened
         self.cells = cells
+
+    @abstractmethod
+    def take(self, found: StateMeta) -> None:
+        """Goes on with what the database has."""
+
+    @abstractmethod
+    def empty(self) -> None:
+        """Begins anew: a load comes."""
+
+    @abstractmethod
+    def write(self, changes: Changes) -> None:
+        """Moves what is staged into a write."""
+
+    def prefetch(self, entries: list[Any]) -> None:
+        """Reads at once what a batch of records, of which each entry is given once, will ask for."""
+
+    def stage(self, rows: pa.Table) -> None:
+        """Is told of rows of the log that the table merged."""
+
+    def freeze(self, rows: pa.Table) -> None:
+        """Is told of the rows that the table froze."""
+
+    def settle(self) -> None:
+        """Is told that the table settled them."""
+
+    def forget(self) -> None:
+        """Is told that the table forgot them."""
+
+
+class EntriesInDatabase(StateInDatabase):
+    """The store of a table by entry.
+
+    Attributes:
+        live: Number of live entries.
+        rows: Live rows.
+        staged: Changes that are not in the database yet, by entry.
+    """
+
+    reads_ahead_from = 4
+    """Batches are read ahead once one in this many of a batch's entries was asked for and not known."""
+
+    def __init__(self, opened: Opened, cells: Cells) -> None:
+        super().__init__(opened, cells)
         self.live = 0
+        self.rows = 0
         self.staged: dict[Any, Any] = {}
         self._reset: set[int] = set()
         self._held = 0
@@ -62,6 +108,18 @@ class Base(ABC):
 
     def __len__(self) -> int:
         return self.live
+
+    def take(self, found: StateMeta) -> None:
+        self.abandon()
+        self.live, self.rows = found.keys, found.rows
+
+    def empty(self) -> None:
+        self.abandon()
+        self.live = self.rows = 0
+
+    def may_hold(self, entry: Any) -> bool:
+        """Says that the log may have rows of an entry: to look costs more than a row that removes nothing."""
+        return True
 
     def forget_reads(self) -> None:
         """Drops what was read."""
@@ -89,10 +147,7 @@ class Base(ABC):
         """Takes all entries of a key group out of the count, and the staged ones away."""
 
     def prefetch(self, entries: list[Any]) -> None:
-        """Reads at once what a batch of records, of which each entry is given once, will read and is not known.
-
-        A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
-        """
+        # A state is read ahead once a batch has asked for many entries one by one: not every record needs every state.
         self._make_room()
         self._reads_ahead = self._reads_ahead or self._were_many(self._misses * self.reads_ahead_from)
         self._misses = 0
@@ -113,7 +168,6 @@ class Base(ABC):
         return self._has_windows
 
     def write(self, changes: Changes) -> None:
-        """Moves what is staged into a write."""
         changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
         self._stage_cells(changes)
         self.staged = {}
@@ -169,7 +223,7 @@ class Base(ABC):
             yield from self._opened.store.scan(*head_range(self.cells.number, group))
 
 
-class ValueBase(Base):
+class ValuesInDatabase(EntriesInDatabase):
     """Entry to value; None stands for no value."""
 
     one_cell = True
@@ -209,10 +263,11 @@ class ValueBase(Base):
             read[entry] = None if value is None else decode(value)
             known[entry] = value is not None
 
-    def update(self, entries: "Mapping[Any, Any] | Iterable[tuple[Any, Any]]") -> None:
-        """Stages values, None being a delete."""
-        changes = dict(entries)
+    def merge(self, values: "Mapping[Any, Any] | Iterable[tuple[Any, Any]]", removed: Iterable[Any] = ()) -> None:
+        """Stages values; None, which the removed entries have, is a delete."""
+        changes = dict(values)
         self.live += sum(value is not None for value in changes.values()) - self._present(list(changes))
+        self.rows = self.live
         self.staged.update(changes)
         self._known = {}
         self.forget_reads()
@@ -233,16 +288,13 @@ class ValueBase(Base):
                 unknown.append(entry)
         return count + sum(value is not None for value in self._stored(self.cells.keys(unknown)))
 
-    def __delitem__(self, entry: Any) -> None:
-        if self.staged.get(entry, MISSING) is not None:
-            self.update({entry: None})
-
     def _drop(self, group: int, staged: list[Any]) -> None:
         shadowed = {self.cells.key(entry) for entry in staged}
         gone = sum(key not in shadowed for key, _ in self._heads_of(group))
         for entry in staged:
             gone += self.staged.pop(entry) is not None
         self.live -= gone
+        self.rows = self.live
         self._known = {}
 
     def _stage_cells(self, changes: Changes) -> None:
@@ -256,4 +308,4 @@ class ValueBase(Base):
         self._known = {}
 
 
-__all__ = ["PER_CELL", "Base", "Opened", "ValueBase"]
+__all__ = ["PER_CELL", "EntriesInDatabase", "Opened", "StateInDatabase", "ValuesInDatabase"]

@@ -49,12 +49,16 @@ class Cells:
     Args:
         number: The state's number in this database, from 1.
         codec: The operator's keys.
+
+    Attributes:
+        number: As given.
+        codec: As given.
     """
 
     def __init__(self, number: int, codec: KeyCodec) -> None:
         self.number = number
         self.max_parallelism = codec.max_parallelism
-        self._codec = codec
+        self.codec = codec
         codecs = [ordered_codec(parse_ddl(c.type)) for c in codec.columns]
         self._encoders = [c.encode for c in codecs]
         self._decoders = [c.decode for c in codecs]
@@ -71,7 +75,7 @@ class Cells:
 
     def group(self, entry: Any) -> int:
         """Returns the key group of an entry."""
-        return self._codec.key_group(entry.key if type(entry) is Namespaced else entry)
+        return self.codec.group_of(entry)
 
     def key(self, entry: Any) -> bytes:
         """Returns the key of an entry's value or header."""
@@ -82,8 +86,8 @@ class Cells:
         if len(entries) < 8:
             return [self.key(entry) for entry in entries]
         plain, spaces = split_entries(entries)
-        columns = self._codec.write(plain)
-        groups = self._codec.key_groups(plain, columns)
+        columns = self.codec.write(plain)
+        groups = self.codec.key_groups(plain, columns)
         if self._integer and spaces is None and not columns[0].null_count:
             return self._integer_keys(groups, columns[0])
         return self._keys(groups, entries)
@@ -106,7 +110,7 @@ class Cells:
         if self._integer and not columns[0].null_count:
             keys = self._integer_keys(groups, columns[0])
         else:
-            keys = self._keys(groups, self._codec.read(columns))
+            keys = self._keys(groups, self.codec.read(columns))
         tails = list(map(self._space, namespaces))
         if set(tails) == {_VOID}:
             return keys

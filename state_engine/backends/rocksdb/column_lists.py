@@ -1,22 +1,22 @@
-"""Lists over a database that are asked for by columns: for many keys at once, and no element is a Python object.
+"""Lists by columns in a database: they are asked for many keys at once, and no element is a Python object.
 
-They lie as other lists do (`headers.py`), in one cell while they are small, in pieces once they have grown; what is in
-a cell is that of `list_cells.py`. What an epoch did is staged as the cells that the next `write` puts: who reads on the
-way reads these.
+They lie as other lists do (`headers.py`): in one cell while they are small, in pieces once they have grown. What is in
+a cell is in `list_cells.py`. What an epoch did is staged as the cells that the next `write` puts; reads until then see
+these.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from state_engine.api.keys import Numbers
-from state_engine.backends.key_numbers import KeyNumbers, positions_of
-from state_engine.backends.list_runs import Elements, Flags, distinct, joined
-from state_engine.backends.namespaced_keys import Part, namespaced_keys, parts_of
+from state_engine.backends.ascending import Flags, distinct, positions_of
+from state_engine.backends.batch_keys import namespaced_keys
+from state_engine.backends.entry_index import ByNamespace, Part, Segment
 from state_engine.backends.rocksdb import bases, headers
-from state_engine.backends.rocksdb.bases import PER_CELL, Opened
+from state_engine.backends.rocksdb.bases import PER_CELL, Opened, StateInDatabase
 from state_engine.backends.rocksdb.cells import (
     Cells,
     group_of,
@@ -28,7 +28,8 @@ from state_engine.backends.rocksdb.cells import (
 )
 from state_engine.backends.rocksdb.headers import Header
 from state_engine.backends.rocksdb.list_cells import HEAD, ListCells, numbers_of
-from state_engine.backends.rocksdb.store import Changes
+from state_engine.backends.rocksdb.store import Changes, StateMeta
+from state_engine.backends.stores.list_runs import Elements, ListChange, joined
 from state_engine.key_groups import KeyGroupRange
 
 AT_ONCE = 50_000
@@ -56,55 +57,82 @@ class Asked(NamedTuple):
         return cls([namespace for namespace, _ in parts], np.repeat(np.arange(len(parts)), lengths), numbers)
 
     def parts(self) -> "Iterator[Asked]":
-        """Yields so many of them as are read at once."""
+        """Yields as many of them as are read at once."""
         for start in range(0, len(self.numbers), AT_ONCE):
             end = start + AT_ONCE
             yield Asked(self.namespaces, self.spaces[start:end], self.numbers[start:end])
 
 
-class ColumnLists:
-    """What a table of lists has in place of runs by namespace.
+class ColumnLists(StateInDatabase):
+    """The store of a table of lists by columns.
 
     Args:
         opened: Whoever holds the database.
         cells: Keys of the state's cells.
-        numbers: Of the operator's keys. None is needed longer than until the next `write`.
+        addressing: Numbers the operator's keys. None is needed longer than until the next `write`.
         elements: What lies in the cells.
 
     Attributes:
-        cells: As given.
-        live: Number of live lists.
+        rows: Live elements.
         staged: Cells that the database is to have, by key; None is a delete.
     """
 
     form = "columns"
-    """How lists lie in cells: those of a `ListBase` lie otherwise."""
 
-    def __init__(self, opened: Opened, cells: Cells, numbers: KeyNumbers, elements: ListCells) -> None:
-        self._opened = opened
-        self.cells = cells
-        self.live = 0
+    def __init__(self, opened: Opened, cells: Cells, addressing: ByNamespace, elements: ListCells) -> None:
+        super().__init__(opened, cells)
+        self.rows = 0
         self.staged: dict[bytes, bytes | None] = {}
-        self._numbers = numbers
+        self._live = 0
+        self._addressing = addressing
+        self._numbers = addressing.index.keys
         self._elements = elements
         self._ranges: list[tuple[bytes, bytes]] = []
         self._reset: set[int] = set()
         self._read: dict[bytes, bytes | None] = {}  # headers
         self._held = 0
 
-    def values(self) -> tuple[Any, ...]:
-        """Returns what holds keys by their numbers: nothing."""
+    def take(self, found: StateMeta) -> None:
+        self.abandon()
+        self._live, self.rows = found.keys, found.rows
+
+    def empty(self) -> None:
+        self.abandon()
+        self._live = self.rows = 0
+
+    @property
+    def keys(self) -> int:
+        """How many lists have elements."""
+        return self._live
+
+    def numbers(self) -> tuple[Numbers, ...]:
+        """Returns no numbers: cells have keys."""
         return ()
+
+    def renumber(self, new: Any) -> None:
+        """Does nothing, likewise."""
+
+    def may_hold(self, segment: Segment, numbers: Numbers) -> Flags:
+        """Says that the log may have rows of every list: to look costs more than a row that removes nothing."""
+        return np.ones(len(numbers), bool)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
-    def has(self, asked: Asked) -> Flags:
-        """Returns which lists have elements."""
-        parts = (_are_there(self._headers(self._keys(part))) for part in asked.parts())
-        return np.concatenate([np.zeros(0, bool), *parts])
+    def lists_at(self, parts: Sequence[Part]) -> Iterator[Flags]:
+        """Returns, for each part, which of its entries' lists have elements."""
+        headers = [self._headers(self._keys(some)) for some in _asked(parts).parts()]
+        found = np.concatenate([np.zeros(0, bool), *map(_are_there, headers)])
+        ends = np.cumsum([0, *(len(part.numbers) for part in parts)])
+        return (found[start:end] for start, end in pairwise(ends.tolist()))
 
-    def of(self, asked: Asked) -> Iterator[Elements]:
-        """Yields the elements of lists, each asked for once; their numbers are the positions of the lists."""
+    def elements(self, parts: Sequence[Part]) -> Iterator[Elements]:
+        """Yields the elements of lists; their numbers are the positions that the parts give."""
+        positions = np.concatenate([np.empty(0, np.int64), *(part.positions for part in parts)])
+        for elements in self._of(_asked(parts)):
+            yield Elements(positions[elements.numbers], elements.values)
+
+    def _of(self, asked: Asked) -> Iterator[Elements]:
+        """Yields the elements of lists; their numbers are the positions of the lists."""
         before = 0
         for part in asked.parts():
             keys = self._keys(part)
@@ -193,10 +221,23 @@ class ColumnLists:
 
     def parts_with(self, entries: list[Any]) -> list[Part]:
         """Returns entries, each given once, by their numbers."""
-        return parts_of(namespaced_keys(entries, self._numbers.codec.write), self._numbers) if entries else []
+        return self._addressing.parts(namespaced_keys(entries, self._numbers.codec.write)) if entries else []
 
-    def prefetch(self, entries: list[Any]) -> None:
-        """Does nothing: who asks by columns asks for all keys of a batch at once."""
+    def keep_elements(self, kept: Callable[[Any], Flags]) -> None:
+        """Keeps the elements that `kept` flags."""
+        every, cursor = KeyGroupRange(0, self._numbers.codec.max_parallelism - 1), b""
+        while True:
+            cells, cursor = self.cells_from(every, cursor, AT_ONCE)
+            for segment, _, numbers in self.parts_with(self.entries_with(cells, lambda values: ~kept(values))):
+                asked = [Part(segment, np.arange(len(numbers)), numbers)]
+                whole = joined([*self.elements(asked)] or [self._decoded(np.empty(0, np.int64), [])])
+                left = kept(whole.values)
+                changed = np.bincount(whole.numbers[~left], minlength=len(numbers)) > 0  # unless an earlier piece was
+                anew = whole.where(left & changed[whole.numbers])
+                change = ListChange(numbers[changed], Elements(numbers[anew.numbers], anew.values))
+                self.change({segment: change})
+            if not cursor:
+                return
 
     def forget_reads(self) -> None:
         """Drops what was read."""
@@ -204,29 +245,21 @@ class ColumnLists:
 
     # Changing ---------------------------------------------------------------------------------------------------------
 
-    def change(self, changes: Sequence[tuple[str | None, Numbers, Elements]]) -> int:
-        """Stages that lists were emptied, and then added to; returns how many more elements there are.
-
-        Args:
-            changes: Of each namespace the numbers of the keys whose lists are emptied, and what is added by the numbers
-                of its keys.
-        """
-        size, more = len(self._numbers), 0
-        namespaces = [namespace for namespace, _, _ in changes]
-        cleared = np.concatenate([keys + n * size for n, (_, keys, _) in enumerate(changes)])
-        added = joined([Elements(own.numbers + n * size, own.values) for n, (_, _, own) in enumerate(changes)])
+    def change(self, changes: Mapping[Segment, ListChange]) -> None:
+        """Stages that lists were cleared, and then appended to."""
+        size, every = len(self._numbers), list(changes.values())
+        cleared = np.concatenate([one.cleared + n * size for n, one in enumerate(every)])
+        added = joined([Elements(one.appended.numbers + n * size, one.appended.values) for n, one in enumerate(every)])
         touched = np.union1d(cleared, distinct(added.numbers))
-        for part in Asked(namespaces, touched // size, touched % size).parts():
+        for part in Asked(list(changes), touched // size, touched % size).parts():
             own, touched = touched[: len(part.numbers)], touched[len(part.numbers) :]
             first, end = np.searchsorted(added.numbers, [own[0], own[-1] + 1])
             emptied = cleared[slice(*np.searchsorted(cleared, [own[0], own[-1] + 1]))]
             at = np.searchsorted(own, added.numbers[first:end])
-            more += self._change(
-                part, positions_of(own, emptied) >= 0, Elements(at, added.values.slice(first, end - first))
-            )
-        return more
+            appended = Elements(at, added.values.slice(first, end - first))
+            self._change(part, positions_of(own, emptied) >= 0, appended)
 
-    def _change(self, asked: Asked, cleared: Flags, added: Elements) -> int:
+    def _change(self, asked: Asked, cleared: Flags, added: Elements) -> None:
         """As `change`, of lists; what is added stands by their positions."""
         keys = self._keys(asked)
         cells = self._headers(keys)
@@ -241,8 +274,8 @@ class ColumnLists:
         self._stage_pieces(keys, counts, np.where(anew, 0, ends), whole.where(~small[whole.numbers]))
         for n in np.flatnonzero(there & (counts == 0)).tolist():
             self.staged[keys[n]] = None
-        self.live += int((counts > 0).sum()) - int(there.sum())
-        return int(counts.sum() - before.sum())
+        self._live += int((counts > 0).sum()) - int(there.sum())
+        self.rows += int(counts.sum() - before.sum())
 
     def _stage_small(self, keys: list[bytes], counts: Numbers, whole: Elements) -> Flags:
         """Stages those lists that have room in a header; returns which they are.
@@ -293,7 +326,6 @@ class ColumnLists:
             self.staged.pop(piece, None)  # ranges are deleted before cells are put
 
     def write(self, changes: Changes) -> None:
-        """Moves what is staged into a write."""
         changes.ranges.extend(self.cells.groups(group, group) for group in sorted(self._reset))
         changes.ranges.extend(self._ranges)
         changes.cells.update(self.staged)
@@ -306,8 +338,13 @@ class ColumnLists:
 
     # Key groups -------------------------------------------------------------------------------------------------------
 
-    def drop_group(self, group: int) -> int:
-        """Removes all lists of a key group; returns how many elements they had."""
+    def drop_group(self, group: int, kept: Any) -> None:
+        """Removes all lists of a key group.
+
+        Args:
+            group: The key group.
+            kept: Of no use here.
+        """
         own = [key for key in self.staged if group_of(key) == group]
         cells: dict[bytes, bytes | None] = {}
         if group not in self._reset:
@@ -317,9 +354,13 @@ class ColumnLists:
         for key in own:
             del self.staged[key]
         self._reset.add(group)
-        self.live -= len(gone)
+        self._live -= len(gone)
+        self.rows -= int(_numbers_in(gone)[:, 0].sum())
         self.forget_reads()
-        return int(_numbers_in(gone)[:, 0].sum())
+
+
+def _asked(parts: Sequence[Part]) -> Asked:
+    return Asked.of([(part.segment, part.numbers) for part in parts])
 
 
 def _are_there(cells: Sequence[bytes | None]) -> Flags:

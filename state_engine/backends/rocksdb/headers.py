@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from state_engine.backends.rocksdb import bases
-from state_engine.backends.rocksdb.bases import PER_CELL, Base, Opened
+from state_engine.backends.rocksdb.bases import PER_CELL, EntriesInDatabase, Opened
 from state_engine.backends.rocksdb.cells import Cells
 from state_engine.backends.rocksdb.store import Changes
 
@@ -65,7 +65,7 @@ def header_of(key: bytes, cell: bytes | None) -> Header:
     return Header(key, count, end, None if end else cell[16:], True)
 
 
-class HeaderedBase(Base):
+class HeaderedEntries(EntriesInDatabase):
     """Entry to many rows, with a header. Staged of small ones is None: their header has all of it."""
 
     reads_ahead_from = 64  # what is changed needs its header in the end, asked for or not
@@ -77,8 +77,8 @@ class HeaderedBase(Base):
         self._held_wholes = 0
 
     @abstractmethod
-    def merge(self, deltas: Mapping[Any, Any]) -> int:
-        """Stages what was done to lists or maps; returns how many more rows there are."""
+    def merge(self, deltas: Mapping[Any, Any]) -> None:
+        """Stages what was done to lists or maps."""
 
     @abstractmethod
     def _body(self, whole: Any) -> bytes | None:
@@ -130,12 +130,11 @@ class HeaderedBase(Base):
     def _forget_wholes(self) -> None:
         self._wholes, self._held_wholes = {}, 0
 
-    def _count(self, header: Header, count: int) -> int:
-        """Takes the rows that an entry has now into the counts; returns how many more there are."""
-        more = count - header.count
+    def _count(self, header: Header, count: int) -> None:
+        """Takes the rows that an entry has now into the counts."""
+        self.rows += count - header.count
         self.live += (count > 0) - (header.count > 0)
         header.count = count
-        return more
 
     def forget_reads(self) -> None:
         super().forget_reads()
@@ -150,8 +149,11 @@ class HeaderedBase(Base):
             del self.staged[entry]
         self.live -= gone
 
-    def rows_of(self, group: int) -> int:
-        """Returns the live rows of a key group."""
+    def drop_group(self, group: int) -> None:
+        self.rows -= self._rows_of(group)
+        super().drop_group(group)
+
+    def _rows_of(self, group: int) -> int:
         own = [entry for entry in self.staged if self.cells.group(entry) == group]
         shadowed = {self.cells.key(entry) for entry in own}
         stored = (int.from_bytes(v[:8], "big") for k, v in self._heads_of(group) if k not in shadowed)
@@ -177,4 +179,4 @@ class HeaderedBase(Base):
         """Adds the cells behind a header; those that are there go if all of it lies in the header now (None)."""
 
 
-__all__ = ["FEW", "PER_ROW", "PIECE", "SMALL", "Header", "HeaderedBase", "header_of"]
+__all__ = ["FEW", "PER_ROW", "PIECE", "SMALL", "Header", "HeaderedEntries", "header_of"]

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from state_engine.api.keys import Numbers, indices
-from state_engine.backends.list_runs import Flags
+from state_engine.backends.ascending import Flags
 
 HEAD = 16
 _SIZE = np.dtype("<u4")

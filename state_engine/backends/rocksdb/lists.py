@@ -6,13 +6,13 @@ from typing import Any
 from state_engine.backends.rocksdb import bases
 from state_engine.backends.rocksdb.bases import PER_CELL, Opened
 from state_engine.backends.rocksdb.cells import Cells, inner_prefix, number_bytes, prefix_end
-from state_engine.backends.rocksdb.headers import FEW, PER_ROW, PIECE, Header, HeaderedBase, header_of
+from state_engine.backends.rocksdb.headers import FEW, PER_ROW, PIECE, Header, HeaderedEntries, header_of
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.values import ValueCodec
-from state_engine.backends.tables import ListDelta
+from state_engine.backends.stores.dicts import ListDelta
 
 
-class ListBase(HeaderedBase):
+class ListsInDatabase(HeaderedEntries):
     """Entry to list. Of one that is spread, what an epoch appends is one piece, or several, and reads no other."""
 
     def __init__(self, opened: Opened, cells: Cells, pieces: ValueCodec) -> None:
@@ -118,25 +118,23 @@ class ListBase(HeaderedBase):
             elements = spread[entry] = [e for _ in range(count) for e in self._pieces.decode(next(found))]
             self._held_ahead += _size(elements)
 
-    def merge(self, deltas: Mapping[Any, ListDelta]) -> int:
+    def merge(self, deltas: Mapping[Any, ListDelta]) -> None:
         self.read_headers(deltas)
-        more = 0
         for entry, delta in deltas.items():
             header, appended = self._headers[entry], delta.appended
             if delta.cleared or header.body is not None:
                 if not delta.cleared and header.body:
                     appended = self._elements(entry, header) + appended
                 self._replace(entry, header, appended)
-                more += self._count(header, len(appended))
+                self._count(header, len(appended))
             else:
                 staged = self.staged.get(entry)
                 if staged is None:
                     staged = self.staged[entry] = ListDelta()
                 staged.appended.extend(appended)
-                more += self._count(header, header.count + len(appended))
+                self._count(header, header.count + len(appended))
             self._wholes.pop(entry, None)
             self._spread.pop(entry, None)
-        return more
 
     def _body(self, whole: list[Any]) -> bytes:
         return self._pieces.encode(whole) if whole else b""
@@ -163,4 +161,4 @@ def _size(elements: list[Any]) -> int:
     return PER_CELL + PER_ROW * len(elements)
 
 
-__all__ = ["ListBase"]
+__all__ = ["ListsInDatabase"]

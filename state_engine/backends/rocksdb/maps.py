@@ -5,11 +5,11 @@ from typing import Any
 
 from state_engine.backends.rocksdb.bases import Opened
 from state_engine.backends.rocksdb.cells import Cells, inner_prefix, number_bytes, prefix_end
-from state_engine.backends.rocksdb.headers import FEW, Header, HeaderedBase, header_of
+from state_engine.backends.rocksdb.headers import FEW, Header, HeaderedEntries, header_of
 from state_engine.backends.rocksdb.ordered import MISFIT, OrderedCodec
 from state_engine.backends.rocksdb.store import Changes
 from state_engine.backends.rocksdb.values import ValueCodec
-from state_engine.backends.tables import DELETED, MISSING, MapDelta
+from state_engine.backends.stores.dicts import DELETED, MISSING, MapDelta
 from state_engine.serialization.equality import spelling_in
 
 
@@ -18,7 +18,7 @@ class MapView:
 
     __slots__ = ("_base", "_entry", "_header")
 
-    def __init__(self, base: "MapBase", entry: Any, header: Header) -> None:
+    def __init__(self, base: "MapsInDatabase", entry: Any, header: Header) -> None:
         self._base = base
         self._entry = entry
         self._header = header
@@ -40,14 +40,14 @@ class MapView:
 
     def spelling(self, user_key: Any) -> Any:
         """Returns a user key as the map spells it; as it is given where the map does not have it."""
-        return self._base.spelling(self._entry, user_key)
+        return self._base.spelling_in_spread(self._entry, user_key)
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Returns all entries, in the order in which they were put."""
         return self.copy().items()
 
 
-class MapBase(HeaderedBase):
+class MapsInDatabase(HeaderedEntries):
     """Entry to map. One that is spread lies in the order of its user keys, which know their place among the puts.
 
     Args:
@@ -127,7 +127,12 @@ class MapBase(HeaderedBase):
             self._read.setdefault(entry, {})[user_key] = found
 
     def spelling(self, entry: Any, user_key: Any) -> Any:
-        """Returns a user key as a map that is spread spells it; as it is given where the map does not have it."""
+        """Returns a user key as the map of an entry spells it; as it is given if the map does not have it."""
+        found = self.get(entry)
+        return user_key if found is None else found.spelling(user_key)
+
+    def spelling_in_spread(self, entry: Any, user_key: Any) -> Any:
+        """As `spelling`, of a map that is spread."""
         if self.find(entry, user_key) is MISSING:
             return user_key
         delta = self.staged.get(entry)
@@ -158,9 +163,9 @@ class MapBase(HeaderedBase):
         found = self._values.decode(cell[8:])
         return found if self._spells else (self._user_keys.decode(key, rest)[0], found)
 
-    def merge(self, deltas: Mapping[Any, MapDelta]) -> int:
+    def merge(self, deltas: Mapping[Any, MapDelta]) -> None:
         self.read_headers(deltas)
-        headers, more = self._headers, 0
+        headers = self._headers
         spread = [entry for entry, d in deltas.items() if headers[entry].body is None and not d.cleared]
         self._read_pairs((entry, user_key) for entry in spread for user_key in deltas[entry].entries)
         for entry, delta in deltas.items():
@@ -169,11 +174,10 @@ class MapBase(HeaderedBase):
                 whole = {} if delta.cleared else self._decoded(header.body or b"")
                 _put_all(whole, delta.entries)
                 self._replace(entry, header, whole)
-                more += self._count(header, len(whole))
+                self._count(header, len(whole))
             else:
-                more += self._count(header, header.count + self._put_spread(entry, delta.entries))
+                self._count(header, header.count + self._put_spread(entry, delta.entries))
             self._wholes.pop(entry, None)
-        return more
 
     def _put_spread(self, entry: Any, entries: dict[Any, Any]) -> int:
         """Stages entries of a map that is spread; returns how many more there are."""
@@ -240,4 +244,4 @@ def _put_all(content: dict[Any, Any], entries: dict[Any, Any]) -> None:
             content[user_key] = value
 
 
-__all__ = ["MapBase", "MapView"]
+__all__ = ["MapView", "MapsInDatabase"]

@@ -52,7 +52,7 @@ class StateMeta(msgspec.Struct, array_like=True):
         unknown_until: As the log's schema had it: last accesses up to that epoch do not count.
         types: A digest of all types that its values went through.
         cursor: Where its `TtlSweep` goes on.
-        form: What lies in its cells, where that depends on who asks for it (`Base.form`).
+        form: What lies in its cells, where that depends on who asks for it (`EntriesInDatabase.form`).
     """
 
     schema_id: str

@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from state_engine.api.keys import Numbers, indices
-from state_engine.backends.rocksdb.bases import Opened
+from state_engine.backends.delta import deltas
+from state_engine.backends.rocksdb.bases import Opened, StateInDatabase
 from state_engine.backends.rocksdb.cells import Cells, group_of, row_number
-from state_engine.backends.rocksdb.store import Changes
+from state_engine.backends.rocksdb.store import Changes, StateMeta
+from state_engine.backends.shapes.timers import TimerTable
 from state_engine.log import ops as log
 from state_engine.log.fold import fold
 from state_engine.log.records import StateSchema
@@ -44,26 +46,22 @@ def groups_of_block(max_parallelism: int) -> int:
     return -(-max_parallelism // BLOCKS)
 
 
-class TimerLog:
+class TimerLog(StateInDatabase):
     """The rows of the log that make up the timers of one clock.
 
     Args:
         opened: Whoever holds the database.
         cells: Keys of the state's cells.
         schema: Of the timers.
-
-    Attributes:
-        form: As of a `Base`.
-        live: Of no use here: the table counts.
+        table: The timers, in memory.
     """
 
     form = "log"
 
-    def __init__(self, opened: Opened, cells: Cells, schema: StateSchema) -> None:
-        self._opened = opened
-        self.cells = cells
-        self.live = 0
+    def __init__(self, opened: Opened, cells: Cells, schema: StateSchema, table: TimerTable) -> None:
+        super().__init__(opened, cells)
         self._schema = schema
+        self._table = table
         every = log.log_schema(schema, ddl_to_arrow)
         self._columns = pa.schema([field for field in every if field.name not in (log.SEQ, log.LAST_ACCESS)])
         self._width = groups_of_block(cells.max_parallelism)
@@ -78,31 +76,44 @@ class TimerLog:
         self._sizes = np.zeros(BLOCKS, np.int64)  # of each block, in rows
         self._waiting = np.zeros(BLOCKS, np.int64)  # timers of each block
 
+    def take(self, found: StateMeta) -> None:
+        self._table.empty()
+        for rows in self.read():
+            self._merge(rows)
+
+    def empty(self) -> None:
+        self.abandon()
+        self._table.empty()
+
+    def _merge(self, rows: pa.Table) -> None:
+        for delta in deltas(self._schema, rows, self.cells.codec, stamped=False):
+            if isinstance(delta, int):
+                self._table.drop_group(delta)
+            else:
+                self._table.merge(delta)
+
     # An epoch ---------------------------------------------------------------------------------------------------------
 
     def freeze(self, rows: pa.Table) -> None:
         """Keeps what an attempt did until it is sealed, or forgotten."""
         self._frozen = rows.select(self._columns.names)
 
-    def settle(self) -> Iterator[pa.Table]:
-        """Has what is frozen written with the next write; yields it if the table lacks it."""
+    def settle(self) -> None:
+        """Has what is frozen written with the next write; the table gets it if it lacks it."""
         frozen, reread = self._frozen, self._reread
         self.forget()
         if frozen is not None:
             self.stage(frozen)
             if reread:
-                yield frozen
+                self._merge(frozen)
 
     def forget(self) -> None:
         """Drops what is frozen."""
         self._frozen, self._reread = None, False
 
     def stage(self, rows: pa.Table) -> None:
-        """Has rows of the log written with the next write, behind those that were staged before."""
+        """Has rows of the log written with the next write, after those that were staged before."""
         self._staged.append(rows)
-
-    def prefetch(self, entries: list[Any]) -> None:
-        """Does nothing: all timers are in memory."""
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -152,7 +163,7 @@ class TimerLog:
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def write(self, changes: Changes) -> None:
-        """Moves what is staged into a write, and folds what has become much."""
+        # Blocks that have become large are folded on the way.
         if not self._staged:
             return
         rows, self._staged = self._sorted(self._staged), []

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from state_engine.backends.list_runs import Flags
-from state_engine.backends.rocksdb.bases import Base, ValueBase
+from state_engine.backends.ascending import Flags
+from state_engine.backends.rocksdb.bases import EntriesInDatabase, ValuesInDatabase
 from state_engine.backends.rocksdb.cells import group_of, is_head
 from state_engine.backends.rocksdb.column_lists import ColumnLists
-from state_engine.backends.rocksdb.lists import ListBase
-from state_engine.backends.rocksdb.maps import MapBase
-from state_engine.backends.stamped_tables import at_most
-from state_engine.backends.stamps import split_stamps
-from state_engine.backends.tables import DELETED, HeapTable, ListDelta, MapDelta
-from state_engine.backends.ttl_rules import TtlRules, is_worth_it
+from state_engine.backends.rocksdb.lists import ListsInDatabase
+from state_engine.backends.rocksdb.maps import MapsInDatabase
+from state_engine.backends.shapes.table import ColumnTable, Table
+from state_engine.backends.stamps import at_most, split_stamps
+from state_engine.backends.stores.dicts import DELETED, MapDelta
+from state_engine.backends.ttl_rules import TtlRules
 from state_engine.key_groups import KeyGroupRange
 
 
@@ -36,7 +36,7 @@ class TtlSweep:
             that takes the database over goes on where the last one stood.
     """
 
-    def __init__(self, table: HeapTable, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> None:
+    def __init__(self, table: Table, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> None:
         self._table: Any = table
         self._rules = rules
         self._size = size
@@ -45,7 +45,7 @@ class TtlSweep:
 
     def run(self) -> None:
         """Looks at the next rows, as the database has them; what the epoch changed itself is left as it is."""
-        base: Base = self._table.base
+        base: EntriesInDatabase = self._table.base
         if self._rules.now() is None or base.staged:
             return
         begin, end = base.cells.groups(*self._key_groups)
@@ -58,20 +58,20 @@ class TtlSweep:
                 left -= self._look(base, key, value)
         self.cursor = b""
 
-    def _look(self, base: Base, key: bytes, value: bytes) -> int:
+    def _look(self, base: EntriesInDatabase, key: bytes, value: bytes) -> int:
         """Looks at one cell; returns how many rows it has."""
         entry, rest = base.cells.entry(key)
-        if isinstance(base, ListBase):
+        if isinstance(base, ListsInDatabase):
             elements = base.small(value) if is_head(key) else base.piece(value)
             if self._changes(at for _, at in elements):
-                self._rewrite_list(entry)
+                self._table.clean([entry], self._rules.expiry(), self._rules.first_seen())
             return len(elements)
-        if isinstance(base, MapBase):
+        if isinstance(base, MapsInDatabase):
             rows = list(base.small(value).items()) if is_head(key) else [base.row(key, rest, value)]
             for user_key, stamped in rows:
                 self._look_at_entry(entry, user_key, stamped)
             return len(rows)
-        assert isinstance(base, ValueBase), "the tables of timers have no time to live"
+        assert isinstance(base, ValuesInDatabase), "the tables of timers have no time to live"
         held = base.value(value)
         if entry not in self._table.overlay and self._changes([held[1]]):
             self._table.overlay[entry] = self._renewed(held)
@@ -96,27 +96,12 @@ class TtlSweep:
         renewed = self._renewed(stamped)
         delta.entries[user_key] = DELETED if renewed is None else renewed
 
-    def _rewrite_list(self, entry: Any) -> None:
-        """An element can be taken out of a list only by writing the rest of it anew."""
-        delta = self._table.overlay.get(entry)
-        if delta is not None and delta.cleared:
-            return
-        elements = self._table.base.get(entry) or ()
-        expired = sum(self._rules.expired(at) for _, at in elements)
-        unknown = any(at is None for _, at in elements) and self._rules.first_seen() is not None
-        if not unknown and not is_worth_it(expired, len(elements)):
-            return
-        if delta is None:
-            delta = self._table.overlay[entry] = ListDelta()
-        left = [stamped for stamped in map(self._renewed, elements) if stamped is not None]
-        delta.cleared, delta.appended = True, left + delta.appended  # what this epoch added stays behind it
-
 
 class ColumnSweep(TtlSweep):
     """Of lists that are asked for by columns: as many cells as are looked at are read as one column."""
 
     def run(self) -> None:
-        lists: ColumnLists = self._table.base
+        lists: ColumnLists = self._table.store
         if self._rules.now() is None or lists.staged:
             return
         found, self.cursor = lists.cells_from(self._key_groups, self.cursor, self._size)
@@ -131,10 +116,9 @@ class ColumnSweep(TtlSweep):
             self._table.clean(namespace, numbers, expiry, seen)
 
 
-def sweep_of(table: HeapTable, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> TtlSweep:
+def sweep_of(table: Table, rules: TtlRules, size: int, key_groups: KeyGroupRange) -> TtlSweep:
     """Returns the sweep of a table."""
-    base: Any = table.base
-    kind = ColumnSweep if isinstance(base, ColumnLists) else TtlSweep
+    kind = ColumnSweep if isinstance(table, ColumnTable) else TtlSweep
     return kind(table, rules, size, key_groups)
 
 

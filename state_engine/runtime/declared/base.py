@@ -9,6 +9,7 @@ from state_engine.api.functions import Function, KeyedBatchProcessFunction
 from state_engine.api.keys import Keys
 from state_engine.api.ttl import StateTtlConfig
 from state_engine.api.types import AtomicType, DecimalType, StructType, TypeInformation
+from state_engine.backends.layout import Layout
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.local import LocalAggregation
 
@@ -62,9 +63,12 @@ class Declared(KeyedBatchProcessFunction):
         ttl = None if self.ttl is None else f"{self.ttl.get_ttl().to_milliseconds()} ms"
         return ", ".join(f"{name}={value}" for name, value in {**given, "ttl": ttl}.items() if value is not None)
 
+    def layout_of(self, descriptor: StateDescriptor) -> Layout:
+        """Returns how a state will be asked."""
+        return Layout.COLUMNS
+
     def kept(self, descriptor: DescriptorT) -> DescriptorT:
         """Returns the descriptor of a state that is kept as long as was declared."""
-        descriptor.by_namespace = True
         if self.ttl is not None:
             descriptor.enable_time_to_live(self.ttl)
         return descriptor

@@ -9,7 +9,7 @@ import pyarrow as pa
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.errors import JobDefinitionError
-from state_engine.runtime.declared.base import DescriptorT, FiresTogether
+from state_engine.runtime.declared.base import FiresTogether
 from state_engine.runtime.declared.joins import (
     FARTHEST,
     Join,
@@ -74,11 +74,6 @@ class IntervalJoin(Join, FiresTogether):
     @property
     def argument(self) -> str:
         return self.arguments(between=f"({self._lower} ms, {self._upper} ms)", how=self._how)
-
-    def kept(self, descriptor: DescriptorT) -> DescriptorT:
-        descriptor = super().kept(descriptor)
-        descriptor.few_times = True
-        return descriptor
 
     # Records ------------------------------------------------------------------------------------------------------
 

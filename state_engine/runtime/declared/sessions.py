@@ -12,18 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.aggregates import Aggregate
-from state_engine.api.descriptors import ListStateDescriptor, ValueStateDescriptor
+from state_engine.api.descriptors import ListStateDescriptor, StateDescriptor
 from state_engine.api.functions import RuntimeContext
 from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.pyflink_types import Types
 from state_engine.api.types import StructType
-from state_engine.backends.namespaced_keys import NamespacedKeys
-from state_engine.runtime.declared.base import DescriptorT
+from state_engine.backends.batch_keys import NamespacedKeys
+from state_engine.backends.layout import Layout
 from state_engine.runtime.declared.comparison import Flags
 from state_engine.runtime.declared.spans import Grouped, Spans, joined, touched
 from state_engine.runtime.declared.windowed import WindowedAggregation, checked_texts, texts_of
 
+_SESSIONS = "sessions"
 _SESSION = StructType(("start_ms", "end_ms", "namespace"), (Types.LONG(), Types.LONG(), Types.STRING()), carrier=tuple)
 
 
@@ -54,13 +55,11 @@ class SessionAggregation(WindowedAggregation):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         super().open(runtime_context)
-        self._sessions = runtime_context.get_list_state(super().kept(ListStateDescriptor("sessions", _SESSION)))
+        self._sessions = runtime_context.get_list_state(self.kept(ListStateDescriptor(_SESSIONS, _SESSION)))
 
-    def kept(self, descriptor: DescriptorT) -> DescriptorT:
-        descriptor = super().kept(descriptor)
-        descriptor.many_namespaces = True  # nearly each session has one of its own
-        descriptor.by_namespace = isinstance(descriptor, ValueStateDescriptor)  # lists have no such table
-        return descriptor
+    def layout_of(self, descriptor: StateDescriptor) -> Layout:
+        # Nearly each session has a namespace of its own.
+        return Layout.COLUMNS if descriptor.name == _SESSIONS else Layout.PLACES
 
     def _reach(self, earliest: int, latest: int) -> tuple[int, int]:
         return earliest, latest + self._gap

@@ -16,7 +16,7 @@ from state_engine.api.output_tag import OutputTag
 from state_engine.api.pyflink_types import Types
 from state_engine.api.types import StructType
 from state_engine.api.windows.windows import TimeWindow, TimeWindowSerializer, event_time
-from state_engine.backends.namespaced_keys import EntryKeys, NamespacedKeys, namespaced_keys
+from state_engine.backends.batch_keys import EntryKeys, NamespacedKeys, namespaced_keys
 from state_engine.errors import JobDefinitionError
 from state_engine.runtime.declared.base import FiresTogether, renaming, types_of
 from state_engine.runtime.declared.comparison import Flags

@@ -12,8 +12,7 @@ from state_engine.api.keys import Keys, Numbers, indices
 from state_engine.api.output_tag import OutputTag
 from state_engine.api.types import StructType
 from state_engine.api.windows import TimeWindow
-from state_engine.backends.namespaced_keys import NamespacedKeys
-from state_engine.runtime.declared.base import DescriptorT
+from state_engine.backends.batch_keys import NamespacedKeys
 from state_engine.runtime.declared.local import RECORDS, LocalAggregation, Pane, is_partial
 from state_engine.runtime.declared.windowed import SERIALIZER, WindowedAggregation, bounds_of
 
@@ -54,11 +53,6 @@ class WindowAggregation(WindowedAggregation):
         if late_data is None and has_few_panes and self._aggregates.partials is not None:
             pane = Pane(length, self._offset)
             self.local = LocalAggregation(self._key, self._key_types, self._aggregates.partials, pane)
-
-    def kept(self, descriptor: DescriptorT) -> DescriptorT:
-        descriptor = super().kept(descriptor)
-        descriptor.by_namespace = descriptor.few_times = True
-        return descriptor
 
     # Records ------------------------------------------------------------------------------------------------------
 

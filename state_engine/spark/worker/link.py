@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.timers import TimeDomain
-from state_engine.backends.tables import StateValueError
+from state_engine.backends.stored_type import StateValueError
 from state_engine.clock import RandomIds
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.ports import EpochPlan, OperatorPlan

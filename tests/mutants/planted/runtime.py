@@ -128,8 +128,8 @@ MUTANTS = (
     ),
     Mutant(
         "list-state-takes-a-part",
-        "state_engine.backends.states",
-        "HeapListState.update",
+        "state_engine.backends.rows.states",
+        "StoredListState.update",
         "whole(values)",
         "values",
         "A list state that is updated with map(f, values) keeps what came before f raised StopIteration.",

@@ -9,9 +9,9 @@ from state_engine.api import Aggregate, KeyedProcessFunction
 from state_engine.api.keys import Keys
 from state_engine.api.type_hints import parse_columns_ddl
 from state_engine.api.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from state_engine.backends.columns import ListColumns
+from state_engine.backends.batch_keys import namespaced_keys
+from state_engine.backends.columns.states import ListColumns
 from state_engine.backends.keys import Namespaced
-from state_engine.backends.namespaced_keys import namespaced_keys
 from state_engine.errors import JobDefinitionError, OutputTypeError, UserFunctionError
 from state_engine.runtime.declared import windows as declared
 from state_engine.runtime.declared.windowed import bounds_of

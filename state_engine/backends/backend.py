@@ -1,0 +1,340 @@
+"""What the heap backend and the RocksDB backend have in common: the states of one operator, from and to the log.
+
+A backend is a cache: it stands for one manifest (its token), is caught up by rows of the log, and can be thrown away at
+any time. The token is None while the cache is being changed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.descriptors import StateDescriptor
+from state_engine.api.keys import Numbers
+from state_engine.api.timers import TimeDomain
+from state_engine.api.ttl import StateTtlConfig
+from state_engine.backends.delta import Delta, deltas
+from state_engine.backends.entry_index import ByNamespace, ByPlace, EntryIndex, drop_unused
+from state_engine.backends.key_numbers import KeyGroups
+from state_engine.backends.keyed import StateRows
+from state_engine.backends.keys import KeyCodec, KeyContext, split_entries
+from state_engine.backends.layout import Layout, Stores, make_table
+from state_engine.backends.made_states import made_state
+from state_engine.backends.migration import migrate, rewritten, sorted_by_group
+from state_engine.backends.schemas import TIMERS, check_same, state_schema, timer_schema
+from state_engine.backends.shapes.column_timers import ColumnTimers
+from state_engine.backends.shapes.table import ColumnTable, Table
+from state_engine.backends.shapes.timers import EntryTimers, TimerTable
+from state_engine.backends.stamps import oldest_access, split_stamps
+from state_engine.backends.stored_type import StateValueError, StoredType
+from state_engine.backends.time import OperatorTime
+from state_engine.backends.ttl_cleanup import IncrementalCleanup
+from state_engine.backends.ttl_rules import TtlRules, ttl_rules
+from state_engine.causes import shown
+from state_engine.errors import RoutingError, YearOutOfRangeError
+from state_engine.key_groups import KeyGroupRange
+from state_engine.log import ops as log
+from state_engine.log.evolution import evolve, is_migrated, reported
+from state_engine.log.records import StateSchema, StateStatistics
+from state_engine.log.state_ttl import ALL, carry_ttl, forget_unknown
+from state_engine.serialization.types import ddl_to_arrow
+
+AnyTable = TypeVar("AnyTable", bound=Table)
+
+
+class StatesOfOperator(ABC):
+    """All keyed states of one operator for one key-group range.
+
+    Args:
+        uid: The operator.
+        codec: Its keys.
+        key_groups: The range that this backend owns.
+        context: The current key, shared with the operator.
+        time: The operator's clocks, for states with a time to live.
+        stores: Make the stores of its tables.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        codec: KeyCodec,
+        key_groups: KeyGroupRange,
+        context: KeyContext,
+        time: OperatorTime | None,
+        stores: Stores,
+    ) -> None:
+        self.uid = uid
+        self.codec = codec
+        self.key_groups = key_groups
+        self.context = context
+        self.time = time or OperatorTime()
+        self.token: str | None = None
+        self.timers_by_columns = False
+        self._stores = stores
+        self._index = EntryIndex(codec)
+        self._by_namespace, self._by_place = ByNamespace(self._index), ByPlace(self._index)
+        self._tables: dict[str, Table] = {}
+        self._timer_tables: dict[str, TimerTable] = {}
+        self._states: dict[str, Any] = {}
+        self._schemas: dict[str, StateSchema] = {}
+        self._restored: dict[str, StateSchema] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
+        self._migrated: dict[str, pa.Table] = {}
+        self._cleanups: dict[str, IncrementalCleanup] = {}
+        self._placed_last: tuple[Numbers, Any, tuple[Numbers, list[Any]]] | None = None
+        self._load: StateRows = lambda _: ()
+        self._sealed = OperatorTime()
+
+    # What the two do in their own way ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self, name: str, table: Table, schema: StateSchema) -> None:
+        """Takes a new table, and gives it what the log has, or a cache of that."""
+
+    @abstractmethod
+    def _expire(self, name: str, table: Any, config: StateTtlConfig, rules: TtlRules) -> Callable[..., None] | None:
+        """Prepares the clean-up of a state with a time to live.
+
+        Args:
+            name: Of the state.
+            table: Its own.
+            config: Its settings.
+            rules: When its values expire.
+
+        Returns:
+            What is to be told of each access; None for nothing.
+        """
+
+    @abstractmethod
+    def _drop_expired(self, name: str, table: Any, rules: TtlRules) -> None:
+        """Drops what had expired when it was sealed."""
+
+    # Following the log ------------------------------------------------------------------------------------------------
+
+    def attach(self, restored: Iterable[StateSchema], load: StateRows, sealed: OperatorTime | None = None) -> None:
+        """As of `KeyedStateBackend`."""
+        self._restored = {s.name: s for s in restored if s.uid == self.uid and s.kind in ("keyed", "timer")}
+        for name in [n for n in self._migrated if self._restored[n].schema_id == self._schemas[n].schema_id]:
+            del self._migrated[name]  # an epoch that holds the state in its new type is sealed
+        self._load = load
+        self._sealed = sealed or OperatorTime(-(1 << 63))
+
+    def _log_of(self, schema: StateSchema, *, stamped: bool) -> Iterator[pa.Table]:
+        """Yields the rows that a load of a state merges."""
+        restored = self._restored.get(schema.name)
+        if restored is not None:
+            known = carry_ttl(evolve(restored, schema, ALL), schema, ALL)
+            if is_migrated(restored, schema):
+                whole = migrate(restored, schema, self._descriptors[schema.name], self._load(restored))
+                self._migrated[schema.name] = whole
+            for rows in [whole] if is_migrated(restored, schema) else self._load(known):
+                yield forget_unknown(rows, known.unknown_until) if stamped else rows
+
+    def apply(self, name: str, rows: pa.Table) -> None:
+        """Merges rows of one state's log, in order. A state that nobody asked for is loaded when somebody does."""
+        self.token = None
+        table = self._tables.get(name)
+        if table is not None:
+            self._merge(table, self._schemas[name], rows)
+
+    def _merge(self, table: Table, schema: StateSchema, rows: pa.Table) -> None:
+        stamped = is_stamped(table)
+        for delta in deltas(schema, rows, self.codec, stamped=stamped):
+            if isinstance(delta, int):
+                table.drop_group(delta)
+                continue
+            if stamped:
+                holder: Any = table
+                holder.oldest = min(holder.oldest, oldest_access(split_stamps(delta.values)[1], delta.ops))
+            table.merge(delta)
+
+    def lacks(self, name: str) -> bool:
+        """Says whether a state that was asked for is still to be loaded."""
+        return False
+
+    def _forget_keys(self) -> None:
+        drop_unused(self._index, [t for t in self._tables.values() if isinstance(t, ColumnTable | ColumnTimers)])
+
+    # States -----------------------------------------------------------------------------------------------------------
+
+    def state(self, descriptor: StateDescriptor, layout: Layout = Layout.ENTRIES) -> Any:
+        """As of `KeyedStateBackend`."""
+        name, schema = descriptor.name, state_schema(self.uid, self.codec.columns, descriptor)
+        known = self._schemas.get(name)
+        if known is not None:
+            check_same(known, schema)
+            return self._states[name]
+        self._descriptors[name] = descriptor
+        table = self._new_table(descriptor, StoredType(descriptor.type_info, stamped=schema.ttl is not None), layout)
+        self._begin(name, table, schema)
+        rules, accessed = None, None
+        if descriptor.ttl_config is not None and schema.ttl is not None:
+            if descriptor.ttl_config.get_cleanup_strategies().in_full_snapshot():
+                self._drop_expired(name, table, ttl_rules(schema.ttl, self._sealed))
+            rules = ttl_rules(schema.ttl, self.time)
+            accessed = self._expire(name, table, descriptor.ttl_config, rules)
+        made = self._states[name] = made_state(descriptor, table, self.context, self.time, rules, accessed)
+        return made
+
+    def _new_table(self, descriptor: StateDescriptor, stored: StoredType, layout: Layout) -> Any:
+        return make_table(descriptor, stored, layout, self._stores, self._by_namespace, self._by_place)
+
+    def timers(self, domain: TimeDomain) -> TimerTable:
+        """Returns the timers of one clock, made (and loaded) on the first call."""
+        known = self._timer_tables.get(TIMERS[domain])
+        if known is None:
+            known = ColumnTimers(self._by_place) if self.timers_by_columns else EntryTimers(self.codec)
+            self._begin(TIMERS[domain], known, timer_schema(self.uid, self.codec.columns, domain))
+            self._timer_tables[TIMERS[domain]] = known
+        return known
+
+    def has_timers(self, domain: TimeDomain) -> bool:
+        """Says whether there may be timers of a clock, in this backend or in the log."""
+        return TIMERS[domain] in self._tables or TIMERS[domain] in self._restored
+
+    @property
+    def schemas(self) -> tuple[StateSchema, ...]:
+        """Schemas of the states that were asked for."""
+        return tuple(reported(schema, self._restored.get(name)) for name, schema in self._schemas.items())
+
+    def statistics(self) -> tuple[StateStatistics, ...]:
+        """Sizes of the states as of the token."""
+        return tuple(StateStatistics(name=n, rows=t.rows, keys=t.keys) for n, t in self._tables.items())
+
+    @property
+    def rows(self) -> int:
+        """Live rows over all states."""
+        return sum(table.rows for table in self._tables.values())
+
+    # An epoch ---------------------------------------------------------------------------------------------------------
+
+    def freeze(self, processing_time: int) -> list[tuple[StateSchema, pa.Table]]:
+        """As of `KeyedStateBackend`."""
+        for name, cleanup in self._cleanups.items():
+            with naming(name):
+                cleanup.run()
+        self._placed_last = None
+        changes = []
+        seq = 0
+        for name, table in self._tables.items():
+            with naming(name):
+                delta = table.freeze()
+            schema, parts = self._schemas[name], []
+            if name in self._migrated:
+                parts.append(rewritten(schema, self._migrated[name], self.key_groups, seq))
+                seq += parts[0].num_rows
+            if delta is not None:
+                parts.append(self._log_rows(schema, delta, processing_time, seq, stamped=is_stamped(table)))
+                seq += len(delta)
+            if parts:
+                changes.append((schema, parts[0] if len(parts) == 1 else sorted_by_group(parts)))  # each is sorted
+        self._placed_last = None
+        self._bind()
+        return changes
+
+    def _log_rows(
+        self, schema: StateSchema, delta: Delta, processing_time: int, seq: int, *, stamped: bool
+    ) -> pa.Table:
+        """Returns rows as the log has them: sorted by key group, values without their stamps."""
+        order, placed = self._placed(delta) if delta.numbers is None else self._placed_numbers(delta)
+        count, columns, indices = len(order), list(placed), _indices(order)
+        values, times = split_stamps(delta.values) if stamped else (delta.values, None)
+        if delta.user_keys is not None:
+            columns.append(delta.user_keys.take(indices))
+        columns.append(values.take(indices))
+        columns.append(pa.array(delta.ops[order]))
+        columns.append(pa.array(np.arange(seq, seq + count, dtype=np.int64)))
+        if times is not None:
+            columns.append(times.take(indices))
+        else:
+            touched = np.full(count, processing_time, dtype=np.int64)
+            untouched = np.ones(count, dtype=bool) if schema.kind == "timer" else delta.ops[order] >= log.Op.DELETE
+            columns.append(pa.array(touched, mask=untouched))
+        return pa.table(columns, schema=log.log_schema(schema, ddl_to_arrow))
+
+    def _placed(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
+        """Returns the order of rows by key group, and in this order their key groups, keys and namespaces."""
+        keys, namespaces = split_entries(delta.entries)
+        arrays = self.codec.write(keys)
+        groups = self._own(self.codec.key_groups(keys, arrays), keys.__getitem__)
+        arrays.append(pa.nulls(len(keys), pa.string()) if namespaces is None else pa.array(namespaces, pa.string()))
+        order = _by_group(groups)
+        indices = _indices(order)
+        return order, [pa.array(groups[order]), *(array.take(indices) for array in arrays)]
+
+    def _placed_numbers(self, delta: Delta) -> "tuple[Numbers, list[Any]]":
+        """As `_placed`. Two states of one function have the same keys in the same order: these are placed once."""
+        numbers, namespaces, known, keys = delta.numbers, delta.namespaces, self._placed_last, self._index.keys
+        assert numbers is not None
+        if known is None or not (np.array_equal(known[0], numbers) and known[1].equals(namespaces)):
+            groups = self._own(keys.groups[numbers], lambda at: keys.entries[numbers[at]])
+            order = _by_group(groups)
+            texts = namespaces.take(pa.array(order)).cast(pa.string())
+            columns = [pa.array(groups[order]), *keys.columns(numbers[order]), texts]
+            known = self._placed_last = numbers, namespaces, (order, columns)
+        return known[2]
+
+    def _own(self, groups: KeyGroups, key_at: Callable[[int], Any]) -> KeyGroups:
+        """Returns the key groups of rows, if all are those of the subtask."""
+        first, last = self.key_groups
+        strange = np.flatnonzero((groups < first) | (groups > last))
+        if len(strange):
+            at = int(strange[0])
+            raise RoutingError(
+                f"Operator {self.uid!r} wrote state of key {shown(key_at(at))}, whose key group {groups[at]} "
+                f"does not belong to its subtask (key groups {first} to {last}).",
+                action="Let the engine alone set the current key. If it did, Spark and Python hash this key "
+                "differently; report it with the key's type.",
+            )
+        return groups
+
+    def settle(self) -> None:
+        """Merges the pending changes: the manifest that names them is sealed."""
+        self.token = None
+        for table in self._tables.values():
+            table.settle()
+        self._bind()
+
+    def forget(self) -> None:
+        """Drops overlay and pending changes: the attempt failed, or another one was sealed."""
+        for table in self._tables.values():
+            table.forget()
+        for cleanup in self._cleanups.values():
+            cleanup.expect_old()
+        self._bind()
+
+    def _bind(self) -> None:
+        for state in self._states.values():
+            state.bind()
+
+
+def is_stamped(table: Table) -> bool:
+    """Says whether a table's values have stamps; timers have none."""
+    stored = getattr(table, "stored", None)
+    return stored is not None and stored.stamped
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Says of which state a value is that its type does not admit, or that Python has not."""
+    try:
+        yield
+    except YearOutOfRangeError as error:
+        raise YearOutOfRangeError(f"State {name!r}: {error.message}", action=error.action) from None
+    except StateValueError as error:
+        error.add_note(f"state {name!r}")
+        raise
+
+
+def _indices(order: Numbers) -> Any:
+    return pa.array(order)
+
+
+def _by_group(groups: KeyGroups) -> Numbers:
+    return np.argsort(groups.astype(np.uint16), kind="stable")  # a radix sort for 16 bits
+
+
+__all__ = ["StatesOfOperator", "is_stamped", "naming"]

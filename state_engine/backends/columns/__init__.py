@@ -1,0 +1,1 @@
+"""What a function holds of a state that it asks with the keys of a batch."""

@@ -1,0 +1,131 @@
+"""What rows of the log do to one state: on their way from a table into the log, and from the log into a table."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_engine.api.keys import Keys, Numbers
+from state_engine.backends.key_numbers import KeyNumbers
+from state_engine.backends.keys import KeyCodec, join_entries, split_entries
+from state_engine.backends.stamps import join_stamps
+from state_engine.log import ops as log
+from state_engine.log.fold import coalesce
+from state_engine.log.ops import Op
+from state_engine.log.records import StateSchema
+
+Ops = np.ndarray[Any, np.dtype[np.int8]]
+
+
+class Delta:
+    """Changes of one state, a row each.
+
+    A row that clears a list or a map comes before all other rows of its entry. Of several rows that write one value, or
+    one entry of a map, the last one counts.
+
+    Args:
+        ops: What each row does (`log.ops.Op`).
+        values: Of the rows, as a column of the stored type, with stamps if the state has any; null where a row removes.
+        user_keys: Of the rows, if the state is a map.
+        entries: The entry of each row; or None, and instead of them
+        numbers: the number of each row's key (`EntryIndex.keys`), and
+        namespaces: the namespace of each, as a column.
+
+    Attributes:
+        ops: As given.
+        values: As given.
+        user_keys: As given.
+        numbers: As given.
+    """
+
+    __slots__ = ("_codec", "_columns", "_entries", "_namespaces", "numbers", "ops", "user_keys", "values")
+
+    def __init__(
+        self,
+        ops: Ops,
+        values: Any,
+        user_keys: Any = None,
+        *,
+        entries: list[Any] | None = None,
+        numbers: Numbers | None = None,
+        namespaces: Any = None,
+    ) -> None:
+        self.ops = ops
+        self.values = values
+        self.user_keys = user_keys
+        self.numbers = numbers
+        self._entries = entries
+        self._namespaces = namespaces
+        self._columns: list[Any] = []
+        self._codec: KeyCodec | None = None
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @classmethod
+    def logged(cls, rows: pa.Table, codec: KeyCodec, *, stamped: bool) -> "Delta":
+        """Returns what rows of the log do, none of which resets a key group."""
+        values: Any = rows.column(log.VALUE)
+        if stamped:
+            times: Any = rows.column(log.LAST_ACCESS)
+            values = join_stamps(values, times)
+        user_keys = rows.column(log.USER_KEY) if log.USER_KEY in rows.column_names else None
+        made = cls(rows.column(log.OP).to_numpy(), values, user_keys, namespaces=rows.column(log.NAMESPACE))
+        made._columns, made._codec = [rows.column(c.name) for c in codec.columns], codec
+        return made
+
+    @property
+    def entries(self) -> list[Any]:
+        """The entry of each row."""
+        if self._entries is None:
+            assert self._codec is not None, "a table that numbers its keys gives its rows to the log alone"
+            there = self._namespaces.null_count < len(self._namespaces)
+            keys = self._codec.read(self._columns)
+            self._entries = join_entries(keys, self._namespaces.to_pylist() if there else None)
+        return self._entries
+
+    @property
+    def namespaces(self) -> Any:
+        """The namespace of each row, as an array."""
+        if self._namespaces is None:
+            keys, namespaces = split_entries(self.entries)
+            given: Sequence[str | None] = [None] * len(keys) if namespaces is None else namespaces
+            self._namespaces = pa.array(given, pa.string())
+        return one_array(self._namespaces)
+
+    def numbered_by(self, index: KeyNumbers) -> Numbers:
+        """Returns the number of each row's key; keys that are new get one."""
+        if self._codec is None:
+            return index.of(split_entries(self.entries)[0])
+        keys = Keys([one_array(column) for column in self._columns], self._codec.read)
+        return index.of_each(keys)[keys.codes]
+
+
+def one_array(column: Any) -> Any:
+    """Returns a column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def deltas(schema: StateSchema, rows: pa.Table, codec: KeyCodec, *, stamped: bool) -> "Iterator[Delta | int]":
+    """Yields what rows of the log do, in their order: a delta, or the key group that is reset."""
+    ops = rows.column(log.OP).to_numpy()
+    start = 0
+    for at in [*np.flatnonzero(ops == Op.RESET_GROUP).tolist(), len(ops)]:
+        if at > start:
+            yield Delta.logged(_cleared_first(schema, rows.slice(start, at - start)), codec, stamped=stamped)
+        if at < len(ops):
+            yield rows.column(log.KEY_GROUP)[at].as_py()
+        start = at + 1
+
+
+def _cleared_first(schema: StateSchema, rows: pa.Table) -> pa.Table:
+    """Returns rows with the same effect, of which those that clear come first in their entries."""
+    if not (rows.column(log.OP).to_numpy() == Op.CLEAR).any():
+        return rows
+    if log.POSITION not in rows.column_names:
+        rows = log.with_position(rows, 0)
+    return coalesce(schema, [rows])
+
+
+__all__ = ["Delta", "Ops", "deltas", "one_array"]

@@ -1,0 +1,423 @@
+"""What a function holds of a state that it asks record by record.
+
+Each method is called per record, so each is as short as it can be. What comes in goes through `conform` unless it is of
+the class that is `finished`, as nearly all values are. What goes out goes through `copy`, which is None for atoms.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from state_engine.api.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from state_engine.api.functions import ReduceFunction
+from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from state_engine.backends.keys import KeyContext
+from state_engine.backends.shapes.maps import MapTable, merged
+from state_engine.backends.shapes.table import ColumnTable, EntryTable
+from state_engine.backends.stores.dicts import DELETED, MISSING, ListDelta, MapDelta
+from state_engine.iterating import whole
+from state_engine.serialization.convert import reader, writer
+from state_engine.serialization.mutability import copier
+
+AnyTable = EntryTable | ColumnTable
+
+
+class _Bound:
+    """Base and overlay of a table, bound anew at the start of each epoch.
+
+    A table by entry is asked through its own dicts. One by columns looks the same from here, and is slower: it is made
+    for batches.
+    """
+
+    __slots__ = ("_base", "_conform", "_context", "_copy", "_finished", "_overlay", "_table")
+
+    def __init__(self, table: AnyTable, context: KeyContext) -> None:
+        self._table: Any = table
+        self._context = context
+        self._conform = table.stored.conform
+        self._finished = table.stored.finished
+        self._copy = table.stored.copy
+        self.bind()
+
+    def bind(self) -> None:
+        """Takes the table's current base and overlay."""
+        self._base: Any = self._table.base
+        self._overlay: dict[Any, Any] = self._table.overlay
+
+    @property
+    def context(self) -> KeyContext:
+        """The current key."""
+        return self._context
+
+    @property
+    def copy(self) -> Callable[[Any], Any] | None:
+        """What a value goes through on its way out, None where it cannot change."""
+        return self._copy
+
+    @property
+    def dicts(self) -> tuple[Any, dict[Any, Any]]:
+        """The base, which is only read, and the overlay."""
+        return self._base, self._overlay
+
+
+class StoredValueState(_Bound, ValueState[Any]):
+    """One value per key that cannot change: atoms, and rows of them."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        entry, overlay = self._context.entry, self._overlay
+        return overlay[entry] if entry in overlay else self._base.get(entry)
+
+    def update(self, value: Any) -> None:
+        self._overlay[self._context.entry] = value if type(value) is self._finished else self._conform(value)
+
+    def clear(self) -> None:
+        self._overlay[self._context.entry] = None
+
+
+class CopiedValueState(StoredValueState):
+    """One value per key, copied on the way in and out, so that state changes only when a function says so."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        value = super().value()
+        return None if value is None else self._copy(value)  # type: ignore[misc]
+
+
+class Folding(_Bound):
+    """A value state that folds what is added into one accumulator."""
+
+    __slots__ = ("_still_conforms",)
+
+    def __init__(self, table: AnyTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._still_conforms = table.stored.still_conforms
+
+    def _accumulator(self) -> Any:
+        entry = self._context.entry
+        value = self._overlay.get(entry, MISSING)
+        if value is MISSING:
+            value = self._base.get(entry)
+            if self._copy is not None and value is not None:
+                value = self._copy(value)
+        return value
+
+    def _store(self, accumulator: Any, own: Any) -> None:
+        """Stores the result of a fold over `own`, which `_accumulator` gave and nobody else holds.
+
+        Where the function changed that very object, a long list or map is not copied with each element.
+        """
+        if type(accumulator) is not self._finished and not (accumulator is own and self._may_stay(accumulator)):
+            accumulator = self._conform(accumulator)
+        self._overlay[self._context.entry] = accumulator
+
+    def _may_stay(self, accumulator: Any) -> bool:
+        """Whether the state's own accumulator, which the function changed, is still as a load would give it."""
+        return self._still_conforms is not None and self._still_conforms(accumulator)
+
+    def clear(self) -> None:
+        self._overlay[self._context.entry] = None
+
+
+class FoldedValue(Folding):
+    """The stamped accumulators of a state with a time to live."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        """Returns the stamped accumulator, as a copy if it can change, or None."""
+        stamped = self._accumulator()
+        return stamped if self._copy is None or stamped is None else self._copy(stamped)
+
+    def own(self) -> Any:
+        """Returns the stamped accumulator for `store` to take back, and for nobody else."""
+        return self._accumulator()
+
+    def store(self, stamped: Any, own: Any) -> None:
+        """Stores a stamped accumulator, made from `own` or anew; an accumulator None clears."""
+        accumulator = stamped[0]
+        if accumulator is None:
+            self.clear()
+        elif own is not None and accumulator is own[0] and self._may_stay(accumulator):
+            self._overlay[self._context.entry] = stamped
+        else:
+            self._store(stamped, own)
+
+
+class StoredReducingState(Folding, ReducingState[Any]):
+    """One reduced value per key."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, table: AnyTable, context: KeyContext, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(table, context)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        current = self._accumulator()
+        return current if self._copy is None or current is None else self._copy(current)
+
+    def add(self, value: Any) -> None:
+        current = self._accumulator()
+        self._store(value if current is None else self._reduce(current, value), current)
+
+
+class StoredAggregatingState(Folding, AggregatingState[Any, Any]):
+    """One accumulator per key."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, table: AnyTable, context: KeyContext, function: Any) -> None:
+        super().__init__(table, context)
+        self._function = function
+
+    def get(self) -> Any:
+        current = self._accumulator()
+        if current is None:
+            return None
+        return self._function.get_result(current if self._copy is None else self._copy(current))
+
+    def add(self, value: Any) -> None:
+        current = self._accumulator()
+        accumulator = self._function.create_accumulator() if current is None else current
+        self._store(self._function.add(value, accumulator), current)
+
+    def read(self) -> Any:
+        """Returns what `get` makes a result of: the state's own accumulator, or None."""
+        return self._accumulator()
+
+    def put(self, accumulator: Any) -> None:
+        """Stores an accumulator; None clears."""
+        self._store(accumulator, None)
+
+
+class StoredListState(_Bound, ListState[Any]):
+    """A list per key; adding never reads the list."""
+
+    __slots__ = ()
+
+    def get(self) -> Iterator[Any]:
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is None:
+            elements = self._base.get(entry, ())
+        elif delta.cleared:
+            elements = delta.appended
+        else:
+            elements = [*self._base.get(entry, ()), *delta.appended]
+        return iter(tuple(elements) if self._copy is None else [self._copy(element) for element in elements])
+
+    def add(self, value: Any) -> None:
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is None:
+            delta = self._overlay[entry] = ListDelta()
+        delta.appended.append(value if type(value) is self._finished else self._conform(value))
+
+    def add_all(self, values: list[Any]) -> None:
+        for value in whole(values):
+            self.add(value)
+
+    def update(self, values: list[Any]) -> None:
+        finished, conform = self._finished, self._conform
+        appended = [value if type(value) is finished else conform(value) for value in whole(values)]
+        self._overlay[self._context.entry] = ListDelta(cleared=True, appended=appended)
+
+    def clear(self) -> None:
+        self.update([])
+
+
+class StoredMapState(_Bound, MapState[Any, Any]):
+    """A map per key, entry by entry."""
+
+    __slots__ = ("_conform_key", "_finished_key")
+
+    def __init__(self, table: MapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        self._conform_key = table.user_keys.conform
+        self._finished_key = table.user_keys.finished
+
+    def get(self, key: Any) -> Any:
+        if type(key) is not self._finished_key:  # a tuple finds what was put under an equal row
+            key = self._conform_key(key)
+        entry, overlay = self._context.entry, self._overlay
+        if entry in overlay:
+            delta = overlay[entry]
+            if key in delta.entries:
+                value = delta.entries[key]
+                return None if value is DELETED else value if self._copy is None else self._copy(value)
+            if delta.cleared:
+                return None
+        inner = self._base.get(entry)
+        value = None if inner is None else inner.get(key)
+        return value if value is None or self._copy is None else self._copy(value)
+
+    def put(self, key: Any, value: Any) -> None:
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
+        entry, overlay = self._context.entry, self._overlay
+        delta = overlay[entry] if entry in overlay else self._delta()
+        delta.entries[key] = value if type(value) is self._finished else self._conform(value)
+
+    def _delta(self) -> MapDelta:
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is None:
+            delta = self._overlay[entry] = MapDelta()
+        return delta
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        for key, value in whole(dict_value.items()):
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
+        self._delta().entries[key] = DELETED
+
+    def contains(self, key: Any) -> bool:
+        if type(key) is not self._finished_key:
+            key = self._conform_key(key)
+        entry = self._context.entry
+        delta = self._overlay.get(entry)
+        if delta is not None:
+            value = delta.entries.get(key, MISSING)
+            if value is not MISSING or delta.cleared:
+                return value is not MISSING and value is not DELETED
+        inner = self._base.get(entry)
+        return inner is not None and inner.get(key, MISSING) is not MISSING
+
+    def _merged(self) -> dict[Any, Any]:
+        entry = self._context.entry
+        return merged(self._base.get(entry), self._overlay.get(entry))
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        items, copy = self._merged().items(), self._copy
+        return list(items) if copy is None else [(key, copy(value)) for key, value in items]
+
+    def keys(self) -> Iterable[Any]:
+        return list(self._merged())
+
+    def values(self) -> Iterable[Any]:
+        return [value for _, value in self.items()]
+
+    def is_empty(self) -> bool:
+        entry = self._context.entry
+        return not (self._merged() if entry in self._overlay else self._base.get(entry))
+
+    def clear(self) -> None:
+        delta = self._delta()
+        delta.cleared = True
+        delta.entries = {}
+
+
+class SpelledMapState(StoredMapState):
+    """A map of whose user keys equal ones may be spelled differently: an entry keeps the spelling that it had first."""
+
+    __slots__ = ("_spells",)
+
+    def __init__(self, table: MapTable, context: KeyContext) -> None:
+        super().__init__(table, context)
+        assert table.user_keys.spells is not None
+        self._spells = table.user_keys.spells
+
+    def put(self, key: Any, value: Any) -> None:
+        key = self._conform_key(key)
+        if self._spells(key):
+            key = self._table.spelled(self._context.entry, key)
+        self._delta().entries[key] = value if type(value) is self._finished else self._conform(value)
+
+
+class DefaultedValueState(ValueState[Any]):
+    """A value state that returns a default where there is no value; only what is updated is stored.
+
+    Args:
+        original: The state.
+        default: The default, as a load would give a value.
+        copy: Copies it if it can change.
+
+    Attributes:
+        stored: As `original`.
+    """
+
+    __slots__ = ("_copy", "_default", "stored")
+
+    def __init__(self, original: Any, default: Any, copy: Callable[[Any], Any] | None) -> None:
+        self.stored = original
+        self._default = default
+        self._copy = copy
+
+    def bind(self) -> None:
+        """Takes the table's current dicts."""
+        self.stored.bind()
+
+    def value(self) -> Any:
+        value = self.stored.value()
+        if value is not None:
+            return value
+        return self._default if self._copy is None else self._copy(self._default)
+
+    def update(self, value: Any) -> None:
+        self.stored.update(value)
+
+    def clear(self) -> None:
+        self.stored.clear()
+
+
+def with_default(descriptor: StateDescriptor, state: Any) -> Any:
+    """Returns the state, with the default value of its descriptor if it has one."""
+    if not isinstance(descriptor, ValueStateDescriptor) or descriptor.default_value is None:
+        return state
+    read, write = reader(descriptor.type_info), writer(descriptor.type_info)
+    return DefaultedValueState(state, read(write([descriptor.default_value]))[0], copier(descriptor.type_info))
+
+
+def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
+    """Returns the function of two values that a state reduces with."""
+    given = descriptor.get_reduce_function()
+    return given.reduce if isinstance(given, ReduceFunction) else given
+
+
+def row_state(descriptor: StateDescriptor, table: Any, context: KeyContext) -> Any:
+    """Returns what a function holds of a state without a time to live.
+
+    Args:
+        descriptor: Of the state.
+        table: Its own.
+        context: The current key.
+    """
+    match descriptor:
+        case ListStateDescriptor():
+            return StoredListState(table, context)
+        case MapStateDescriptor():
+            return (StoredMapState if table.user_keys.spells is None else SpelledMapState)(table, context)
+        case ReducingStateDescriptor():
+            return StoredReducingState(table, context, reducer(descriptor))
+        case AggregatingStateDescriptor():
+            return StoredAggregatingState(table, context, descriptor.get_agg_function())
+        case ValueStateDescriptor():
+            return (StoredValueState if table.stored.copy is None else CopiedValueState)(table, context)
+    raise TypeError(f"{descriptor!r} describes no keyed state")
+
+
+__all__ = [
+    "DefaultedValueState",
+    "FoldedValue",
+    "Folding",
+    "StoredAggregatingState",
+    "StoredListState",
+    "StoredMapState",
+    "StoredReducingState",
+    "StoredValueState",
+    "reducer",
+    "row_state",
+    "with_default",
+]

@@ -1,0 +1,104 @@
+"""The type of what one state stores, between Python, Arrow, and the function that puts and gets it."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from state_engine.api.types import TypeInformation
+from state_engine.backends.stamps import stamped_type
+from state_engine.serialization.convert import ValueTypeError, Writer, reader, writer
+from state_engine.serialization.mutability import conformer, copier, finished_type, plain_type, still_conforming
+from state_engine.serialization.types import to_arrow
+
+EntryAt = Callable[[int], Any]
+_NONE = type(None)
+
+
+class StateValueError(Exception):
+    """A function put a value into a state that its declared type does not admit.
+
+    Attributes:
+        entry: The entry key it was put under.
+        cause: What is wrong with the value.
+    """
+
+    def __init__(self, entry: Any, cause: ValueTypeError) -> None:
+        super().__init__(str(cause))
+        self.entry = entry
+        self.cause = cause
+
+
+class StoredType:
+    """Values, elements of a list, or values of a map.
+
+    Args:
+        value: As the author declared it.
+        stamped: Whether each value is stored with the time of its last access (`stamps.py`): the state has a time to
+            live.
+
+    Attributes:
+        stamped: As given.
+        info: The type of what is stored, with its stamp.
+        arrow: The same as Arrow has it.
+        conform: Turns a value that comes in into one that a load would give.
+        finished: The class of the values that need no `conform`, such as int for integers; None if there is none.
+        copy: Copies a value that goes out; None if it cannot change.
+        still_conforms: Says of a value that was added to in place whether it needs no `conform`; None if it always
+            does.
+        read: Makes Python values of an array.
+    """
+
+    def __init__(self, value: TypeInformation, *, stamped: bool = False) -> None:
+        self.stamped = stamped
+        self.info = stamped_type(value) if stamped else value
+        self.arrow: Any = to_arrow(self.info)
+        self.conform = conformer(self.info)
+        self.finished = finished_type(self.info)
+        self.copy = copier(self.info)
+        self.still_conforms = still_conforming(value)
+        self.read = reader(self.info)
+        self._write = writer(self.info)
+        self._plain = plain_type(value)
+
+    def write(self, values: list[Any], entry_at: EntryAt) -> Any:
+        """Returns values as an array.
+
+        Args:
+            values: The values; None is null.
+            entry_at: Gives the entry of the value at a position, to name the one that does not fit.
+
+        Raises:
+            StateValueError: A value is not of the type.
+        """
+        return written(self._write, values, entry_at)
+
+    def nulls(self, count: int) -> Any:
+        """Returns an array of nulls."""
+        return pa.nulls(count, self.arrow)
+
+    def reads_alike(self, values: Iterable[Any]) -> bool:
+        """Says whether Arrow gives back these values as they are, so that nobody has to read them back."""
+        if self.stamped:
+            values = [None if value is None else value[0] for value in values]
+        return is_plain(self._plain, values)
+
+
+def is_plain(plain: type | None, values: Iterable[Any]) -> bool:
+    """Says whether all values are None or of the class that Arrow gives back unchanged; False without such a class."""
+    return plain is not None and set(map(type, values)) <= {plain, _NONE}
+
+
+def written(write: Writer, values: list[Any], entry_at: EntryAt) -> Any:
+    """Returns values as an array.
+
+    Raises:
+        StateValueError: A value is not of the writer's type.
+    """
+    try:
+        return write(values)
+    except ValueTypeError as error:
+        raise StateValueError(entry_at(error.index), error) from None
+
+
+__all__ = ["EntryAt", "StateValueError", "StoredType", "is_plain", "written"]

@@ -1,0 +1,1 @@
+"""Where sealed state lies in memory: dicts by entry, and runs by columns."""

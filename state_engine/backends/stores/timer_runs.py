@@ -1,0 +1,260 @@
+"""Timers as columns: runs in the order of their times, which an epoch may add to and take from.
+
+A timer lies in at most one run. What an epoch registers is a run of its own. It is merged with an older run only if
+that is not much larger, so an epoch costs what it registers and deletes, however many timers wait.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from state_engine.api.keys import Numbers, order_of
+from state_engine.backends.ascending import Flags
+from state_engine.backends.stores.list_runs import LARGER
+
+
+class Timers(NamedTuple):
+    """Timers, one per position in each column.
+
+    Attributes:
+        times: In ms.
+        places: The place of the key and namespace of each (`entry_index.py`).
+    """
+
+    times: Numbers
+    places: Numbers
+
+    def take(self, positions: Numbers) -> "Timers":
+        """Returns those at these positions."""
+        return Timers(self.times[positions], self.places[positions])
+
+    def ordered(self) -> tuple[Numbers, Flags]:
+        """Returns their order by time and then place, and which of them, in that order, differ from the one before."""
+        order = order_of(self.places, self.times)
+        times, places = self.take(order)
+        new = np.ones(len(order), bool)
+        new[1:] = (np.diff(times) != 0) | (np.diff(places) != 0)
+        return order, new
+
+    def sorted(self) -> "Timers":
+        """Returns each of them once, in that order."""
+        order, new = self.ordered()
+        return self.take(order[new])
+
+
+NO_TIMERS = Timers(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def joined(parts: "list[Timers]") -> Timers:
+    """Returns timers of several parts."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*[NO_TIMERS, *parts], strict=True)
+    return Timers(*(np.concatenate(column) for column in columns))
+
+
+class _Run:
+    """Timers in order.
+
+    Attributes:
+        timers: The timers of the run, live or not.
+        there: Which of them are live.
+        before: Which of them were live when the epoch began.
+        young: Whether the epoch made the run.
+        first: Before this position none is live.
+        size: How many are live.
+    """
+
+    __slots__ = ("_touched", "before", "first", "size", "there", "timers", "young")
+
+    def __init__(self, timers: Timers, there: Flags, before: Flags, *, young: bool) -> None:
+        self.timers, self.there, self.before, self.young = timers, there, before, young
+        self.first, self.size = 0, int(np.count_nonzero(there))
+        self._touched: list[Numbers] = []
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    def positions_of(self, timers: Timers) -> Numbers:
+        """Returns where timers stand, -1 where they do not."""
+        times, places = self.timers
+        low = np.searchsorted(times, timers.times, "left")
+        end = high = np.searchsorted(times, timers.times, "right")
+        high = high.copy()
+        while len(left := np.flatnonzero(low < high)):  # a search by place among those of one time
+            middle = (low[left] + high[left]) >> 1
+            less = places[middle] < timers.places[left]
+            low[left[less]] = middle[less] + 1
+            high[left[~less]] = middle[~less]
+        found = np.flatnonzero(low < end)
+        found = found[places[low[found]] == timers.places[found]]
+        at = np.full(len(low), -1)
+        at[found] = low[found]
+        return at
+
+    def set(self, positions: Numbers, *, there: bool) -> None:
+        """Says of timers, each given once, whether they are there."""
+        positions = positions[self.there[positions] != there]
+        if not len(positions):
+            return
+        self.there[positions] = there
+        self.size += len(positions) if there else -len(positions)
+        if not self.young:
+            self._touched.append(positions)
+        if there:
+            self.first = min(self.first, int(positions.min()))
+
+    def earliest(self) -> int | None:
+        """Returns the time of the first timer that is there."""
+        ahead = self.there[self.first :]
+        at = int(ahead.argmax()) if len(ahead) else 0
+        self.first += at if len(ahead) and ahead[at] else len(ahead)
+        return int(self.timers.times[self.first]) if self.first < len(self) else None
+
+    def due(self, limit: int) -> Numbers:
+        """Returns the positions of the timers that are there, up to a time inclusive."""
+        end = int(np.searchsorted(self.timers.times, limit, "right"))
+        return self.first + np.flatnonzero(self.there[self.first : end])
+
+    @property
+    def touched(self) -> Numbers:
+        """The positions of the timers that the epoch did something to."""
+        if self.young:
+            return np.arange(len(self))
+        return np.unique(np.concatenate([np.empty(0, np.int64), *self._touched]))
+
+    def end(self, *, sealed: bool) -> None:
+        """Ends an epoch, which counts if it was sealed."""
+        touched = self.touched
+        if sealed:
+            self.before[touched] = self.there[touched]
+        else:
+            self.there[touched] = self.before[touched]
+            self.first, self.size = 0, int(np.count_nonzero(self.there))
+        self.young, self._touched = False, []
+
+
+class TimerRuns:
+    """All timers of a table.
+
+    Attributes:
+        rows: How many there were when the epoch began.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._runs: list[_Run] = []  # from the oldest to the newest
+
+    def add(self, timers: Timers) -> None:
+        """Adds timers, unless they are there."""
+        left = self._set(timers.sorted(), there=True)
+        if len(left.times):
+            count = len(left.times)
+            self._append(_Run(left, np.ones(count, bool), np.zeros(count, bool), young=True))
+
+    def remove(self, timers: Timers) -> None:
+        """Removes timers, if they are there."""
+        self._set(timers.sorted(), there=False)
+
+    def has(self, timers: Timers) -> Flags:
+        """Returns which timers are there."""
+        found = np.zeros(len(timers.times), bool)
+        for run in self._runs:
+            at = run.positions_of(timers)
+            known = np.flatnonzero(at >= 0)
+            found[known] = run.there[at[known]]
+        return found
+
+    def earliest(self) -> int | None:
+        """Returns the time of the earliest timer."""
+        return min((time for run in self._runs if (time := run.earliest()) is not None), default=None)
+
+    def due(self, limit: int) -> Timers:
+        """Takes all timers up to a time inclusive, in no order."""
+        taken = []
+        for run in self._runs:
+            at = run.due(limit)
+            taken.append(run.timers.take(at))
+            run.set(at, there=False)
+        return joined([NO_TIMERS, *taken])
+
+    def at(self, time: int) -> Timers:
+        """Returns the timers of one time."""
+        parts = [NO_TIMERS]
+        for run in self._runs:
+            first, end = (int(np.searchsorted(run.timers.times, time, side)) for side in ("left", "right"))
+            parts.append(run.timers.take(first + np.flatnonzero(run.there[first:end])))
+        return joined(parts)
+
+    def changes(self) -> tuple[Timers, Timers]:
+        """Returns the timers that came since the epoch began, and those that went: none is in both."""
+        came, went = [NO_TIMERS], [NO_TIMERS]
+        for run in self._runs:
+            touched = run.touched
+            there, before = run.there[touched], run.before[touched]
+            came.append(run.timers.take(touched[there & ~before]))
+            went.append(run.timers.take(touched[before & ~there]))
+        return joined(came), joined(went)
+
+    def end(self, *, sealed: bool) -> None:
+        """Ends an epoch: what it did counts from now on if it was sealed, or was never done."""
+        for run in self._runs:
+            run.end(sealed=sealed)
+        self.rows = sum(run.size for run in self._runs)
+        runs, self._runs = self._runs, []
+        for run in runs:
+            if run.size:
+                self._append(run if 2 * run.size >= len(run) else _only(run, run.there))
+
+    def keep(self, kept: Flags) -> None:
+        """Keeps the timers of which, in the order of `places`, `kept` says so; between epochs."""
+        start = 0
+        for run in self._runs:
+            run.set(np.flatnonzero(~kept[start : start + len(run)]), there=False)
+            start += len(run)
+        self.end(sealed=True)
+
+    @property
+    def places(self) -> Numbers:
+        """The places of all timers that are there, and of some that were."""
+        return np.concatenate([np.empty(0, np.int64), *(run.timers.places for run in self._runs)])
+
+    def renumber(self, places: Numbers) -> None:
+        """Puts other places, as `places` gives them, in the same order."""
+        start = 0
+        for run in self._runs:
+            run.timers = Timers(run.timers.times, places[start : start + len(run)])
+            start += len(run)
+
+    def _set(self, timers: Timers, *, there: bool) -> Timers:
+        """Says of timers whether they are there; returns those that are in no run."""
+        for run in self._runs:
+            if not len(timers.times):
+                break
+            at = run.positions_of(timers)
+            run.set(at[at >= 0], there=there)
+            timers = timers.take(np.flatnonzero(at < 0))
+        return timers
+
+    def _append(self, run: _Run) -> None:
+        """Adds a run behind those that are much larger; joins it with others. Only runs of one age are joined."""
+        while self._runs and self._runs[-1].young == run.young and len(self._runs[-1]) < LARGER * len(run):
+            run = _merged(self._runs.pop(), run)
+        self._runs.append(run)
+
+
+def _only(run: _Run, kept: Flags) -> _Run:
+    at = np.flatnonzero(kept)
+    return _Run(run.timers.take(at), run.there[at], run.before[at], young=run.young)
+
+
+def _merged(one: _Run, other: _Run) -> _Run:
+    """Returns two runs as one, without what is in neither any more; of an epoch that is over, or of one alone."""
+    one, other = _only(one, one.there), _only(other, other.there)
+    timers = joined([one.timers, other.timers])
+    order = order_of(timers.places, timers.times)
+    there, before = (np.concatenate(pair)[order] for pair in ((one.there, other.there), (one.before, other.before)))
+    return _Run(timers.take(order), there, before, young=one.young)
+
+
+__all__ = ["NO_TIMERS", "TimerRuns", "Timers", "joined"]
