@@ -52,6 +52,20 @@ def distinct(numbers: Numbers) -> Numbers:
     return numbers[is_first]
 
 
+def numbered_anew(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """Returns numbers once each, ascending, and the position of each number among them.
+
+    Args:
+        numbers: In any order.
+        size: All numbers are below it.
+    """
+    if size > _SPARSE * len(numbers):
+        return np.unique(numbers, return_inverse=True)
+    there = np.zeros(size, bool)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+
+
 def each_once(parts: list[Numbers]) -> Iterator[Numbers]:
     """Yields parts without the numbers of the parts before; later parts are much smaller, so this costs little."""
     for n, part in enumerate(parts):
@@ -102,6 +116,7 @@ __all__ = [
     "each_once",
     "laid_over",
     "last_of_each",
+    "numbered_anew",
     "positions_of",
     "spans",
 ]

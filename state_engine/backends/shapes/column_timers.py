@@ -12,13 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_engine.api.keys import Keys, Numbers, indices, order_of
+from state_engine.backends.ascending import numbered_anew
 from state_engine.backends.batch_keys import NamespacedKeys
 from state_engine.backends.delta import Delta, one_array
-from state_engine.backends.entry_index import ByPlace, Renumber, keys_of, namespaces_of
+from state_engine.backends.entry_index import ByNamespace, ByPlace, Renumber, keys_of, namespaces_of
 from state_engine.backends.keys import NO_KEY, KeyContext, join_entries
 from state_engine.backends.shapes.timers import NEVER, OfTimer, TimerTable, rows_that
 from state_engine.backends.stores.timer_runs import TimerRuns, Timers
 from state_engine.log.ops import Op
+
+
+_FEW_SPACES = 64
+"""Namespaces of a batch up to which timers are taken namespace by namespace."""
 
 
 class ColumnTimers(TimerTable):
@@ -26,13 +31,15 @@ class ColumnTimers(TimerTable):
 
     Args:
         addressing: Where entries lie.
+        by_namespace: Where those of other tables do.
 
     Attributes:
         addressing: As given.
     """
 
-    def __init__(self, addressing: ByPlace) -> None:
+    def __init__(self, addressing: ByPlace, by_namespace: ByNamespace) -> None:
         self.addressing = addressing
+        self._by_namespace = by_namespace
         self._index = addressing.index
         self.empty()
 
@@ -56,7 +63,14 @@ class ColumnTimers(TimerTable):
     # Many timers at once ----------------------------------------------------------------------------------------------
 
     def register_keys(self, keys: Keys, times: Numbers) -> None:
-        self._register(Timers(times, self._index.places(keys)))
+        if not len(keys):
+            return
+        timers = Timers(times, self._index.places(keys))
+        if keys.distinct is keys and isinstance(keys, NamespacedKeys) and len(keys.namespaces) <= _FEW_SPACES:
+            # Windows: their keys are in order already, by namespace, for the states that were asked with them.
+            parts = [part.positions for part in self._by_namespace.parts(keys)]
+            timers = timers.take(np.concatenate(sorted(parts, key=lambda positions: int(times[positions[0]]))))
+        self._register(timers)
 
     def delete_keys(self, keys: Keys, times: Numbers) -> None:
         self._timers.remove(Timers(times, self._index.places(keys)))
@@ -66,10 +80,10 @@ class ColumnTimers(TimerTable):
         if not len(timers.times):
             return None
         timers = timers.take(order_of(timers.times))
-        numbers, positions = np.unique(keys_of(timers.places), return_inverse=True)
+        numbers, positions = numbered_anew(keys_of(timers.places), len(self._index.keys))
         own, times, spaces = self._index.keys.each(numbers), pa.array(timers.times), namespaces_of(timers.places)
         if spaces.any():
-            known, of_timers = np.unique(spaces, return_inverse=True)
+            known, of_timers = numbered_anew(spaces, len(self._index.namespaces))
             texts = self._index.namespaces.texts_of(known).to_pylist()
             keys: Keys = NamespacedKeys([indices(positions), indices(of_timers)], own, texts, times)
         else:

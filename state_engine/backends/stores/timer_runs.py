@@ -4,13 +4,20 @@ A timer lies in at most one run. What an epoch registers is a run of its own. It
 that is not much larger, so an epoch costs what it registers and deletes, however many timers wait.
 """
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from state_engine.api.keys import Numbers, order_of
-from state_engine.backends.ascending import Flags
+from state_engine.backends.ascending import Flags, distinct, positions_of
+from state_engine.backends.entry_index import keys_of, namespaces_of
 from state_engine.backends.stores.list_runs import LARGER
+
+
+_FEW_TIMES = 64
+"""Up to this many times are looked up one by one, the timers of each together."""
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class Timers(NamedTuple):
@@ -30,7 +37,10 @@ class Timers(NamedTuple):
 
     def ordered(self) -> tuple[Numbers, Flags]:
         """Returns their order by time and then place, and which of them, in that order, differ from the one before."""
-        order = order_of(self.places, self.times)
+        order = np.arange(len(self.times))
+        after, further = np.diff(self.times), np.diff(self.places)
+        if not ((after > 0) | ((after == 0) & (further >= 0))).all():
+            order = order_of(namespaces_of(self.places), keys_of(self.places), self.times)
         times, places = self.take(order)
         new = np.ones(len(order), bool)
         new[1:] = (np.diff(times) != 0) | (np.diff(places) != 0)
@@ -76,8 +86,13 @@ class _Run:
         return len(self.there)
 
     def positions_of(self, timers: Timers) -> Numbers:
-        """Returns where timers stand, -1 where they do not."""
+        """Returns where timers, which are in order, stand; -1 where they do not."""
         times, places = self.timers
+        if not (len(times) and len(timers.times)) or timers.times[-1] < times[0] or timers.times[0] > times[-1]:
+            return np.full(len(timers.times), -1)
+        starts = np.flatnonzero(np.diff(timers.times, prepend=timers.times[0] - 1))
+        if len(starts) <= _FEW_TIMES:
+            return self._positions_by_time(timers, starts)
         low = np.searchsorted(times, timers.times, "left")
         end = high = np.searchsorted(times, timers.times, "right")
         high = high.copy()
@@ -91,6 +106,15 @@ class _Run:
         at = np.full(len(low), -1)
         at[found] = low[found]
         return at
+
+    def _positions_by_time(self, timers: Timers, starts: Numbers) -> Numbers:
+        """As `positions_of`, of timers of few times; of each the first one stands at a start."""
+        found = []
+        for start, end in pairwise([*starts.tolist(), len(timers.times)]):
+            first, last = (int(np.searchsorted(self.timers.times, timers.times[start], side)) for side in SIDES)
+            at = positions_of(timers.places[start:end], self.timers.places[first:last])
+            found.append(np.where(at >= 0, at + first, -1))
+        return np.concatenate(found)
 
     def set(self, positions: Numbers, *, there: bool) -> None:
         """Says of timers, each given once, whether they are there."""
@@ -121,7 +145,9 @@ class _Run:
         """The positions of the timers that the epoch did something to."""
         if self.young:
             return np.arange(len(self))
-        return np.unique(np.concatenate([np.empty(0, np.int64), *self._touched]))
+        if len(self._touched) == 1:
+            return self._touched[0]
+        return distinct(np.sort(np.concatenate([np.empty(0, np.int64), *self._touched])))
 
     def end(self, *, sealed: bool) -> None:
         """Ends an epoch, which counts if it was sealed."""
@@ -159,10 +185,11 @@ class TimerRuns:
     def has(self, timers: Timers) -> Flags:
         """Returns which timers are there."""
         found = np.zeros(len(timers.times), bool)
+        order, _ = timers.ordered()
         for run in self._runs:
-            at = run.positions_of(timers)
+            at = run.positions_of(timers.take(order))
             known = np.flatnonzero(at >= 0)
-            found[known] = run.there[at[known]]
+            found[order[known]] = run.there[at[known]]
         return found
 
     def earliest(self) -> int | None:
@@ -182,7 +209,7 @@ class TimerRuns:
         """Returns the timers of one time."""
         parts = [NO_TIMERS]
         for run in self._runs:
-            first, end = (int(np.searchsorted(run.timers.times, time, side)) for side in ("left", "right"))
+            first, end = (int(np.searchsorted(run.timers.times, time, side)) for side in SIDES)
             parts.append(run.timers.take(first + np.flatnonzero(run.there[first:end])))
         return joined(parts)
 
@@ -252,7 +279,7 @@ def _merged(one: _Run, other: _Run) -> _Run:
     """Returns two runs as one, without what is in neither any more; of an epoch that is over, or of one alone."""
     one, other = _only(one, one.there), _only(other, other.there)
     timers = joined([one.timers, other.timers])
-    order = order_of(timers.places, timers.times)
+    order, _ = timers.ordered()
     there, before = (np.concatenate(pair)[order] for pair in ((one.there, other.there), (one.before, other.before)))
     return _Run(timers.take(order), there, before, young=one.young)
 
