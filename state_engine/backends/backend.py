@@ -186,7 +186,9 @@ class StatesOfOperator(ABC):
         """Returns the timers of one clock, made (and loaded) on the first call."""
         known = self._timer_tables.get(TIMERS[domain])
         if known is None:
-            known = ColumnTimers(self._by_place, self._by_namespace) if self.timers_by_columns else EntryTimers(self.codec)
+            known = (
+                ColumnTimers(self._by_place, self._by_namespace) if self.timers_by_columns else EntryTimers(self.codec)
+            )
             self._begin(TIMERS[domain], known, timer_schema(self.uid, self.codec.columns, domain))
             self._timer_tables[TIMERS[domain]] = known
         return known

@@ -21,7 +21,6 @@ from state_engine.backends.shapes.timers import NEVER, OfTimer, TimerTable, rows
 from state_engine.backends.stores.timer_runs import TimerRuns, Timers
 from state_engine.log.ops import Op
 
-
 _FEW_SPACES = 64
 """Namespaces of a batch up to which timers are taken namespace by namespace."""
 

@@ -14,7 +14,6 @@ from state_engine.backends.ascending import Flags, distinct, positions_of
 from state_engine.backends.entry_index import keys_of, namespaces_of
 from state_engine.backends.stores.list_runs import LARGER
 
-
 _FEW_TIMES = 64
 """Up to this many times are looked up one by one, the timers of each together."""
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
