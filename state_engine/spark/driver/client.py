@@ -1,9 +1,13 @@
-"""A running job, as the process that started it holds it."""
+"""A running job, as the process that started it holds it.
+
+Longer than 500 lines because an author has one object for a running job, as in PyFlink; what it does is in the files
+beside.
+"""
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -12,25 +16,32 @@ from pyspark.sql import DataFrame
 
 from state_engine.causes import chained, records_shown, sentence
 from state_engine.checkpoint.externalized import JobEnd
+from state_engine.checkpoint.pending import PendingCheckpoint
+from state_engine.checkpoint.requests import CheckpointRequest
 from state_engine.clock import SystemClock
 from state_engine.epoch.crash_points import CrashPoint
 from state_engine.epoch.driver import EpochDriver
 from state_engine.epoch.held_clock import HeldClock
+from state_engine.epoch.rescale import RescaleRequest
 from state_engine.errors import EpochError, LakestateError, StopRequestedError
 from state_engine.log.manifest import StoredManifest
 from state_engine.log.records import Manifest, Pin
 from state_engine.log.savepoints import CanonicalSavepoint, Savepoint
 from state_engine.runtime.lifecycle import is_listener
-from state_engine.savepoint import SavepointKind, trigger_savepoint
+from state_engine.savepoint import KeyGroupRestore, SavepointKind, trigger_savepoint
+from state_engine.savepoint.group_restore import GroupRestorer
+from state_engine.savepoint.selection import Groups, selection_of
 from state_engine.savepoint.stop import SavepointRequest, stop_with_savepoint
+from state_engine.spark.driver.checkpoint_future import CheckpointFuture
 from state_engine.spark.driver.clock_notices import tell_of_step
 from state_engine.spark.driver.ending import discard_checkpoints, log_no_stops, refuse_batch, try_to_discard_checkpoints
 from state_engine.spark.driver.fence_watch import FenceWatch
 from state_engine.spark.driver.heartbeat import Heartbeat, Pace
 from state_engine.spark.driver.idle_input import IdleInput
+from state_engine.spark.driver.live_restore import restored_between_epochs
 from state_engine.spark.driver.offsets import OffsetLog
 from state_engine.spark.driver.progress import EPOCHS_PER_COUNT, EpochHistory, EpochSummary, JobCounter, jobs_of_group
-from state_engine.spark.driver.requests import JobRequests, JobState
+from state_engine.spark.driver.rescale_future import RescaleFuture
 from state_engine.spark.driver.running_query import RunningQuery
 from state_engine.spark.driver.savepoint_writer import SparkWriter
 from state_engine.spark.driver.startup import Started, StartOptions, start_up
@@ -45,8 +56,10 @@ from state_engine.storage.job_lock import hold
 from state_engine.storage.manifest_log import ManifestLog
 from state_engine.storage.open import open_storage
 
+JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELED"]
 
-class JobClient(JobRequests):
+
+class JobClient:
     """Starts, watches and stops one incarnation of a job. PyFlink's `JobClient`, as far as one process can be it."""
 
     def __init__(self, job: JobDefinition, options: StartOptions) -> None:
@@ -432,6 +445,96 @@ class JobClient(JobRequests):
             self._started.coordinator.shut_down(SystemClock().steady_ms())
         self._let_go()
 
+    def trigger_checkpoint(self, *, full: bool = False) -> CheckpointFuture:
+        """Asks for a checkpoint with the next epoch, which comes soon, with or without input.
+
+        Args:
+            full: Fold the state from scratch, whatever the last checkpoint left.
+
+        Returns:
+            How it ends; whoever does not care need not look.
+        """
+        future = CheckpointFuture(self._job.name)
+        self._started.coordinator.request(CheckpointRequest(full=full, tell=future.tell))
+        return future
+
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """How many subtasks each operator has, by uid: in the newest epoch, or in the first if none is sealed yet."""
+        return {operator.uid: operator.parallelism for operator in self._driver.operators}
+
+    def rescale(self, parallelism: int | Mapping[str, int]) -> RescaleFuture:
+        """Gives the running job another parallelism with its next epoch, which comes soon, with or without input.
+
+        Nothing is restarted: the subtasks of that epoch take over the key groups that are then theirs. Starts keep the
+        new parallelism as long as the job's definition says what it says now, or until a start names another.
+
+        Args:
+            parallelism: Of all operators, or of some by uid. Operators that share a task, or read one operator, have
+                one parallelism: to name one of them is to name all.
+
+        Returns:
+            What is done when an epoch is sealed with it; whoever does not care need not look.
+
+        Raises:
+            RescaleError: A number is below 1 or above max parallelism, a uid is unknown, or operators that share one
+                parallelism would differ. Nothing changes.
+        """
+        future = RescaleFuture(self._job.name)
+        wanted = dict(parallelism) if isinstance(parallelism, Mapping) else parallelism
+        self._driver.rescale(RescaleRequest(wanted, future.tell))
+        return future
+
+    @property
+    def checkpoints_under_way(self) -> Sequence[PendingCheckpoint]:
+        """The checkpoints that have begun and not ended, oldest first."""
+        return self._started.coordinator.pending
+
+    def restore_key_groups(
+        self,
+        source: str,
+        ranges: Iterable[Groups] | None = None,
+        *,
+        uids: Iterable[str] | None = None,
+        keys: Iterable[Any] | None = None,
+        dry_run: bool = False,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> KeyGroupRestore:
+        """Replaces the state of some key groups, or of some keys, between two epochs of the running job.
+
+        All keyed states and timers of a chosen operator move together. Input that was read since the source's epoch is
+        not read again for them, and sinks keep what they have; the next epoch stands on the replaced state.
+
+        Args:
+            source: A savepoint's id, `checkpoint:<id>`, `epoch:<generation>/<epoch>`, or `<job>/<savepoint id>`.
+            ranges: Key groups by number, or as (first, last), both inclusive.
+            uids: Operators; all with keyed state by default.
+            keys: In place of `ranges`: values of the key columns in tuples, of a single column also bare.
+            dry_run: Say what would happen, and write nothing.
+            cancelled: Asked now and then until the manifest is put; once it says True the restore ends, without a
+                trace.
+
+        Returns:
+            What happened, or would happen; rows were counted just before.
+
+        Raises:
+            NothingToRestoreError: The source does not exist.
+            RestoreError: It is refused, as its class and message say; nothing was written and the job goes on.
+            RestoreCancelledError: It was cancelled.
+            StopRequestedError: The job is stopping, or has ended.
+            FencedError: Another driver owns the job.
+        """
+        if not dry_run and self.state != "RUNNING":
+            raise StopRequestedError(
+                f"Job {self._job.name!r} does not run any more.",
+                action="Use state_engine.savepoint.restore_key_groups, which is for stopped jobs.",
+            )
+        chosen = selection_of(ranges, keys, uids)
+        restorer = GroupRestorer(self._job.root, self._job.name, source, chosen, cancelled=cancelled)
+        if dry_run:
+            return restorer.plan(self._driver.head)
+        return restored_between_epochs(restorer, self._driver, self._record)
+
     @overload
     def trigger_savepoint(
         self, label: str = "", note: str = "", *, kind: Literal["native"] = "native", directory: str | None = None
@@ -459,7 +562,7 @@ class JobClient(JobRequests):
             writer=SparkWriter(self._job.session),
         )
 
-    def stop_with_savepoint(self, wish: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
+    def stop_with_savepoint(self, wanted: SavepointRequest | None = None, *, drain: bool = False) -> Savepoint:
         """Stops with a savepoint of the last epoch, by default a native one; if there cannot be one the job runs on.
 
         A drain leaves a second one in front of it, labelled `before drain`: the one to go on from. Raises what went
@@ -470,7 +573,7 @@ class JobClient(JobRequests):
             taken: Savepoint = trigger_savepoint(self._job.root, self._job.name, **one.arguments("user"))
             return taken
 
-        return stop_with_savepoint(self.stop, take, wish or SavepointRequest(), drain=drain)
+        return stop_with_savepoint(self.stop, take, wanted or SavepointRequest(), drain=drain)
 
 
 def _is_stop(error: LakestateError) -> bool:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from state_engine.api.descriptors import MapStateDescriptor
 from state_engine.api.functions import FilterFunction, FlatMapFunction, Function, MapFunction, ProcessFunction
-from state_engine.api.output_tag import columns_type
+from state_engine.api.output_tag import OutputTag, columns_type
 from state_engine.api.types import StructType
 from state_engine.api.watermarks import WatermarkStrategy
 from state_engine.api.windows import WindowAssigner
@@ -16,11 +16,13 @@ from state_engine.api.windows.counting import count_windows
 from state_engine.errors import JobDefinitionError, UnsupportedTopologyError
 from state_engine.runtime.adapters import Adapter, FilterAdapter, FlatMapAdapter, MapAdapter, given
 from state_engine.runtime.declared.base import Declared
+from state_engine.runtime.outputs import MAIN
 from state_engine.runtime.spec import OperatorKind, check_columns, key_columns
 from state_engine.runtime.two_inputs import KeyedInput
 from state_engine.runtime.windows.all import ALL, AllWindowedStream
 from state_engine.spark.graph.between import check_condition, selected, taken
 from state_engine.spark.graph.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from state_engine.spark.graph.building import JobGraph
 from state_engine.spark.graph.computed import Compute
 from state_engine.spark.graph.connected_streams import ConnectedStreams
 from state_engine.spark.graph.dry import DrySession, selected_columns
@@ -38,19 +40,30 @@ from state_engine.spark.graph.nodes import (
     TimeStep,
     WhereStep,
 )
-from state_engine.spark.graph.operator_output import OperatorOutput
+from state_engine.spark.graph.operator_output import operator_of, output_of
+from state_engine.spark.graph.sinks import Sink
 from state_engine.spark.graph.timing import check_gives_time, timing_columns
 from state_engine.spark.wire.names import column_names, quote_always
 from state_engine.spark.wire.schemas import ddl_of, struct_of
 
 
-class DataStream(OperatorOutput):
-    """Records on their way to an operator, or behind the last one.
+class DataStream:
+    """Records on their way to an operator, or after the last one.
 
-    In front of the first operator any stateless, deterministic Spark transformation may be used on the DataFrame
-    itself; between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take
-    Spark SQL; `map`, `flat_map`, `filter` and `process` take functions that run in Python.
+    Before the first operator any stateless, deterministic Spark transformation may be used on the DataFrame itself;
+    between operators `select`, `where`, `with_column` and `map`. `select`, `where` and `with_column` take Spark SQL;
+    `map`, `flat_map`, `filter` and `process` take functions that run in Python.
+
+    Args:
+        graph: That of the job.
+        edges: Where its records come from.
+        columns: Their columns.
     """
+
+    def __init__(self, graph: JobGraph, edges: tuple[Edge, ...], columns: StructType) -> None:
+        self._graph = graph
+        self._edges = edges
+        self._columns = columns
 
     @property
     def columns(self) -> StructType:
@@ -383,6 +396,83 @@ class DataStream(OperatorOutput):
     def claim_uid(self, uid: str | None, kind: str) -> str:
         """Takes the uid of an operator behind this stream."""
         return self._graph.claim_uid(uid, kind)
+
+    # Of the operator that this stream is an output of ----------------------------------------------------------------
+
+    def get_side_output(self, tag: OutputTag) -> "DataStream":
+        """Returns a side output of the operator that this stream is the main output of.
+
+        Raises:
+            JobDefinitionError: The tag has no columns, or this is not an operator's main output.
+        """
+        output = output_of(self._graph, self._edges)
+        if output is None or output.name != MAIN:
+            raise JobDefinitionError(
+                "get_side_output() belongs right behind an operator.", action="Call it on what process() returned."
+            )
+        return DataStream(self._graph, (Edge(output.operator, tag.tag_id),), output.side_output(tag))
+
+    def start_new_chain(self) -> "DataStream":
+        """Begins a new task at the operator that this stream is the output of; later ones may be chained to it.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        operator_of(self._graph, self._edges, "start_new_chain").chaining = "head"
+        return self
+
+    def disable_chaining(self) -> "DataStream":
+        """Gives the operator that this stream is the output of a task of its own.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        operator_of(self._graph, self._edges, "disable_chaining").chaining = "never"
+        return self
+
+    def enable_object_reuse(self) -> "DataStream":
+        """Hands the rows of the operator that this stream is the output of to the next one as they are.
+
+        If the next one is chained to it, its function gets the very objects that this one's gave: nothing is copied, or
+        compared with `output_type`. Give what the next function expects, and change neither afterwards.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        operator_of(self._graph, self._edges, "enable_object_reuse").object_reuse = True
+        return self
+
+    def disable_object_reuse(self) -> "DataStream":
+        """Makes rows of the declared types for the next operator, as by default.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+        """
+        operator_of(self._graph, self._edges, "disable_object_reuse").object_reuse = False
+        return self
+
+    def sink_to(self, sink: Sink, uid: str | None = None) -> "DataStream":
+        """Sends the records to a sink; several sinks may take one output.
+
+        Args:
+            sink: Where to.
+            uid: Stable name of the sink: its commits carry it, and a restore finds its output under it. Without one a
+                name is made from the sink's place, with a warning.
+
+        Raises:
+            UnsupportedTopologyError: The stream is not an output of an operator.
+            DuplicateUidError: Another sink has this uid.
+            JobDefinitionError: This is no sink, or it has no uid and the job is strict; or another sink of the job
+                writes its table.
+        """
+        output = output_of(self._graph, self._edges)
+        if output is None:
+            raise UnsupportedTopologyError(
+                "A sink belongs right behind an operator or get_side_output(): who makes an output stages it.",
+                action="Do the last transformation inside the function; map(..., uid=...) is an operator too.",
+            )
+        output.add_sink(sink, uid)
+        return self
 
 
 __all__ = ["DataStream"]
