@@ -131,11 +131,11 @@ def _take_savepoint(
     running: bool,
 ) -> str:
     """Returns the id of a new savepoint; as one that the engine made it becomes a partition."""
-    wish = SavepointRequest(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
+    wanted = SavepointRequest(label="before-rescale", trigger=trigger_of_policy("before_rescale"))
     if running:
-        taken = rest_client.savepoint(job, wish).rsplit("/", 1)[-1]
+        taken = rest_client.savepoint(job, wanted).rsplit("/", 1)[-1]
     else:
-        taken = state_store.take_savepoint(job, wish).savepoint_id
+        taken = state_store.take_savepoint(job, wanted).savepoint_id
     context.log.info(f"Savepoint {taken} holds the state as it was before.")
     return taken
 

@@ -104,7 +104,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
             is_new = found is None
             if found is None:
                 _look_out(context, job, wanted, config, state_store)
-                wish = SavepointRequest(
+                request = SavepointRequest(
                     kind=config.kind,
                     directory=config.directory,
                     label=context.partition_key,
@@ -114,7 +114,7 @@ def build_savepoint_asset(job: str, policy: SavepointPolicy | None = None) -> dg
                 taker = SavepointTaker(
                     job, state_store, rest_client, spark_session if config.by_spark else None, context.log
                 )
-                found = taker.take(wish, next_epoch_s=config.next_epoch_s)
+                found = taker.take(request, next_epoch_s=config.next_epoch_s)
             else:
                 context.log.info(f"Savepoint {found.savepoint_id} is this partition's already; it is validated again.")
             manifests = state_store.validate_savepoint(job, found)

@@ -40,11 +40,11 @@ class SavepointTaker:
         self._job, self._state_store, self._rest_client = job, state_store, rest_client
         self._spark_session, self._log = spark_session, log
 
-    def take(self, wish: SavepointRequest, *, next_epoch_s: float = 0.0) -> Savepoint:
+    def take(self, wanted: SavepointRequest, *, next_epoch_s: float = 0.0) -> Savepoint:
         """Takes a savepoint.
 
         Args:
-            wish: Which one.
+            wanted: Which one.
             next_epoch_s: How long to wait for the next epoch of a running job; if none comes nothing is under way.
 
         Raises:
@@ -53,14 +53,14 @@ class SavepointTaker:
         try:
             self._rest_client.job(self._job)
         except JobNotRunningError:
-            return self._from_files(wish)
+            return self._from_files(wanted)
         except RunnerUnreachableError as error:
             self._log.warning(f"{error} The newest sealed epoch is taken from the job's files.")
-            return self._from_files(wish)
+            return self._from_files(wanted)
         view = self._state_store.open_job(self._job)
         epoch = _await_epoch(view, next_epoch_s)
         self._log.info(f"{self._job} is running, and is asked for a savepoint behind epoch {epoch}.")
-        location = self._rest_client.savepoint(self._job, wish)
+        location = self._rest_client.savepoint(self._job, wanted)
         taken = view.savepoint(location.rstrip("/").rpartition("/")[2])
         if taken is None:
             raise SavepointError(
@@ -69,10 +69,10 @@ class SavepointTaker:
             )
         return taken
 
-    def _from_files(self, wish: SavepointRequest) -> Savepoint:
-        session = self._spark_session if wish.kind == "canonical" else None
+    def _from_files(self, wanted: SavepointRequest) -> Savepoint:
+        session = self._spark_session if wanted.kind == "canonical" else None
         writer = session.savepoint_writer() if session is not None else None
-        return self._state_store.take_savepoint(self._job, wish, writer=writer)
+        return self._state_store.take_savepoint(self._job, wanted, writer=writer)
 
 
 def state_bytes_of(state_store: StateStoreResource, job: str) -> int:

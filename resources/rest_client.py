@@ -41,9 +41,9 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except JobNotRunningError:
             return False
 
-    def savepoint(self, job: str, wish: SavepointRequest | None = None) -> str:
+    def savepoint(self, job: str, wanted: SavepointRequest | None = None) -> str:
         """Takes a savepoint and returns where it is."""
-        return str(self.job(job).operate("savepoints", body=savepoint_trigger(wish or SavepointRequest())).result)
+        return str(self.job(job).operate("savepoints", body=savepoint_trigger(wanted or SavepointRequest())).result)
 
     def checkpoint(self, job: str, *, full: bool = False) -> int:
         """Takes a checkpoint with the job's next epoch and returns its id."""
@@ -78,13 +78,13 @@ class RestClientResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         )
         return self.job(job).restore_key_groups(body)
 
-    def stop(self, job: str, wish: SavepointRequest | None = None, *, drain: bool = False) -> str:
+    def stop(self, job: str, wanted: SavepointRequest | None = None, *, drain: bool = False) -> str:
         """Stops a job with a savepoint, waits until its process has let go of it, and returns where the savepoint is.
 
         A driver of this machine that is supervised is stopped by `JobControlResource.stop`.
         """
         running = self.job(job)
-        location = running.operate("stop", body=stop_with_savepoint(wish or SavepointRequest(), drain=drain)).result
+        location = running.operate("stop", body=stop_with_savepoint(wanted or SavepointRequest(), drain=drain)).result
         running.await_end()
         return str(location)
 

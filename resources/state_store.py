@@ -59,12 +59,12 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         found = [one for one in list_savepoints(self.root, job) if one.label == label and is_ours(one)]
         return max(found, key=lambda one: one.created_at, default=None)
 
-    def take_savepoint(self, job: str, wish: SavepointRequest, *, writer: RangeWriter | None = None) -> Savepoint:
+    def take_savepoint(self, job: str, wanted: SavepointRequest, *, writer: RangeWriter | None = None) -> Savepoint:
         """Takes a savepoint of the newest sealed epoch; the job neither has to run nor notices.
 
         Args:
             job: Name of the job.
-            wish: Which savepoint.
+            wanted: Which savepoint.
             writer: Who folds a canonical one; this process by default.
 
         Raises:
@@ -74,7 +74,7 @@ class StateStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             SavepointError: It could not be written.
         """
         taken: Savepoint = trigger_savepoint(
-            self.root, job, clock=SystemClock(), ids=RandomIds(), writer=writer, **wish.arguments(TRIGGER)
+            self.root, job, clock=SystemClock(), ids=RandomIds(), writer=writer, **wanted.arguments(TRIGGER)
         )
         return taken
 

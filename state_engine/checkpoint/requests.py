@@ -21,7 +21,7 @@ def _nobody(_: "PendingCheckpoint | None") -> None:
 
 @dataclass(frozen=True, eq=False)
 class CheckpointRequest:
-    """A wish for a checkpoint.
+    """A request for a checkpoint.
 
     Args:
         trigger: Who asked.

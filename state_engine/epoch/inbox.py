@@ -1,4 +1,4 @@
-"""Wishes that any thread may have, and the driver's thread takes up. Pure."""
+"""Requests that any thread may make, and the driver's thread takes up. Pure."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -8,31 +8,31 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """Takes wishes from any thread; once it is closed, each is refused: none is forgotten between the two.
+    """Takes requests from any thread; once it is closed, each is refused: none is forgotten between the two.
 
     Args:
-        refuse: Tells somebody that his wish comes to nothing. It may be called on his own thread.
+        refuse: Tells whoever asked that nothing comes of it. It may be called on that thread.
     """
 
     def __init__(self, refuse: Callable[[T], None]) -> None:
         self._refuse = refuse
-        self._wishes: deque[T] = deque()
+        self._requests: deque[T] = deque()
         self._closed = False
 
     def __bool__(self) -> bool:
-        return bool(self._wishes)
+        return bool(self._requests)
 
-    def put(self, wish: T) -> None:
-        """Adds a wish; from any thread."""
-        self._wishes.append(wish)
+    def put(self, request: T) -> None:
+        """Adds a request; from any thread."""
+        self._requests.append(request)
         if self._closed:
             self._refuse_all()
 
     def take(self) -> Iterator[T]:
-        """Yields the wishes that wait, oldest first, each to one taker only."""
+        """Yields the requests that wait, oldest first, each to one taker only."""
         while True:
             try:
-                yield self._wishes.popleft()
+                yield self._requests.popleft()
             except IndexError:  # asked afterwards, since another thread may be taking too
                 return
 
@@ -42,8 +42,8 @@ class Inbox(Generic[T]):
         self._refuse_all()
 
     def _refuse_all(self) -> None:
-        for wish in self.take():
-            self._refuse(wish)
+        for request in self.take():
+            self._refuse(request)
 
 
 __all__ = ["Inbox"]

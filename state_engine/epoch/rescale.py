@@ -17,7 +17,7 @@ from state_engine.log.manifest import StoredManifest
 
 @dataclass(frozen=True, eq=False)
 class RescaleRequest:
-    """A wish for another parallelism.
+    """A request for another parallelism.
 
     Args:
         parallelism: Of all operators, or of some by uid; an operator takes those along that share its parallelism.
@@ -54,7 +54,7 @@ class Rescales:
         return bool(self._inbox or self._taken)
 
     def ask(self, request: RescaleRequest) -> None:
-        """Takes a wish for the next epoch that is planned; from any thread.
+        """Takes a request for the next epoch that is planned; from any thread.
 
         Raises:
             RescaleError: The operators cannot have this parallelism; nothing changes.

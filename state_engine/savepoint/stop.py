@@ -14,7 +14,7 @@ Taken = TypeVar("Taken")
 class SavepointRequest(NamedTuple):
     """What kind of savepoint is wanted, where, and what people call it. Without `epoch` it is the newest sealed one.
 
-    `trigger` is who asks; whoever carries the wish out, if it is empty.
+    `trigger` is who asks; whoever takes the savepoint, if it is empty.
     """
 
     kind: Literal["native", "canonical"] = "native"
@@ -30,7 +30,7 @@ class SavepointRequest(NamedTuple):
 
 
 def stop_with_savepoint(
-    stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], wish: SavepointRequest, *, drain: bool
+    stop: Callable[..., None], take: Callable[[SavepointRequest], Taken], wanted: SavepointRequest, *, drain: bool
 ) -> Taken:
     """Takes a savepoint of the epoch that a job ends with, and ends it.
 
@@ -40,7 +40,7 @@ def stop_with_savepoint(
     Args:
         stop: Stops the job; `JobClient.stop`, whose `before` is called while no epoch can begin.
         take: Takes a savepoint.
-        wish: Which one.
+        wanted: Which one.
         drain: End the input first.
 
     Returns:
@@ -52,15 +52,15 @@ def stop_with_savepoint(
     """
     taken: list[Taken] = []
     if not drain:
-        stop(before=lambda: taken.append(take(wish)))
+        stop(before=lambda: taken.append(take(wanted)))
         return taken[0]
-    stop(drain=True, before=lambda: _before_drain(take, wish))
-    return take(wish)
+    stop(drain=True, before=lambda: _before_drain(take, wanted))
+    return take(wanted)
 
 
-def _before_drain(take: Callable[[SavepointRequest], object], wish: SavepointRequest) -> None:
-    if wish.directory is not None:
-        open_root(wish.directory).check_writable()
+def _before_drain(take: Callable[[SavepointRequest], object], wanted: SavepointRequest) -> None:
+    if wanted.directory is not None:
+        open_root(wanted.directory).check_writable()
     take(SavepointRequest(label=BEFORE_DRAIN))
 
 

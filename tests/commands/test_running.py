@@ -59,8 +59,8 @@ class Job:
             raise self.error
         return LOCATION
 
-    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        return self._do("stop", *wish, drain, cancel, ends="CANCELED" if cancel else "FINISHED")
+    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        return self._do("stop", *wanted, drain, cancel, ends="CANCELED" if cancel else "FINISHED")
 
     def cancel(self) -> None:
         self._do("cancel", ends="CANCELED")
@@ -69,8 +69,8 @@ class Job:
         self._do("rescale", parallelism)
         return 7
 
-    def trigger_savepoint(self, wish: SavepointRequest) -> str:
-        return self._do("savepoint", *wish)
+    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
+        return self._do("savepoint", *wanted)
 
     def trigger_checkpoint(self, *, full: bool) -> int:
         self._do("checkpoint", full)

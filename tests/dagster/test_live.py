@@ -39,8 +39,8 @@ def test_one_by_hand_of_a_running_job_is_of_its_next_epoch(live_dagster, running
 
 def test_one_of_the_job_itself_and_one_of_a_program(live_dagster, running):
     stream = running
-    wish = SavepointRequest(label="by REST")
-    location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wish)).result
+    wanted = SavepointRequest(label="by REST")
+    location = RunningJob(stream.root, stream.job).operate("savepoints", body=savepoint_trigger(wanted)).result
     event = wait_for_savepoint(live_dagster, stream, "rest")
     assert event["partition"] == location.rpartition("/")[2]
     taken = trigger_savepoint(stream.root, stream.job, label="by a program")

@@ -33,9 +33,9 @@ class Running:
             since_ms={}, incarnation="abc", generation=1, epoch=7, epochs=4, records=4, epoch_seconds=1.0, operators=(),
         )  # fmt: skip
 
-    def trigger_savepoint(self, wish):
-        self.asked.append(wish)
-        return self.savepoints.trigger(wish)
+    def trigger_savepoint(self, wanted):
+        self.asked.append(wanted)
+        return self.savepoints.trigger(wanted)
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def test_a_running_job_is_asked_and_told_who_wants_it(stream, root):
     running = Running(root)
     with serve([running]) as server, published(root, server.url):
         taken = taker(stream).take(WISH)
-    assert [wish.trigger for wish in running.asked] == ["policy:cron"]
+    assert [wanted.trigger for wanted in running.asked] == ["policy:cron"]
     assert (taken.label, taken.note, taken.trigger) == ("a", "why", "policy:cron")
     assert taken == list_savepoints(root, "flights")[0]
 
@@ -95,9 +95,9 @@ def test_without_a_next_epoch_nothing_is_under_way(stream, root):
 
 
 def test_a_canonical_one_in_a_directory_is_found_by_what_the_job_said(stream, root, tmp_path):
-    wish = SavepointRequest("canonical", str(tmp_path / "elsewhere"), "b")
+    wanted = SavepointRequest("canonical", str(tmp_path / "elsewhere"), "b")
     with serve([Running(root)]) as server, published(root, server.url):
-        taken = taker(stream).take(wish)
+        taken = taker(stream).take(wanted)
     assert (taken.kind, taken.label) == ("canonical", "b")
 
 

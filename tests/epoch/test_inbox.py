@@ -5,7 +5,7 @@ import threading
 from state_engine.epoch.inbox import Inbox
 
 
-def test_wishes_are_taken_in_order_and_once() -> None:
+def test_requests_are_taken_in_order_and_once() -> None:
     inbox = Inbox[int](lambda _: None)
     assert not inbox
     inbox.put(1)

@@ -108,11 +108,11 @@ class FakeJob:
         origin = Origin(job=self.name, generation=1, epoch=4, manifest="h", savepoint_id="sp-1")
         return KeyGroupRestore(job=self.name, source=origin, onto=17, operators=(), states=(), sealed=(2, 18))
 
-    def trigger_savepoint(self, wish: SavepointRequest) -> str:
-        return str(self._operation("savepoint", *wish))
+    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
+        return str(self._operation("savepoint", *wanted))
 
-    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        location = str(self._operation("cancel" if cancel else "stop", *wish, drain))
+    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        location = str(self._operation("cancel" if cancel else "stop", *wanted, drain))
         self.state = "CANCELED" if cancel else "FINISHED"
         return location
 

@@ -143,9 +143,9 @@ def test_a_savepoint_is_disposed_of_by_its_location(
     client: Client, tmp_path: Path, kind: Kind, elsewhere: bool
 ) -> None:
     control, directory = control_of(client), tmp_path / "elsewhere"
-    wish = SavepointRequest(kind, str(directory) if elsewhere else None)
-    kept = control.trigger_savepoint(wish)
-    gone = control.trigger_savepoint(wish)
+    wanted = SavepointRequest(kind, str(directory) if elsewhere else None)
+    kept = control.trigger_savepoint(wanted)
+    gone = control.trigger_savepoint(wanted)
     copy = f"file://{tmp_path}/copy/{gone.rpartition('/')[2]}"
     assert not control.dispose(copy), "a copy is theirs who made it"
     assert control.dispose(gone)

@@ -84,8 +84,8 @@ def test_the_runner_leaves_behind_how_it_was_stopped(tmp_path: Path, fails: bool
     stop.set()  # nobody waits for an answer
     with controlled(job, client, stop, host="127.0.0.1", port=0, token=None) as control:
         running = RunningJob(log.root, "flights")
-        wish = SavepointRequest(directory="relative" if fails else None, label="last")
-        trigger_id = running.begin("stop", body=stop_with_savepoint(wish))
+        wanted = SavepointRequest(directory="relative" if fails else None, label="last")
+        trigger_id = running.begin("stop", body=stop_with_savepoint(wanted))
         while outcome_of(log.root, "flights", trigger_id) is None:
             control.serve()
         assert running.goes_on() == fails

@@ -31,8 +31,8 @@ def cancel(
         location = None
         with waiting(f"{job} is cancelled"), ending(root, job, url) as running:
             if running is not None and savepoint:
-                wish = savepoint_trigger(SavepointRequest(kind, directory), cancel_job=True)
-                location = running.operate("savepoints", body=wish).result
+                body = savepoint_trigger(SavepointRequest(kind, directory), cancel_job=True)
+                location = running.operate("savepoints", body=body).result
             elif running is not None:
                 running.cancel()
             if running is not None:

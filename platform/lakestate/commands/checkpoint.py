@@ -24,12 +24,12 @@ def checkpoint(
         from lakestate.running_job import RunningJob
 
         running = RunningJob(root, job, url)
-        wish = CheckpointTrigger(checkpoint_type="FULL" if full else "CONFIGURED")
+        body = CheckpointTrigger(checkpoint_type="FULL" if full else "CONFIGURED")
         if detached:
-            print_trigger(job, running.begin("checkpoints", body=wish), as_json=as_json)
+            print_trigger(job, running.begin("checkpoints", body=body), as_json=as_json)
             return
         with waiting(f"{job} takes a checkpoint"):
-            checkpoint_id = running.operate("checkpoints", body=wish).result
+            checkpoint_id = running.operate("checkpoints", body=body).result
         if as_json:
             print_json({"checkpoint": checkpoint_id})
         else:

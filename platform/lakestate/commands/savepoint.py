@@ -66,12 +66,12 @@ def _ask(
     from lakestate.running_job import RunningJob
     from state_engine.savepoint import SavepointRequest
 
-    running, wish = RunningJob(root, job, url), savepoint_trigger(SavepointRequest(*wanted))
+    running, body = RunningJob(root, job, url), savepoint_trigger(SavepointRequest(*wanted))
     if detached:
-        print_trigger(job, running.begin("savepoints", body=wish), as_json=as_json)
+        print_trigger(job, running.begin("savepoints", body=body), as_json=as_json)
         return
     with waiting(f"{job} takes a savepoint"):
-        location = running.operate("savepoints", body=wish).result
+        location = running.operate("savepoints", body=body).result
     if as_json:
         print_json({"savepoint": location})
     else:

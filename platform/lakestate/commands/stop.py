@@ -47,14 +47,14 @@ def stop(
         from lakestate.running_job import RunningJob
         from state_engine.savepoint import SavepointRequest
 
-        wish = stop_with_savepoint(SavepointRequest(kind, directory, label, note), drain=drain)
+        body = stop_with_savepoint(SavepointRequest(kind, directory, label, note), drain=drain)
         if detached:  # its process tells whether it has ended as asked
-            print_trigger(job, RunningJob(root, job, url).begin("stop", body=wish), as_json=as_json)
+            print_trigger(job, RunningJob(root, job, url).begin("stop", body=body), as_json=as_json)
             return
         location = None
         with waiting(f"{job} takes a savepoint and stops"), ending(root, job, url) as running:
             if running is not None:
-                location = running.operate("stop", body=wish).result
+                location = running.operate("stop", body=body).result
                 running.await_end()
         if as_json:
             print_json({"savepoint": location})

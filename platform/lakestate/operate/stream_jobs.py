@@ -55,9 +55,9 @@ def build_stream_jobs(job: str) -> list[dg.JobDefinition]:
 
     @dg.op(name=f"stop_{name}", pool=pool, description=f"Stops the driver of the stream `{job}` between two epochs.")
     def stop(context: dg.OpExecutionContext, config: StopConfig, job_control: JobControlResource) -> None:
-        wish = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
+        wanted = SavepointRequest(kind=config.kind, label=config.label, note=config.note, trigger="dagster")
         with named_failures():
-            location = job_control.stop(job, savepoint=wish if config.savepoint else None, drain=config.drain)
+            location = job_control.stop(job, savepoint=wanted if config.savepoint else None, drain=config.drain)
         told: dict[str, Any] = {"savepoint": location or "none", "drained": config.drain}
         context.add_output_metadata(told)
 

@@ -97,18 +97,18 @@ class RescalePolicy:
         since = newest.at_ms - rescaled_at_ms if rescaled_at_ms is not None else None
         if since is not None and since < self.cooldown / timedelta(milliseconds=1):
             return RescaleDecision(None, f"It was rescaled {since / 1000:.0f} s ago, and cools down.")
-        wishes = {self._wish(look) for look in looks[-self.looks :]}
-        wish = wishes.pop() if len(wishes) == 1 else 0
-        if wish == 0:
+        directions = {self._direction(look) for look in looks[-self.looks :]}
+        direction = directions.pop() if len(directions) == 1 else 0
+        if direction == 0:
             return RescaleDecision(
                 None, f"{_told(newest)} is as it should be, or has not lasted for {self.looks} looks."
             )
-        wanted = self._bounded(newest, wish)
+        wanted = self._bounded(newest, direction)
         if wanted == newest.parallelism:
             return RescaleDecision(None, f"{_told(newest)}, and {wanted} subtasks are the limit.")
         return RescaleDecision(wanted, f"{_told(newest)} at {self.looks} looks in a row.")
 
-    def _wish(self, look: RescaleLook) -> int:
+    def _direction(self, look: RescaleLook) -> int:
         """1 for more subtasks, -1 for fewer."""
         if look.busy is None:
             return 0
@@ -121,12 +121,12 @@ class RescalePolicy:
             return 1
         return -1 if keeps_up and look.busy <= self.busy_below else 0
 
-    def _bounded(self, look: RescaleLook, wish: int) -> int:
+    def _bounded(self, look: RescaleLook, direction: int) -> int:
         now = look.parallelism
-        wanted = max(now + 1, round(now * self.factor)) if wish > 0 else min(now - 1, int(now / self.factor))
+        wanted = max(now + 1, round(now * self.factor)) if direction > 0 else min(now - 1, int(now / self.factor))
         most = min(self.max_parallelism or look.max_parallelism, look.max_parallelism)
         bounded = max(self.min_parallelism, min(wanted, most))
-        return bounded if (bounded - now) * wish > 0 else now
+        return bounded if (bounded - now) * direction > 0 else now
 
 
 def _told(look: RescaleLook) -> str:

@@ -32,15 +32,15 @@ class SavepointTrigger(msgspec.Struct, kw_only=True, rename="kebab"):
     trigger: str = ""
 
 
-def savepoint_trigger(wish: SavepointRequest, *, cancel_job: bool = False) -> SavepointTrigger:
+def savepoint_trigger(wanted: SavepointRequest, *, cancel_job: bool = False) -> SavepointTrigger:
     """Returns the body that asks for a savepoint."""
     return SavepointTrigger(
-        format_type="CANONICAL" if wish.kind == "canonical" else "NATIVE",
-        target_directory=wish.directory,
-        label=wish.label,
-        note=wish.note,
-        epoch=wish.epoch,
-        trigger=wish.trigger,
+        format_type="CANONICAL" if wanted.kind == "canonical" else "NATIVE",
+        target_directory=wanted.directory,
+        label=wanted.label,
+        note=wanted.note,
+        epoch=wanted.epoch,
+        trigger=wanted.trigger,
         cancel_job=cancel_job,
     )
 
@@ -57,15 +57,15 @@ class StopWithSavepoint(msgspec.Struct, kw_only=True, rename="camel"):
     trigger: str = ""
 
 
-def stop_with_savepoint(wish: SavepointRequest, *, drain: bool = False) -> StopWithSavepoint:
+def stop_with_savepoint(wanted: SavepointRequest, *, drain: bool = False) -> StopWithSavepoint:
     """Returns the body that asks for the end of a job with a savepoint."""
     return StopWithSavepoint(
         drain=drain,
-        format_type="CANONICAL" if wish.kind == "canonical" else "NATIVE",
-        target_directory=wish.directory,
-        label=wish.label,
-        note=wish.note,
-        trigger=wish.trigger,
+        format_type="CANONICAL" if wanted.kind == "canonical" else "NATIVE",
+        target_directory=wanted.directory,
+        label=wanted.label,
+        note=wanted.note,
+        trigger=wanted.trigger,
     )
 
 

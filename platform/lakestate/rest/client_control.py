@@ -153,11 +153,11 @@ class ClientControl:
         report: KeyGroupRestore = self._client.restore_key_groups(source, ranges, keys=keys, uids=uids, dry_run=dry_run)
         return report
 
-    def trigger_savepoint(self, wish: SavepointRequest) -> str:
-        return self._savepoints.trigger(_checked(wish))
+    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
+        return self._savepoints.trigger(_checked(wanted))
 
-    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
-        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", wish, drain=drain)
+    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+        asked = self._ends.ask("CANCELED" if cancel else "FINISHED", wanted, drain=drain)
         location = asked.result()
         assert location is not None
         return location
@@ -202,9 +202,9 @@ class ClientControl:
             self._ending = "CANCELLING"
             self._client.cancel()
             return None
-        wish = _checked(request.savepoint)
+        wanted = _checked(request.savepoint)
         end = self._client.cancel if request.final == "CANCELED" else self._client.stop
-        return stop_with_savepoint(end, self._savepoints.trigger, wish, drain=request.drain)
+        return stop_with_savepoint(end, self._savepoints.trigger, wanted, drain=request.drain)
 
     def ended(self, error: BaseException | None = None) -> None:
         """The job has ended by itself, or because its process was told to end it."""
@@ -226,9 +226,9 @@ class ClientControl:
         self._failures.append(JobFailure(self._now_ms(), type(error).__name__, report_of(error)))
 
 
-def _checked(wish: SavepointRequest) -> SavepointRequest:
-    """Returns a wish whose directory means the same to this process as to whoever asked."""
-    return wish._replace(directory=checked_directory(wish.directory)) if wish.directory is not None else wish
+def _checked(wanted: SavepointRequest) -> SavepointRequest:
+    """Returns the request with a directory that means the same to this process as to whoever asked."""
+    return wanted._replace(directory=checked_directory(wanted.directory)) if wanted.directory is not None else wanted
 
 
 __all__ = ["ClientControl"]

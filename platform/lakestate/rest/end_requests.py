@@ -1,4 +1,4 @@
-"""Wishes to end a job, handed to the thread that looks after it."""
+"""Requests to end a job, handed to the thread that looks after it."""
 
 import queue
 from concurrent.futures import Future
@@ -13,7 +13,7 @@ class JobEndedError(LakestateError):
 
 
 class EndRequest(NamedTuple):
-    """A wish to end the job. `done` gets the savepoint's location, null without savepoint, or what went wrong."""
+    """A request to end the job. `done` gets the savepoint's location, null without savepoint, or what went wrong."""
 
     final: Literal["FINISHED", "CANCELED"]
     savepoint: SavepointRequest | None
@@ -22,7 +22,7 @@ class EndRequest(NamedTuple):
 
 
 class EndsJob(Protocol):
-    """Carries out such a wish."""
+    """Carries out such a request."""
 
     def carry_out(self, request: EndRequest) -> bool:
         """Ends the job; returns whether it has ended."""
@@ -48,7 +48,7 @@ class EndRequests:
         *,
         drain: bool = False,
     ) -> "Future[str | None]":
-        """Queues a wish and returns how it ends.
+        """Queues a request and returns how it ends.
 
         Raises:
             JobEndedError: The job has ended.

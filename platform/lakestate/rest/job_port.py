@@ -144,7 +144,7 @@ class JobControl(Protocol):
         """
         ...
 
-    def trigger_savepoint(self, wish: SavepointRequest) -> str:
+    def trigger_savepoint(self, wanted: SavepointRequest) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:
@@ -152,11 +152,11 @@ class JobControl(Protocol):
         """
         ...
 
-    def stop(self, wish: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
+    def stop(self, wanted: SavepointRequest, *, drain: bool, cancel: bool = False) -> str:
         """Ends the job with a savepoint and returns its location. If the savepoint fails the job runs on.
 
         Args:
-            wish: Which savepoint.
+            wanted: Which savepoint.
             drain: End the input first: the last watermark passes all operators.
             cancel: The job then counts as cancelled, and not as finished.
 

@@ -31,10 +31,10 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
     if body.cancel_job and body.epoch is not None:
         raise RefusedError(400, "A job is cancelled with a savepoint of its last epoch, and of no other.")
     kind = _kind(body.format_type)
-    wish = SavepointRequest(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
+    wanted = SavepointRequest(kind, body.target_directory, body.label, body.note, body.epoch, body.trigger)
 
     def run(job: JobControl) -> str:
-        return job.stop(wish, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wish)
+        return job.stop(wanted, drain=False, cancel=True) if body.cancel_job else job.trigger_savepoint(wanted)
 
     return _begin(call, "savepoint", body.trigger_id, run)
 
@@ -42,8 +42,10 @@ def trigger_savepoint(call: Call) -> bodies.Triggered:
 def stop(call: Call) -> bodies.Triggered:
     """Ends the job with a savepoint."""
     body: bodies.StopWithSavepoint = call.body
-    wish = SavepointRequest(_kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger)
-    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wish, drain=bool(body.drain)))
+    wanted = SavepointRequest(
+        _kind(body.format_type), body.target_directory, body.label, body.note, trigger=body.trigger
+    )
+    return _begin(call, "savepoint", body.trigger_id, lambda job: job.stop(wanted, drain=bool(body.drain)))
 
 
 def trigger_checkpoint(call: Call) -> bodies.Triggered:

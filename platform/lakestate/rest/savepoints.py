@@ -44,13 +44,13 @@ class JobSavepoints:
             return self.location_of(savepoint_folder(savepoint_id))
         return address_of(found.directory)
 
-    def trigger(self, wish: SavepointRequest) -> str:
+    def trigger(self, wanted: SavepointRequest) -> str:
         """Takes a savepoint and returns its location.
 
         Raises:
             LakestateError: It came to nothing.
         """
-        taken = trigger_savepoint(self._root, self._job, **wish.arguments(TRIGGER), writer=self._writer)
+        taken = trigger_savepoint(self._root, self._job, **wanted.arguments(TRIGGER), writer=self._writer)
         if taken.directory is None:
             return self.location_of(savepoint_folder(taken.savepoint_id))
         return address_of(taken.directory)
