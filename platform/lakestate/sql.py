@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 class Dialect(StrEnum):
-    """Whose statement is printed."""
+    """Engines that `--show` can write statements for."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -35,20 +35,19 @@ class Dialect(StrEnum):
 
 def sql(
     root: Root,
-    job: Annotated[str, typer.Option(help="Name of the job; it may be running.")],
+    job: Annotated[str, typer.Option(help="Name of the job. It may be running.")],
     statement: Annotated[
-        str, typer.Argument(help='For instance "select * from aircraft.legs"; without it the states are listed.')
+        str, typer.Argument(help='For instance "select * from aircraft.legs". Without a query, list the states.')
     ] = "",
     at: At = "latest",
     live: Annotated[
-        bool, typer.Option("--live", help="Also what is sealed but not in a checkpoint yet; read into memory.")
+        bool,
+        typer.Option("--live", help="Include sealed changes that no checkpoint contains yet; read into memory."),
     ] = False,
-    format: Annotated[Format, typer.Option(help="How the rows are printed.")] = Format.TABLE,
-    show: Annotated[
-        Dialect | None, typer.Option(help="Print the statement that reads the states with this engine; run nothing.")
-    ] = None,
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.TABLE,
+    show: Annotated[Dialect | None, typer.Option(help="Print the statement for this engine, and run nothing.")] = None,
 ) -> None:
-    """Ask the state of a job. A state is the table OPERATOR_UID.STATE_NAME."""
+    """Query the state of a job with SQL. Each state is a table named OPERATOR_UID.STATE_NAME."""
     with named_errors():
         # Here and not above, so that the command line starts quickly.
         from state_engine.inspect import run_sql, show_sql

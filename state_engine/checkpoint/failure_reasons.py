@@ -74,7 +74,7 @@ class FailureManager:
         if self._tolerable is None or self.in_a_row <= self._tolerable:
             return None
         return CheckpointFailuresError(
-            f"{self.in_a_row} checkpoints in a row came to nothing; the job tolerates {self._tolerable}. {self._last}",
+            f"{self.in_a_row} checkpoints in a row failed; the job tolerates {self._tolerable}. {self._last}",
             action="No sealed epoch is lost: mend what the last one failed with and start the job again. More are "
             "tolerated with set_tolerable_checkpoint_failure_number().",
         )

@@ -55,7 +55,7 @@ class KeyGroupRestore(msgspec.Struct, frozen=True, kw_only=True):
         verb = "Took" if self.sealed else "Would take"
         yield (
             f"{verb} state of epoch {self.source.epoch} of generation {self.source.generation} of job "
-            f"{self.source.job!r}{named} into job {self.job!r}, which stood at epoch {self.onto}."
+            f"{self.source.job!r}{named} into job {self.job!r}, which was at epoch {self.onto}."
         )
         for operator in self.operators:
             groups = ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in operator.groups)

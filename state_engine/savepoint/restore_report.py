@@ -88,7 +88,7 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
         """Yields what it does in words."""
         named = f" (savepoint {self.source.savepoint_id})" if self.source.savepoint_id else ""
         verb = "Restored" if self.sealed else "Would restore"
-        stood = f", which stood at epoch {self.onto[0]}/{self.onto[1]}" if self.onto else ", which never ran"
+        stood = f", which was at epoch {self.onto[0]}/{self.onto[1]}" if self.onto else ", which never ran"
         yield (
             f"{verb} epoch {self.source.generation}/{self.source.epoch} of job {self.source.job!r}{named} into job "
             f"{self.job!r}{stood}."
@@ -100,13 +100,13 @@ class WholeRestore(msgspec.Struct, frozen=True, kw_only=True):
         for unread in self.unread:
             yield f"Not read: {unread}."
         if self.copied:
-            yield "State is copied below the job's root; the source is needed no more."
+            yield "The state is copied to the job's root; the source is no longer needed."
         if self.sealed:
-            yield f"The job stands at epoch {self.sealed[0]}/{self.sealed[1]}; its next start goes on from there."
+            yield f"The job is now at epoch {self.sealed[0]}/{self.sealed[1]}; its next start resumes from there."
         for refusal in self.refusals:
             yield f"Refused: {refusal.error}: {refusal.message} What to do: {refusal.action}"
         if not self.code_checked:
-            yield "The job's code was not asked: whether it fits is found out when it is started."
+            yield "The job's code was not checked; its next start checks it."
 
     def _operator(self, operator: RestoredOperator) -> str:
         said = operator.uid

@@ -179,7 +179,7 @@ def test_files_that_nobody_names_go_and_no_epoch_does(job: JobBuilder) -> None:
         job.storage.put_if_absent(path, b"x")
     plan = clear(job)
     assert sorted(gone) == [removal.path for removal in plan.removals]
-    assert {removal.reason for removal in plan.removals} == {"no manifest names it", "no checkpoint names it"}
+    assert {removal.reason for removal in plan.removals} == {"no manifest references it", "no checkpoint references it"}
     assert before | set(kept) == {info.path for info in job.storage.list("")}
     for epoch in range(1, 9):
         assert_reads(job, f"epoch:1/{epoch}", job.log.read(1, epoch))

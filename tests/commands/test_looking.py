@@ -84,7 +84,7 @@ def test_checkpoints_with_the_reasons_of_those_that_failed(job) -> None:
     rows.append([failed], app_id="test", version=1)
     ended = job.run("checkpoints", "flights")
     assert ended.code == 0
-    assert "1 checkpoint completed, 1 came to nothing" in ended.out
+    assert "1 checkpoint completed, 1 failed" in ended.out
     assert "2 expired: It took longer than [600,000] ms." in ended.out
     found = job.run("checkpoints", "flights", "--json").json
     assert [row["status"] for row in found["history"]] == ["expired", "completed"]
@@ -95,7 +95,7 @@ def test_checkpoints_with_the_reasons_of_those_that_failed(job) -> None:
 
 def test_a_job_without_checkpoints_has_none(job) -> None:
     sample_job(job.root, "orders").epoch()
-    assert job.run("checkpoints", "orders").out == "orders: 0 checkpoints completed, 0 came to nothing\n"
+    assert job.run("checkpoints", "orders").out == "orders: 0 checkpoints completed, 0 failed\n"
     assert "none yet" in job.run("status", "orders").out
     assert job.run("status", "orders", "--json").json["epochs_behind"] == 1
 

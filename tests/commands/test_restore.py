@@ -38,8 +38,8 @@ def counts(job: Any) -> dict[Any, Any]:
 def test_a_stopped_job_goes_back(job) -> None:
     ended = job.run(*WHOLE, "--from", "epoch:1/1")
     assert ended.code == 0
-    assert "Restored epoch 1/1 of job 'flights' into job 'flights', which stood at epoch 1/4." in ended.out
-    assert "The job stands at epoch 2/2" in ended.out
+    assert "Restored epoch 1/1 of job 'flights' into job 'flights', which was at epoch 1/4." in ended.out
+    assert "The job is now at epoch 2/2" in ended.out
     assert counts(job) == job.builder.models[1, 1]["aircraft", "count"]
 
 

@@ -45,7 +45,7 @@ def test_a_dry_run_says_what_goes_and_changes_nothing(old: Any) -> None:
     assert ended.code == 0
     assert ended.out.startswith("flights keeps every epoch from 1/6 on; checkpoints: 3, 4\n")
     assert "manifest" in ended.out
-    assert "it lies before epoch 6, the oldest one kept" in ended.out
+    assert "before epoch 6, the oldest that is kept" in ended.out
     facts = old.run("retain", "flights", "--last", "2", "--dry-run", "--json").json
     assert f"would remove {facts['files']} files, " in ended.out
     assert (facts["report"], facts["oldest_epoch"], facts["checkpoints"]) == (None, [1, 6], ["3", "4"])
@@ -129,8 +129,8 @@ def test_a_stopped_job_is_folded_and_cleared(old: Any) -> None:
     old.builder.storage.put_if_absent(STRAY, b"x")
     before = old.run("compact", "flights", "--dry-run")
     assert before.code == 0
-    assert "flights stands at epoch 1/7" in before.out
-    assert "no manifest names it" in before.out
+    assert "flights is at epoch 1/7" in before.out
+    assert "no manifest references it" in before.out
     assert "would fold the state, and remove 1 files, 1 B" in before.out
     ended = old.run("compact", "flights", "--grace", "0s")
     assert ended.code == 0

@@ -64,12 +64,12 @@ def test_everything_comes_up_goes_on_after_a_crash_and_ends(tmp_path: Path) -> N
         for job in JOBS:
             client.wait_for(lambda job=job: client.materializations(f"{job}/checkpoint"), f"the sensor of {job}")
 
-        assert "Runs already" in here("up", folder=folder)
+        assert "Already running" in here("up", folder=folder)
         look = status_of(folder)
         os.kill(look["streams"]["orders"]["pid"], signal.SIGKILL)
         os.kill(look["processes"]["web-server"]["pid"], signal.SIGKILL)
         shown = lakestate("up", folder=folder)
-        assert "Runs already" in shown
+        assert "Already running" in shown
         assert url in shown
         again = status_of(folder)
         assert all(stream["condition"] == "running" for stream in again["streams"].values())
@@ -81,7 +81,7 @@ def test_everything_comes_up_goes_on_after_a_crash_and_ends(tmp_path: Path) -> N
     finally:
         shown = lakestate("down", folder=folder)
     for job in JOBS:
-        assert f"{job} has stopped behind epoch 1/" in shown
+        assert f"{job} has stopped after epoch 1/" in shown
     assert processes_of(folder) == []
     ended = status_of(folder)
     assert all(stream["condition"] == "stopped" for stream in ended["streams"].values())

@@ -13,14 +13,14 @@ def cancel(
     job: Job,
     root: AskedRoot = None,
     savepoint: Annotated[
-        bool, typer.Option("--savepoint", "-s", help="Take a savepoint first; if that fails the job goes on.")
+        bool, typer.Option("--savepoint", "-s", help="Take a savepoint first. If it fails, the job keeps running.")
     ] = False,
     kind: SavepointType = "native",
     directory: SavepointDirectory = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a running job after the epoch at hand, and wait for its process. Its configuration says what stays."""
+    """Cancel a running job after the current epoch and wait for its process. Checkpoints stay or go as configured."""
     if not savepoint and (directory is not None or kind != "native"):
         raise typer.BadParameter("--type and --directory are of the savepoint that --savepoint takes.")
     with named_errors():

@@ -12,12 +12,12 @@ from lakestate.commands.options import AskedRoot, Detached, Url
 def checkpoint(
     job: Job,
     root: AskedRoot = None,
-    full: Annotated[bool, typer.Option("--full", help="Fold the state from scratch.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Write the full state, not only the changes.")] = False,
     detached: Detached = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a checkpoint of a running job, with its next epoch."""
+    """Trigger a checkpoint of a running job. It is taken with the next epoch."""
     with named_errors():
         from lakestate.commands.operation import print_trigger
         from lakestate.rest.bodies import CheckpointTrigger

@@ -31,10 +31,12 @@ _COLOURS = {"completed": "green", "failed": "red", "declined": "red", "expired":
 def checkpoints(
     job: Job,
     root: Root,
-    limit: Annotated[int, typer.Option(min=1, help="So many of the newest; the summary is over these.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Number of checkpoints to show, newest first. The summary covers these.")
+    ] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Show a job's checkpoints: counts, history with the reasons of failures, and a summary."""
+    """Show the checkpoints of a job: counts, history with failure reasons, and a summary."""
     with named_errors():
         from state_engine.errors import NothingToRestoreError
         from state_engine.inspect import open_job
@@ -54,9 +56,7 @@ def checkpoints(
 
 def _print(console: Console, job: str, found: "CheckpointStatistics", now_ms: int) -> None:
     counts = found.counts
-    console.print(
-        Text(f"{job}: {number_of(counts.completed, 'checkpoint')} completed, {counts.failed:,} came to nothing")
-    )
+    console.print(Text(f"{job}: {number_of(counts.completed, 'checkpoint')} completed, {counts.failed:,} failed"))
     if not found.history:
         return
     figures = ("epoch", "ended", "took", "written", "state", "rows")

@@ -1,4 +1,4 @@
-"""What all verbs share: their common options, how they print, and what their exit codes mean.
+"""What all commands share: common options, printing, and exit codes.
 
 Exit codes: 0 done; 1 it failed, by a named error; 2 wrong use, or what was asked for is not there.
 """
@@ -46,7 +46,7 @@ _NOT_THERE = (
 
 
 class ExitCode(IntEnum):
-    """What a program learns from the end of a verb."""
+    """The exit codes of the commands."""
 
     DONE = 0
     FAILED = 1
@@ -82,10 +82,10 @@ Root = Annotated[
         "--root",
         envvar=ROOT_VARIABLE,
         callback=checked_root,
-        help="The state root: a folder or the address of a bucket.",
+        help="The state root: a folder or the URI of a bucket.",
     ),
 ]
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job; it may be running.", show_default=False)]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job. It may be running.", show_default=False)]
 At = Annotated[str, typer.Option("--at", help="latest, checkpoint:<id>, epoch:<generation>/<epoch> or a savepoint id.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -17,7 +17,7 @@ from lakestate.commands.common import (
     print_json,
     waiting,
 )
-from lakestate.commands.formats import format_bytes, format_count
+from lakestate.commands.formats import format_bytes, format_count, number_of
 from lakestate.commands.removals import (
     DryRun,
     Files,
@@ -94,8 +94,10 @@ def _fold(root: str, job: str, plan: "CompactionPlan", *, stopped: bool) -> "Che
 
 
 def _print_plan(console: Console, plan: "CompactionPlan") -> None:
-    changed = f"{plan.epochs} epochs with {format_bytes(plan.bytes)} of changes since the newest checkpoint"
-    console.print(Text(f"{plan.job} stands at epoch {plan.generation}/{plan.epoch}; {changed}"))
+    changed = (
+        f"{number_of(plan.epochs, 'epoch')} with {format_bytes(plan.bytes)} of changes since the newest checkpoint"
+    )
+    console.print(Text(f"{plan.job} is at epoch {plan.generation}/{plan.epoch}; {changed}"))
     figures = ("layers", "files", "size", "log rows", "rows")
     table = make_table("state", *figures, right=figures)
     for state in plan.states:

@@ -21,18 +21,20 @@ def inspect(
     job: Job,
     state: Annotated[
         str,
-        typer.Argument(metavar="STATE", help="OPERATOR_UID/STATE_NAME, or the name alone where only one state has it."),
+        typer.Argument(metavar="STATE", help="OPERATOR_UID/STATE_NAME, or only the state's name if it is unique."),
     ],
     root: Root,
     key: Annotated[
         list[str] | None,
-        typer.Option(help='Only this key: its value, or a JSON array such as ["UA", 2013]; may come again.'),
+        typer.Option(help='Only this key: its value, or a JSON array such as ["UA", 2013]. Repeatable.'),
     ] = None,
     at: At = "latest",
-    limit: Annotated[int, typer.Option(min=1, help="Print so many rows of a table; --json prints all.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of rows in the table. --json prints all rows.")
+    ] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row, for programs.")] = False,
 ) -> None:
-    """Show the entries of one state as they are at an epoch, those in no checkpoint yet included."""
+    """Show the entries of one state at an epoch, including changes that no checkpoint contains yet."""
     with named_errors():
         from lakestate.sql import Format, print_rows
         from state_engine.inspect import find_state, history_kept

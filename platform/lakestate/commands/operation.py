@@ -18,14 +18,15 @@ _POLL_S = 0.2
 def operation(
     job: Job,
     trigger_id: Annotated[
-        str, typer.Argument(metavar="TRIGGER", help="What a verb with --detached has printed.", show_default=False)
+        str,
+        typer.Argument(metavar="TRIGGER", help="The id that a command printed with --detached.", show_default=False),
     ],
     root: AskedRoot = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell how something detached went, such as a savepoint. Exit code 1 if it failed; 0 while it is under way."""
+    """Show the result of a detached operation, such as a savepoint. Exit code: 1 if it failed, 0 while it runs."""
     with named_errors():
         from lakestate.running_job import OperationFailedError, outcome_of
 

@@ -14,67 +14,70 @@ URL_VARIABLE = "LAKESTATE_URL"
 
 SavepointType = Annotated[
     Literal["native", "canonical"],
-    typer.Option("--type", help="native copies nothing; canonical writes the state out, as tables that can be moved."),
+    typer.Option(
+        "--type", help="native copies nothing; canonical exports the state as Delta tables that can be moved."
+    ),
 ]
 SavepointDirectory = Annotated[
     str | None,
-    typer.Option(
-        "--directory", help="A path or address below which it goes; of a native one only a note on where it lies."
-    ),
+    typer.Option("--directory", help="Target path or URI. For a native savepoint only a pointer is written there."),
 ]
-SavepointLabel = Annotated[str, typer.Option("--label", help="A short name for people.")]
-SavepointNote = Annotated[str, typer.Option("--note", help="Anything worth knowing.")]
+SavepointLabel = Annotated[str, typer.Option("--label", help="A short label.")]
+SavepointNote = Annotated[str, typer.Option("--note", help="A free-text note.")]
 
 RegisteredJob = Annotated[str, typer.Argument(metavar="JOB", help="Name of a registered job.", show_default=False)]
 JobOptions = Annotated[
-    list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value; may come again.")
+    list[str] | None, typer.Option("--option", "-o", help="An option of the job, as name=value. Repeatable.")
 ]
 Restore = Annotated[
     str | None,
     typer.Option(help="Start from a savepoint id, checkpoint:ID or epoch:GENERATION/EPOCH, in a new generation."),
 ]
 Parallelism = Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator.")]
-AvailableNow = Annotated[bool, typer.Option("--available-now", help="End when what is there now is read.")]
-Cores = Annotated[str | None, typer.Option(help="Task slots of the local Spark session; 2 by default.")]
-RestAddress = Annotated[
-    str | None, typer.Option(help="Where the job's REST server listens; this machine's loopback by default.")
+AvailableNow = Annotated[
+    bool, typer.Option("--available-now", help="Stop after all data that is available now was read.")
 ]
+Cores = Annotated[str | None, typer.Option(help="Task slots of the local Spark session. Default: 2.")]
+RestAddress = Annotated[str | None, typer.Option(help="Bind address of the job's REST server. Default: loopback.")]
 RestPort = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Its port; a free one by default.", show_default=False)
+    int | None,
+    typer.Option(min=1, max=65535, help="Port of the job's REST server. Default: a free one.", show_default=False),
 ]
 UidMapping = Annotated[
     list[str] | None,
-    typer.Option("--uid-mapping", metavar="OLD=NEW", help="An operator's uid there and now; may come again."),
+    typer.Option("--uid-mapping", metavar="OLD=NEW", help="Former and current uid of an operator. Repeatable."),
 ]
 MaxParallelism = Annotated[
-    int | None, typer.Option("--max-parallelism", min=1, help="Sort all keys anew into so many key groups.")
+    int | None, typer.Option("--max-parallelism", min=1, help="Redistribute all keys over this number of key groups.")
 ]
 AllowNonRestoredState = Annotated[
-    bool, typer.Option("--allow-non-restored-state", help="Leave state of operators that the job no longer has.")
+    bool, typer.Option("--allow-non-restored-state", help="Skip the state of operators that the job no longer has.")
 ]
 ResumeState = Annotated[
     list[str] | None,
     typer.Option(
-        "--resume-state", metavar="UID", help="An operator that is back goes on with its old state; may come again."
+        "--resume-state",
+        metavar="UID",
+        help="Give an operator that was removed and added again its old state. Repeatable.",
     ),
 ]
 DiscardState = Annotated[
     list[str] | None,
     typer.Option(
-        "--discard-state", metavar="UID", help="An operator that is back begins without state; may come again."
+        "--discard-state",
+        metavar="UID",
+        help="Start an operator that was removed and added again without state. Repeatable.",
     ),
 ]
 AdoptSinks = Annotated[
     bool,
     typer.Option(
-        "--adopt-sinks", help="Go on behind rows of sinks that the state root does not know of, and keep them."
+        "--adopt-sinks", help="Keep rows in the sinks that the state root does not know about, and continue after them."
     ),
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse if there is state, or a field of one, that the code does not read.")
-]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail if the code does not read some state, or a field of it.")]
 WithoutCode = Annotated[
-    bool, typer.Option("--without-code", help="Do not ask the code of a registered job whether it fits.")
+    bool, typer.Option("--without-code", help="Do not check the state against the code of the registered job.")
 ]
 AllowChangedSources = Annotated[
     list[int] | None,
@@ -82,7 +85,7 @@ AllowChangedSources = Annotated[
         "--allow-changed-sources",
         metavar="NUMBER",
         min=0,
-        help="A source, by the number in the refusal, that may differ from what it was; may come again.",
+        help="Accept that this source changed; the number is in the error message. Repeatable.",
     ),
 ]
 
@@ -101,13 +104,13 @@ Url = Annotated[
     typer.Option(
         "--url",
         envvar=URL_VARIABLE,
-        help="Address of the job's REST server, such as http://host:8081, where --root does not lead to it: the job "
+        help="URL of the job's REST server, such as http://host:8081. Needed if --root does not lead to it: the job "
         "runs on another machine, or its root is a bucket.",
     ),
 ]
 Detached = Annotated[
     bool,
-    typer.Option("--detached", "-d", help="Do not wait: print the trigger id, which `lakestate operation` takes."),
+    typer.Option("--detached", "-d", help="Do not wait: print the trigger id for `lakestate operation`."),
 ]
 
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")]
-Files = Annotated[bool, typer.Option("--files", help="Name every file, not only how many there are.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and change nothing.")]
+Files = Annotated[bool, typer.Option("--files", help="List every file, not only their number.")]
 Grace = Annotated[
-    str, typer.Option("--grace", help="Time between the decision and the deletion, for readers without a lease.")
+    str, typer.Option("--grace", help="Delay between decision and deletion, for readers without a lease.")
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the grace time and delete; otherwise a later call does.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for the grace time, then delete. Otherwise a later call deletes.")
+]
 
 
 def print_removals(console: Console, plan: "RetentionPlan", *, files: bool) -> None:

@@ -13,19 +13,19 @@ def rescale(
     job: Job,
     subtasks: Annotated[
         int | None,
-        typer.Argument(metavar="PARALLELISM", min=1, help="As --parallelism, which other verbs have.", hidden=True),
+        typer.Argument(metavar="PARALLELISM", min=1, help="Same as --parallelism.", hidden=True),
     ] = None,
     parallelism: Parallelism = None,
     root: AskedRoot = None,
     operator: Annotated[
         list[str] | None,
-        typer.Option("--operator", metavar="UID=N", help="Subtasks of one operator, by its uid; may come again."),
+        typer.Option("--operator", metavar="UID=N", help="Parallelism of one operator, by uid. Repeatable."),
     ] = None,
     detached: Detached = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a running job, or some of its operators, another parallelism with its next epoch and without a restart."""
+    """Change the parallelism of a running job, or of some operators, with the next epoch and without a restart."""
     some = dict(_pair(one) for one in operator or [])
     if sum(given is not None for given in (subtasks, parallelism)) + bool(some) != 1:
         raise typer.BadParameter("Give one of --parallelism, for every operator, and --operator UID=N.")

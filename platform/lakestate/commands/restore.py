@@ -66,38 +66,41 @@ def restore(
     resume_state: ResumeState = None,
     discard_state: DiscardState = None,
     max_parallelism: MaxParallelism = None,
-    parallelism: Annotated[int | None, typer.Option(min=1, help="Subtasks of every operator from now on.")] = None,
-    keep_output: Annotated[bool, typer.Option("--keep-output", help="Leave the sinks as they are.")] = False,
+    parallelism: Annotated[int | None, typer.Option(min=1, help="New parallelism of every operator.")] = None,
+    keep_output: Annotated[bool, typer.Option("--keep-output", help="Do not retract output from the sinks.")] = False,
     adopt_sinks: AdoptSinks = False,
     strict: Strict = False,
     reset_processing_time: Annotated[
         bool,
-        typer.Option("--reset-processing-time", help="Begin with this machine's time, after a clock that was ahead."),
+        typer.Option(
+            "--reset-processing-time",
+            help="Restart processing time at this machine's clock. Use it if a clock was ahead.",
+        ),
     ] = False,
     claim: Annotated[
-        bool, typer.Option("--claim", help="Remove the savepoint once the job stands without it.")
+        bool, typer.Option("--claim", help="Own the savepoint: delete it once the job no longer needs it.")
     ] = False,
     key_groups: Annotated[
         list[str] | None,
-        typer.Option("--key-groups", metavar="A-B", help="Only these key groups, also of a running job; again."),
+        typer.Option("--key-groups", metavar="A-B", help="Only these key groups; the job may be running. Repeatable."),
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", help="Only this key: text, or a JSON list of the key columns' values; again."),
+        typer.Option("--key", help="Only this key: text, or a JSON array of the key columns. Repeatable."),
     ] = None,
     operator: Annotated[
-        list[str] | None, typer.Option("--operator", help="With key groups or keys: only this operator; again.")
+        list[str] | None, typer.Option("--operator", help="With --key-groups or --key: only this operator. Repeatable.")
     ] = None,
     without_code: WithoutCode = False,
     no_validate: Annotated[
-        bool, typer.Option("--no-validate", help="Do not read every file before anything is written.")
+        bool, typer.Option("--no-validate", help="Skip the validation of every file before the restore.")
     ] = False,
     stopped: Stopped = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and write nothing.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a stopped job back, or key groups or keys of a stopped or running one. Ctrl-C leaves it as it was."""
+    """Restore a stopped job, or some key groups or keys of any job. Ctrl-C cancels the restore and changes nothing."""
     part = bool(key_groups or key)
     whole_only = {
         "--uid-mapping": uid_mapping,

@@ -34,27 +34,35 @@ Number = int | None
 def retain(
     job: Job,
     root: Root,
-    last: Annotated[Number, typer.Option("--last", min=1, help="Keep so many of the newest checkpoints.")] = None,
-    age: Annotated[str | None, typer.Option("--for", help="Keep those of so long a time, such as 12h or 7d.")] = None,
-    hourly: Annotated[Number, typer.Option(min=0, help="Keep the newest one of each of so many hours.")] = None,
-    daily: Annotated[Number, typer.Option(min=0, help="Keep the newest one of each of so many days.")] = None,
-    weekly: Annotated[Number, typer.Option(min=0, help="Keep the newest one of each of so many weeks.")] = None,
-    savepoints_last: Annotated[Number, typer.Option(min=0, help="As --last, of savepoints that a policy made.")] = None,
-    savepoints_for: Annotated[str | None, typer.Option(help="As --for, of these savepoints.")] = None,
-    savepoints_hourly: Annotated[Number, typer.Option(min=0, help="As --hourly, of these savepoints.")] = None,
-    savepoints_daily: Annotated[Number, typer.Option(min=0, help="As --daily, of these savepoints.")] = None,
-    savepoints_weekly: Annotated[Number, typer.Option(min=0, help="As --weekly, of these savepoints.")] = None,
+    last: Annotated[Number, typer.Option("--last", min=1, help="Keep this number of newest checkpoints.")] = None,
+    age: Annotated[
+        str | None, typer.Option("--for", help="Keep checkpoints younger than this, such as 12h or 7d.")
+    ] = None,
+    hourly: Annotated[
+        Number, typer.Option(min=0, help="Keep the newest of each hour, for this number of hours.")
+    ] = None,
+    daily: Annotated[Number, typer.Option(min=0, help="Keep the newest of each day, for this number of days.")] = None,
+    weekly: Annotated[
+        Number, typer.Option(min=0, help="Keep the newest of each week, for this number of weeks.")
+    ] = None,
+    savepoints_last: Annotated[
+        Number, typer.Option(min=0, help="Same as --last, for savepoints that a policy took.")
+    ] = None,
+    savepoints_for: Annotated[str | None, typer.Option(help="Same as --for, for these savepoints.")] = None,
+    savepoints_hourly: Annotated[Number, typer.Option(min=0, help="Same as --hourly, for these savepoints.")] = None,
+    savepoints_daily: Annotated[Number, typer.Option(min=0, help="Same as --daily, for these savepoints.")] = None,
+    savepoints_weekly: Annotated[Number, typer.Option(min=0, help="Same as --weekly, for these savepoints.")] = None,
     keep_label: Annotated[
         list[str] | None,
         typer.Option(
             "--keep-label",
             metavar="PATTERN",
-            help="Keep every savepoint with such a label, as before-*; may come again.",
+            help="Keep every savepoint whose label matches, such as before-*. Repeatable.",
             show_default=False,
         ),
     ] = None,
     strays: Annotated[
-        bool, typer.Option("--strays", help="Also remove, from epochs that stay, files that no manifest names.")
+        bool, typer.Option("--strays", help="Also delete files of kept epochs that no manifest references.")
     ] = False,
     grace: Grace = "10min",
     wait: Wait = False,
@@ -62,7 +70,7 @@ def retain(
     files: Files = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what is not kept: old epochs, checkpoints, and savepoints that a policy made. The job may be running."""
+    """Apply retention: delete old epochs, checkpoints and policy savepoints. The job may be running."""
     with named_errors():
         from state_engine.checkpoint.retention.steps import RetentionPolicy, plan_retention
 

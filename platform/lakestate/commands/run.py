@@ -76,11 +76,12 @@ def run(
     rest_address: RestAddress = None,
     rest_port: RestPort = None,
     log: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Where Spark's and the job's own output go; a temporary file.")
+        Path | None,
+        typer.Option(dir_okay=False, help="File for the output of Spark and of the job. Default: a temporary file."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per event, for programs.")] = False,
 ) -> None:
-    """Run a registered job in the foreground. Ctrl-C stops it after the epoch at hand; a second one kills it."""
+    """Run a registered job in the foreground. Ctrl-C stops it after the current epoch; a second Ctrl-C kills it."""
     request = request_of(
         option,
         restore,

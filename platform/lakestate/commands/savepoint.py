@@ -1,4 +1,4 @@
-"""`lakestate savepoint`: takes one."""
+"""`lakestate savepoint`: takes a savepoint of a job."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ def savepoint(
     label: SavepointLabel = "",
     note: SavepointNote = "",
     epoch: Annotated[
-        int | None, typer.Option(min=1, help="A sealed epoch of the current lineage; the newest one by default.")
+        int | None, typer.Option(min=1, help="A sealed epoch of the current lineage. Default: the newest.")
     ] = None,
     kind: SavepointType = "native",
     directory: SavepointDirectory = None,
@@ -33,7 +33,7 @@ def savepoint(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a savepoint of a running, stopped or dead job: native, which copies nothing, or canonical, written out.
+    """Take a savepoint of a running, stopped or dead job: native (copies nothing) or canonical (exports the state).
 
     This process takes it, from the job's files. With --detached or --url the process of the running job does.
     """
@@ -60,7 +60,7 @@ def savepoint(
 def _ask(
     job: str, root: str | None, url: str | None, wanted: tuple[Any, ...], *, detached: bool, as_json: bool
 ) -> None:
-    """Lets the process of the running job take the savepoint that is wanted, by the fields of a `SavepointRequest`."""
+    """Asks the process of the running job for the savepoint; `wanted` has the fields of a `SavepointRequest`."""
     from lakestate.commands.operation import print_trigger
     from lakestate.rest.bodies import savepoint_trigger
     from lakestate.running_job import RunningJob

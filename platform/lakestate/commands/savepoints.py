@@ -1,4 +1,4 @@
-"""`lakestate savepoints`: the catalogue of a job."""
+"""`lakestate savepoints`: lists, shows, validates, compares and disposes of savepoints."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,11 +39,11 @@ EXAMPLES = 5
 _LONGEST = 120
 
 savepoints = typer.Typer(no_args_is_help=True, help="List, show, validate, compare and dispose of a job's savepoints.")
-SavepointId = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its id.", show_default=False)]
+SavepointId = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Savepoint id.", show_default=False)]
 
 AnySavepoint = Annotated[
     str,
-    typer.Argument(metavar="SAVEPOINT", help="Its id, or the absolute path or address of a canonical one's folder."),
+    typer.Argument(metavar="SAVEPOINT", help="Savepoint id, or the absolute path or URI of a canonical savepoint."),
 ]
 
 
@@ -90,10 +90,10 @@ def show(
     job: Job,
     savepoint_id: SavepointId,
     root: Root,
-    files: Annotated[bool, typer.Option("--files", help="List the files that it holds, too.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Also list the files of the savepoint.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one savepoint, after checking that all its files are there with their lengths."""
+    """Show one savepoint, after a check that all its files exist and have the recorded length."""
     with named_errors():
         from state_engine.savepoint import load_savepoint
 
@@ -112,9 +112,9 @@ def show(
                 ("label", pin.label),
                 ("note", pin.note),
                 ("kind", pin.kind),
-                ("stands on", _stands_on(pin)),
+                ("based on", _based_on(pin)),
                 ("noted in", pin.directory if isinstance(pin, Pin) else None),
-                ("files", f"{format_count(file_count(pin))}, {format_bytes(pin.bytes)}, all there"),
+                ("files", f"{format_count(file_count(pin))}, {format_bytes(pin.bytes)}, all present"),
             ],
         )
         if files:
@@ -135,7 +135,7 @@ def validate(
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read all of a savepoint and check it: files, checksums, key groups; and whether a registered job's code fits it.
+    """Validate a savepoint: read its files and check checksums, key groups, and the code of a registered job.
 
     It names what the code does not read. Exit code 1 if anything is wrong.
     """
@@ -161,7 +161,7 @@ def validate(
             console.print(Text(f"The code does not read {one}.", style="yellow"))
         verdict = "is sound" if report.ok else f"is damaged: {number_of(len(report.findings), 'finding')}"
         read = f"{number_of(report.files, 'file')} with {number_of(report.rows, 'row')} read"
-        fits = "" if reasons is None else f"; the code of the job {'does not fit' if reasons else 'can go on from it'}"
+        fits = "" if reasons is None else f"; the code of the job {'does not fit' if reasons else 'can resume from it'}"
         console.print(Text(f"{report.savepoint_id or savepoint} {verdict}; {read}{fits}"))
     if not report.ok or reasons:
         raise typer.Exit(ExitCode.FAILED)
@@ -173,11 +173,11 @@ def dispose(
     savepoint_id: SavepointId,
     root: Root,
     force: Annotated[
-        bool, typer.Option("--force", help="Also if a restore says that it reads it; one that died may have said so.")
+        bool, typer.Option("--force", help="Delete it even if a restore holds it, such as one that died.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a savepoint. The files of a native one belong to the job, and go with its next retention."""
+    """Delete a savepoint. The files of a native savepoint belong to the job; its next retention deletes them."""
     with named_errors():
         from state_engine.errors import NothingToRestoreError
         from state_engine.savepoint import dispose_savepoint
@@ -199,9 +199,9 @@ def diff(
     before: Annotated[
         str, typer.Argument(metavar="BEFORE", help="latest, checkpoint:ID, epoch:GENERATION/EPOCH or a savepoint id.")
     ],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Same as BEFORE.")],
     root: Root,
-    examples: Annotated[int, typer.Option(min=0, help="Show so many entries of each kind and state.")] = EXAMPLES,
+    examples: Annotated[int, typer.Option(min=0, help="Number of examples per kind and state.")] = EXAMPLES,
     as_json: AsJson = False,
 ) -> None:
     """Compare the states of a job at two savepoints, checkpoints or epochs, entry by entry."""
@@ -242,9 +242,9 @@ def _print_examples(console: Console, one: "StateDiff") -> None:
     console.print(table)
 
 
-def _stands_on(savepoint: "Savepoint") -> str:
+def _based_on(savepoint: "Savepoint") -> str:
     if isinstance(savepoint, CanonicalSavepoint):
-        return f"nothing but itself{f', in {savepoint.directory}' if savepoint.directory is not None else ''}"
+        return f"nothing else{f'; stored in {savepoint.directory}' if savepoint.directory is not None else ''}"
     base = savepoint.base
     on = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
     return f"{on}, and {number_of(len(savepoint.manifests), 'manifest')} since"

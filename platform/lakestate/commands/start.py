@@ -1,4 +1,4 @@
-"""`lakestate start`: a registered job in a process of its own that goes on behind the command, and is supervised."""
+"""`lakestate start`: runs a registered job in a background process that Dagster supervises."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,12 +48,10 @@ def start(
     cores: Cores = None,
     rest_address: RestAddress = None,
     rest_port: RestPort = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Whether to wait until the job runs, or has failed to.")
-    ] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the job runs or has failed.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Start a registered job in the background and keep that it is wanted: Dagster restarts it when it fails.
+    """Start a registered job in the background. Dagster restarts it when it fails, until it is stopped.
 
     Once it runs, it does not need this command, its terminal or Dagster. `lakestate stop` ends it. A start that fails
     while it is waited for is not repeated.

@@ -1,4 +1,4 @@
-"""`lakestate status`: where one job stands."""
+"""`lakestate status`: one job at its newest epoch."""
 
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def status(job: Job, root: Root, without_code: WithoutCode = False, as_json: AsJson = False) -> None:
-    """Show where a job stands: its newest epoch, operators, states, checkpoint and lag; and whether its code fits."""
+    """Show a job at its newest epoch: operators, states, checkpoint, lag, and whether its code can resume from it."""
     with named_errors():
         from lakestate.running_job import state_of
         from lakestate.supervision import failure_of, wanted_of

@@ -21,7 +21,11 @@ def stop(
     job: Job,
     root: AskedRoot = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="End the input first: all event-time timers fire. Do not resume from that.")
+        bool,
+        typer.Option(
+            "--drain",
+            help="End the input first, so that all event-time timers fire. Do not resume from that savepoint.",
+        ),
     ] = False,
     kind: SavepointType = "native",
     directory: SavepointDirectory = None,
@@ -29,12 +33,12 @@ def stop(
     note: SavepointNote = "",
     detached: Detached = False,
     kill: Annotated[
-        bool, typer.Option("--kill", help="End its process at once, as one that hangs, without a savepoint.")
+        bool, typer.Option("--kill", help="Kill the process at once, without a savepoint. For a process that hangs.")
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop a running job with a savepoint, and wait until its process has let go. If that fails the job goes on."""
+    """Stop a running job with a savepoint and wait for its process. If the savepoint fails, the job keeps running."""
     if kill and (drain or detached or directory or label or note or url or root is None):
         raise typer.BadParameter("goes with JOB and --root alone", param_hint="--kill")
     with named_errors():

@@ -10,7 +10,9 @@ from lakestate.errors import JobMayRunError
 from lakestate.rest.ends import has_ended
 from state_engine.clock import SystemClock
 
-Stopped = Annotated[bool, typer.Option("--stopped", help="The job does not run, although nobody can tell from here.")]
+Stopped = Annotated[
+    bool, typer.Option("--stopped", help="Confirm that the job is stopped; this machine cannot check that.")
+]
 
 
 def ensure_stopped(root: str, job: str, *, stopped: bool) -> None:

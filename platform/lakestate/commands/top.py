@@ -1,4 +1,4 @@
-"""`lakestate top`: a job while it runs, redrawn every second."""
+"""`lakestate top`: a live view of a job, redrawn every second."""
 
 import signal
 import time
@@ -36,13 +36,11 @@ _ESCAPE = "\x1b"
 def top(
     job: Job,
     root: Root,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[
-        bool, typer.Option("--once", help="Print one frame and end; so it does without a terminal.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one look as JSON, for programs.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Refresh interval in seconds.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit. The default without a terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON.")] = False,
 ) -> None:
-    """Watch a job: epochs, records, lag, and how its state is spread over the key groups. q ends it."""
+    """Watch a job: epochs, records, lag, and how its state is spread over the key groups. Press q to quit."""
     with named_errors():
         from lakestate.running_job import told_of
         from state_engine.inspect import activity_of, open_job

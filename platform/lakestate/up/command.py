@@ -1,4 +1,4 @@
-"""`lakestate up` and `lakestate down`: everything there is to see, begun and ended by one command."""
+"""`lakestate up` and `lakestate down`: start and end two example streams with Dagster."""
 
 import signal
 import threading
@@ -23,7 +23,7 @@ _LOOK_S = 2.0
 
 Folder = Annotated[
     Path,
-    typer.Option("--dir", file_okay=False, help="Everything lies in this folder: empty, new, or brought up before."),
+    typer.Option("--dir", file_okay=False, help="Folder for everything: empty, new, or used by `up` before."),
 ]
 
 
@@ -31,19 +31,19 @@ def up(
     dir: Folder = Path(".lakestate/up"),
     port: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=65535, help="Of Dagster's address; 3000 by default, or a free one.", show_default=False
-        ),
+        typer.Option(min=1, max=65535, help="Port of Dagster's UI. Default: 3000, or a free one.", show_default=False),
     ] = None,
     every: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds between two input files; 15 by default.", show_default=False),
+        typer.Option(min=0.1, help="Seconds between two input files. Default: 15.", show_default=False),
     ] = None,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, and end everything with Ctrl-C.")] = False,
-    status: Annotated[bool, typer.Option("--status", help="Only say what runs, and how far it is.")] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in the foreground; Ctrl-C ends everything.")
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only show what runs and its progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring up two example streams, their input, and Dagster; return when there is something to see."""
+    """Start two example streams, their input, and Dagster. Returns once every stream has a checkpoint."""
     with named_errors():
         from lakestate.up.course import Course
         from lakestate.up.layout import Layout
@@ -71,7 +71,7 @@ def up(
 
 
 def down(dir: Folder = Path(".lakestate/up")) -> None:
-    """End what `lakestate up` has begun: Dagster, the streams behind the epoch at hand, their input."""
+    """Stop what `lakestate up` started: Dagster, the input, and the streams after their current epoch."""
     with named_errors():
         from lakestate.up.course import Course
         from lakestate.up.layout import Layout
@@ -98,7 +98,7 @@ def _bring_up(
     port: int | None,
     every: float | None,
 ) -> "Record":
-    """Starts what does not live, and waits; ends what it has started if that does not come up."""
+    """Starts the processes that do not run and waits for them; stops them again if one does not come up."""
     from lakestate.up.checks import check_machine, choose_port
     from lakestate.up.record import Record, write_record
     from lakestate.up.view import ProgressView
@@ -107,10 +107,10 @@ def _bring_up(
     if before is not None and living:
         if (port or before.port, every or before.every_s) != (before.port, before.every_s):
             raise typer.BadParameter(
-                f"It runs at {before.url}, with a file every {before.every_s:g} s; say `lakestate down` first."
+                f"It already runs at {before.url}, with a file every {before.every_s:g} s. Run `lakestate down` first."
             )
         record = before
-        console.print(Text(f"Runs already: {', '.join(living)}."))
+        console.print(Text(f"Already running: {', '.join(living)}."))
     else:
         check_machine(layout.folder)
         every_s = every or (before.every_s if before is not None else _EVERY_S)
@@ -129,7 +129,7 @@ def _ending_what_was_begun(course: "Course", begun: list[str]) -> Iterator[None]
     try:
         yield
     except BaseException as error:
-        typer.echo(f"Ending what was begun: {', '.join(begun)}.", err=True)
+        typer.echo(f"Stopping what was started: {', '.join(begun)}.", err=True)
         course.end(begun)
         if isinstance(error, KeyboardInterrupt):
             raise typer.Exit(ExitCode.FAILED) from None
@@ -171,7 +171,7 @@ def _end(console: Console, course: "Course") -> None:
         ended = course.end(observer=view)
     streams = course.look().streams
     for job in (job for job in ended if job in streams):
-        console.print(Text(f"{job} has stopped behind epoch {streams[job].generation}/{streams[job].epoch}."))
+        console.print(Text(f"{job} has stopped after epoch {streams[job].generation}/{streams[job].epoch}."))
     if not ended:
         console.print(Text("Nothing ran."))
 

@@ -73,19 +73,20 @@ def print_what_to_click(console: Console, record: Record, layout: Layout) -> Non
     grid = Table.grid(padding=(0, 2))
     for click, see in (
         ("Lineage", "two groups, flights and orders: sources, states, checkpoints, savepoints"),
-        ("flights/checkpoint, Plots", "rows, keys, bytes and duration of each checkpoint, a few seconds behind"),
-        ("orders/savepoint, Materialize…", "Add a partition, type a name, Launch: the stream does not notice"),
-        ("orders/restored_state, Materialize…", "a savepoint and ranges of its keys: a backfill takes them back to it"),
-        ("Runs, Catalog", "what the runs recorded, and their logs"),
+        ("flights/checkpoint, Plots", "rows, keys, bytes and duration of each checkpoint, a few seconds late"),
+        ("orders/savepoint, Materialize…", "add a partition, enter a name, Launch: the stream keeps running"),
+        ("orders/restored_state, Materialize…", "choose a savepoint and key ranges: a backfill restores them"),
+        ("Runs, Catalog", "what each run recorded, and its logs"),
     ):
         grid.add_row(Text(click, style="bold"), Text(see, overflow="fold"))
     console.print(Text.assemble("\nDagster: ", (record.url, "bold")))
     console.print(grid)
     console.print(
         Text(
-            f"\nA file every {record.every_s:g} s holds six hours of flights, and as many of orders.\n"
-            f"By command line: LAKESTATE_ROOT={layout.state} lakestate status flights\n"
-            f"To end it all: lakestate down --dir {layout.folder}"
+            f"\nEvery {record.every_s:g} s a file arrives with six hours of flights, "
+            "and one with six hours of orders.\n"
+            f"On the command line: LAKESTATE_ROOT={layout.state} lakestate status flights\n"
+            f"To stop everything: lakestate down --dir {layout.folder}"
         ),
         soft_wrap=True,
     )

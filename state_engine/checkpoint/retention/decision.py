@@ -127,7 +127,7 @@ def _why(facts: Facts, generation: int, epoch: int) -> str:
     if facts.start is None or generation > facts.head.generation:
         return ""
     if contains(facts.head.lineage, generation, epoch):
-        return f"it lies before epoch {facts.start[1]}, the oldest one kept" if epoch < facts.start[1] else ""
+        return f"before epoch {facts.start[1]}, the oldest that is kept" if epoch < facts.start[1] else ""
     if generation < facts.start[0]:
         return "a restore abandoned it, and newer checkpoints have completed since"
     return ""
@@ -138,8 +138,8 @@ def _why_stray(names: Names | None, path: str, kind: RemovalKind, generation: in
     if names is None or kind == "manifest" or path in names.files:
         return ""
     if kind in ("changes", "output"):
-        return "no manifest names it" if epoch <= names.sealed.get(generation, 0) else ""
-    return "no checkpoint names it" if epoch <= names.published.get(generation, 0) else ""
+        return "no manifest references it" if epoch <= names.sealed.get(generation, 0) else ""
+    return "no checkpoint references it" if epoch <= names.published.get(generation, 0) else ""
 
 
 def _idle_copies(facts: Facts) -> set[str]:
