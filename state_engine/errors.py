@@ -72,22 +72,28 @@ class LakestateError(Exception):
     Args:
         message: What happened, and to what.
         action: What the operator or author should do now.
+        operator: Uid of the operator that failed; empty if it is not the failure of one.
+        key: The key that it was processing, as text; empty if there was none, or it must not be shown.
     """
 
-    def __init__(self, message: str, *, action: str = "") -> None:
+    def __init__(self, message: str, *, action: str = "", operator: str = "", key: str = "") -> None:
         self.message = plain(message)
         self.action = plain(action)
+        self.operator = plain(operator)
+        self.key = plain(key)
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} What to do: {self.action}" if self.action else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.action)
+        return _rebuild, (type(self), self.message, self.action, self.operator, self.key)
 
 
-def _rebuild(kind: type[LakestateError], message: str, action: str) -> LakestateError:
-    return kind(message, action=action)
+def _rebuild(kind: type[LakestateError], message: str, action: str, operator: str, key: str) -> LakestateError:
+    rebuilt = kind(message, action=action)
+    rebuilt.operator, rebuilt.key = operator, key
+    return rebuilt
 
 
 class JobDefinitionError(LakestateError):

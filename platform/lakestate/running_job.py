@@ -19,8 +19,9 @@ from lakestate.control import (
     read_endpoint,
 )
 from lakestate.errors import AddressError, JobNotRunningError, UnknownTriggerError
+from lakestate.failure_facts import FailureFacts
 from lakestate.rest.bodies import KeyGroupsRestore, KeyGroupsResult, Triggered
-from lakestate.rest.ends import EndedOperation, find_end
+from lakestate.rest.ends import EndedOperation, ended_as, find_end
 from lakestate.rest.guard import TOKEN
 from lakestate.rest.ids import is_id, job_id
 from lakestate.rest.job_bodies import Incarnation, JobExceptions, StatusOnly
@@ -202,7 +203,7 @@ class RunningJob:
                 break
             time.sleep(_POLL_S)
         if operation.report is None:
-            raise self._failed(_ended("key-groups", trigger_id, msgspec.json.decode(answer)))
+            raise self._failed(ended_from("key-groups", trigger_id, msgspec.json.decode(answer)))
         return operation.report
 
     def await_end(self) -> None:
@@ -226,7 +227,7 @@ class RunningJob:
             if kept is None:
                 raise
             return kept
-        return _ended(_RESULTS[results], trigger_id, msgspec.json.decode(answer))
+        return ended_from(_RESULTS[results], trigger_id, msgspec.json.decode(answer))
 
     def _fetch(self, path: str, *, method: str = "GET", body: msgspec.Struct | None = None) -> bytes:
         try:
@@ -293,21 +294,23 @@ def checked_url(url: str) -> str:
     return url
 
 
-def _ended(kind: Kind, trigger_id: str, answer: Any) -> EndedOperation | None:
-    """Reads the answer about an operation of any kind."""
+def ended_from(kind: Kind, trigger_id: str, answer: Any) -> EndedOperation | None:
+    """Reads the answer about an operation of any kind; null while it is under way."""
     operation = answer.get("operation")
     if operation is None:
         return None
     result = operation.get("location", operation.get("checkpointId"))
     cause = operation.get("failure-cause")
-    if cause is None:
-        return EndedOperation(kind=kind, trigger_id=trigger_id, ended_at=0, result=result)
-    said = str(cause["stack-trace"]).partition("\n  File ")[0].strip().partition(": ")[2]
-    error, _, message = said.partition(": ")
-    message, _, action = message.partition(" What to do: ")
-    return EndedOperation(
-        kind=kind, trigger_id=trigger_id, ended_at=0, error=error, message=message, action=action or None
-    )
+    return ended_as(kind, trigger_id, 0, result, _facts(cause) if cause is not None else None)
+
+
+def _facts(cause: Any) -> FailureFacts:
+    """Reads the facts of a failure; a process of an earlier release sends only the text."""
+    if "failure" not in cause:
+        return FailureFacts(
+            type=str(cause["class"]), message=str(cause["stack-trace"]).partition("\n  File ")[0].strip()
+        )
+    return msgspec.convert(cause["failure"], FailureFacts)
 
 
 def _unknown(job: str, trigger_id: str) -> UnknownTriggerError:
@@ -324,6 +327,7 @@ __all__ = [
     "ProcessState",
     "RunningJob",
     "checked_url",
+    "ended_from",
     "outcome_of",
     "state_of",
     "told_of",

@@ -68,7 +68,12 @@ def _failed(failure: Failure, plan: EpochPlan) -> LakestateError:
     if failure.traceback:
         what.append(f"\n{failure.traceback.rstrip()}\n")
     kind = _KINDS.get(failure.kind) or _engine_error(failure.error)
-    return kind(" ".join(what), action=failure.action or "Correct it and start again; nothing of the epoch was kept.")
+    return kind(
+        " ".join(what),
+        action=failure.action or "Correct it and start again; nothing of the epoch was kept.",
+        operator=failure.uid,
+        key=failure.key,
+    )
 
 
 __all__ = ["error_of", "is_final"]

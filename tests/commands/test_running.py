@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakestate.control import Endpoint, publish_endpoint
+from lakestate.failure_facts import facts_of
 from lakestate.rest.ends import keep_ends
 from lakestate.rest.guard import TOKEN as TOKEN_VARIABLE
 from lakestate.rest.ids import job_id
@@ -50,7 +51,7 @@ class Job:
         self.asked.append(asked)
         assert self.may_go_on.wait(30)
         if self.error is not None:
-            self.problems.append(JobFailure(0, type(self.error).__name__, str(self.error)))
+            self.problems.append(JobFailure(0, str(self.error), facts_of(self.error)))
             ends = "FAILED" if self.error_ends_it else None
         if ends is not None:
             self.state = ends

@@ -63,8 +63,11 @@ def test_a_failure_becomes_a_named_error(kind: str, error: type[LakestateError],
     driver = simulation.start()
     before = simulation.head
     tasks = Changed(driver, simulation, failing(kind))
-    with pytest.raises(error, match=r"'count', subtask 1, failed in epoch 2: it broke Key: N1. Record: Row\(a=1\)"):
+    with pytest.raises(
+        error, match=r"'count', subtask 1, failed in epoch 2: it broke Key: N1. Record: Row\(a=1\)"
+    ) as raised:
         driver.epochs.run_epoch(tasks, SourceState())
+    assert (raised.value.operator, raised.value.key) == ("count", "N1")
     assert simulation.head == before == driver.epochs.head
     assert [plan.retry for plan in tasks.plans] == list(range(tries))
     driver.step()  # nothing advanced; the driver is as good as new

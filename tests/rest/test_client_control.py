@@ -215,7 +215,7 @@ def test_a_job_runs_on_if_its_savepoint_fails(client: Client, drain: bool) -> No
     assert isinstance(asking.error, SavepointError)
     assert client.stops == []
     assert control.view().state == "RUNNING"
-    assert [failure.name for failure in control.failures()] == ["SavepointError"]
+    assert [failure.facts.type for failure in control.failures()] == ["SavepointError"]
     again = Asking(lambda: control.stop(NATIVE, drain=drain))
     assert again.served_by(control)
     assert again.result is not None
@@ -373,4 +373,4 @@ def test_whatever_ends_a_job_is_told_as_its_exception(client: Client, error: Bas
     control = control_of(client)
     control.ended(error)
     [failure] = control.failures()
-    assert (failure.name, failure.text) == (type(error).__name__, told)
+    assert (failure.facts.type, failure.text) == (type(error).__name__, told)

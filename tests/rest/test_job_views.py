@@ -9,9 +9,11 @@ from fake_job import NOW, START, FakeJob, client_of
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from lakestate.failure_facts import facts_of
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import JobFailure, JobStatus
 from state_engine.checkpoint.table import CheckpointKind, CheckpointRow, CheckpointStatus
+from state_engine.errors import SavepointError
 
 # The fields that Flink 2.3 sends; its command line fails where one of them is missing.
 SUMMARY = [
@@ -120,10 +122,17 @@ def test_the_incarnation_says_who_holds_the_job() -> None:
 
 def test_failures_are_told() -> None:
     job = FakeJob()
-    job.problems = [JobFailure(NOW, "SavepointError", "It broke.")]
+    job.problems = [JobFailure(NOW, "It broke.", facts_of(SavepointError("It broke.")))]
     assert get(f"/jobs/{job.job_id}/exceptions", job) == {
         "exceptionHistory": {
-            "entries": [{"exceptionName": "SavepointError", "stacktrace": "It broke.", "timestamp": NOW}],
+            "entries": [
+                {
+                    "exceptionName": "SavepointError",
+                    "stacktrace": "It broke.",
+                    "timestamp": NOW,
+                    "failure": {"type": "SavepointError", "message": "It broke."},
+                }
+            ],
             "truncated": False,
         }
     }

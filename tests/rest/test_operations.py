@@ -77,6 +77,11 @@ def test_a_failure_is_an_end_that_flinks_command_line_can_read() -> None:
             cause = result_of(client, f"/jobs/{job.job_id}/{kind}", begun["request-id"])["operation"]["failure-cause"]
             assert cause["class"] == "org.apache.flink.util.FlinkException"
             assert "SavepointError: The disk is full. What to do: Make room." in cause["stack-trace"]
+            assert cause["failure"] == {
+                "type": "SavepointError",
+                "message": "The disk is full.",
+                "action": "Make room.",
+            }
             assert b"The disk is full." in base64.b64decode(cause["serialized-throwable"])
     assert job.state == "RUNNING"
 

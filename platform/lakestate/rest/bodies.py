@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from lakestate.failure_facts import FailureFacts
 from state_engine.savepoint.group_report import KeyGroupRestore
 from state_engine.savepoint.stop import SavepointRequest
 
@@ -117,11 +118,12 @@ class QueueStatus(msgspec.Struct, kw_only=True):
 
 
 class FailureCause(msgspec.Struct, kw_only=True, rename="kebab"):
-    """What an operation failed with. Flink's `SerializedThrowable` as JSON."""
+    """What an operation failed with. Flink's `SerializedThrowable` as JSON; `failure` is not in Flink."""
 
     class_name: str = msgspec.field(name="class")
     stack_trace: str
     serialized_throwable: str
+    failure: FailureFacts | None = None  # a process of an earlier release sends none
 
 
 class SavepointInfo(msgspec.Struct, kw_only=True, rename="kebab", omit_defaults=True):

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lakestate.failure_facts import facts_of
 from lakestate.rest.end_requests import EndRequest, EndRequests
 from lakestate.rest.ids import job_id
 from lakestate.rest.job_port import (
@@ -223,7 +224,7 @@ class ClientControl:
         self._ends.refuse()
 
     def _note(self, error: BaseException) -> None:
-        self._failures.append(JobFailure(self._now_ms(), type(error).__name__, report_of(error)))
+        self._failures.append(JobFailure(self._now_ms(), report_of(error), facts_of(error)))
 
 
 def _checked(wanted: SavepointRequest) -> SavepointRequest:

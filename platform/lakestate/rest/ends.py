@@ -9,14 +9,14 @@ from contextlib import suppress
 
 import msgspec
 
+from lakestate.failure_facts import FailureFacts, facts_of
 from lakestate.plain_json import encode_plain
 from lakestate.rest.triggers import Ended, Kind
-from state_engine.causes import LONGEST_REPORT, message_of
-from state_engine.errors import AlreadyExistsError, LakestateError
+from state_engine.errors import AlreadyExistsError
 from state_engine.storage.job_lock import CONTROL
 from state_engine.storage.open import open_storage
 from state_engine.storage.port import CheckpointStorage
-from state_engine.text import UNDECODABLE, shorten
+from state_engine.text import UNDECODABLE
 
 _PREFIX = f"{CONTROL}/ends-"
 
@@ -25,7 +25,7 @@ class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
     """The end of an operation; time in ms.
 
     `result` is a savepoint's location, or a number: a checkpoint's id, or the epoch that has another parallelism.
-    `error` and `message` say what it failed with instead, `action` what to do about it.
+    `error` and `message` say what it failed with instead, `action` what to do about it, `operator` and `key` where.
     """
 
     kind: Kind
@@ -35,20 +35,33 @@ class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     message: str | None = None
     action: str | None = None
+    operator: str | None = None
+    key: str | None = None
 
 
 def ended_operation(ended: Ended) -> EndedOperation:
     """Returns an end as it is kept."""
     key, outcome = ended.key, ended.outcome
-    error, result = outcome.error, outcome.result
+    result = outcome.result if isinstance(outcome.result, str | int) else None
+    failure = facts_of(outcome.error) if outcome.error is not None else None
+    return ended_as(key.kind, key.trigger_id, ended.at_ms, result, failure)
+
+
+def ended_as(
+    kind: Kind, trigger_id: str, at_ms: int, result: str | int | None, failure: FailureFacts | None
+) -> EndedOperation:
+    """Returns an end by its result, or by its failure."""
+    if failure is None:
+        return EndedOperation(kind=kind, trigger_id=trigger_id, ended_at=at_ms, result=result)
     return EndedOperation(
-        kind=key.kind,
-        trigger_id=key.trigger_id,
-        ended_at=ended.at_ms,
-        result=result if isinstance(result, str | int) else None,
-        error=type(error).__name__ if error is not None else None,
-        message=shorten(message_of(error), LONGEST_REPORT) if error is not None else None,
-        action=error.action if isinstance(error, LakestateError) else None,
+        kind=kind,
+        trigger_id=trigger_id,
+        ended_at=at_ms,
+        error=failure.type,
+        message=failure.message,
+        action=failure.action or None,
+        operator=failure.operator or None,
+        key=failure.key or None,
     )
 
 
@@ -92,4 +105,4 @@ def _documents(storage: CheckpointStorage) -> list[str]:
     return [info.path for info in storage.list(CONTROL, recursive=False) if info.path.startswith(_PREFIX)]
 
 
-__all__ = ["EndedOperation", "ended_operation", "find_end", "has_ended", "keep_ends"]
+__all__ = ["EndedOperation", "ended_as", "ended_operation", "find_end", "has_ended", "keep_ends"]

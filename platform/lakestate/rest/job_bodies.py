@@ -2,6 +2,7 @@
 
 import msgspec
 
+from lakestate.failure_facts import FailureFacts
 from lakestate.rest.job_port import JobStatus
 
 TASK_STATES = (
@@ -186,11 +187,12 @@ class JobConfig(msgspec.Struct, kw_only=True, rename="kebab"):
 
 
 class ExceptionEntry(msgspec.Struct, kw_only=True, rename="camel"):
-    """One failure."""
+    """One failure. `failure` is not in Flink."""
 
     exception_name: str
     stacktrace: str
     timestamp: int
+    failure: FailureFacts | None = None  # a process of an earlier release sends none
 
 
 class ExceptionHistory(msgspec.Struct, kw_only=True):

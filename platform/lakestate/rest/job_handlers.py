@@ -111,7 +111,12 @@ def job_config(call: Call) -> bodies.JobConfig:
 def exceptions(call: Call) -> bodies.JobExceptions:
     """Tells what a job, or an attempt to stop it with a savepoint, failed with."""
     entries = [
-        bodies.ExceptionEntry(exception_name=failure.name, stacktrace=failure.text, timestamp=failure.at_ms)
+        bodies.ExceptionEntry(
+            exception_name=failure.facts.type,
+            stacktrace=failure.text,
+            timestamp=failure.at_ms,
+            failure=failure.facts,
+        )
         for failure in call.job.failures()
     ]
     return bodies.JobExceptions(exception_history=bodies.ExceptionHistory(entries=entries))

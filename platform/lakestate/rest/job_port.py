@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from lakestate.failure_facts import FailureFacts
 from state_engine.checkpoint.retention.steps import RetentionPolicy
 from state_engine.checkpoint.statistics import CheckpointStatistics
 from state_engine.savepoint.group_report import KeyGroupRestore
@@ -53,11 +54,11 @@ class JobView(NamedTuple):
 
 
 class JobFailure(NamedTuple):
-    """What a job, or an attempt to stop it with a savepoint, failed with."""
+    """What a job, or an attempt to stop it with a savepoint, failed with; `text` is the report for people."""
 
     at_ms: int
-    name: str
     text: str
+    facts: FailureFacts
 
 
 class CheckpointSettings(NamedTuple):

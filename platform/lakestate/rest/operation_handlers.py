@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable
 from typing import Literal
 
+from lakestate.failure_facts import facts_of
 from lakestate.rest import bodies
 from lakestate.rest import retention_bodies as retention
 from lakestate.rest.calls import Call, RefusedError, check_id
@@ -223,7 +224,10 @@ def cause(error: BaseException) -> bodies.FailureCause:
         text = f"{type(error).__name__}: {text}"
     stack = shorten(f"{name}: {text}\n{''.join(traceback.format_tb(error.__traceback__))}", MAX_TEXT)
     return bodies.FailureCause(
-        class_name=name, stack_trace=stack, serialized_throwable=serialized_throwable(name, text, stack)
+        class_name=name,
+        stack_trace=stack,
+        serialized_throwable=serialized_throwable(name, text, stack),
+        failure=facts_of(error),
     )
 
 
