@@ -92,7 +92,7 @@ flink: $(PROJECT_STAMP) ## PyFlink in an environment of its own, .flink, which b
 	$(BIN)/python scripts/flink_environment.py
 
 clean: ## remove the environment, caches and built files
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .flink .flink-cli
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .flink .flink-cli .flink-cli.lock
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(UV_STAMP): scripts/preflight.py

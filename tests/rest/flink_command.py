@@ -1,5 +1,6 @@
 """Flink's own command line, from an environment of its own, and the runner of a job for it to drive."""
 
+import fcntl
 import os
 import re
 import subprocess
@@ -28,12 +29,14 @@ JOB_ID = job_id(JOB)
 
 
 def make_environment() -> Path:
-    """Returns the folder of PyFlink's scripts and jars, and makes the environment unless it is there."""
+    """Returns the folder of PyFlink's scripts and jars. The first of several processes makes the environment."""
     done = ENVIRONMENT / f".made-{RELEASE}"
-    if not done.exists():
-        venv.EnvBuilder(with_pip=True, clear=True).create(ENVIRONMENT)
-        subprocess.run([ENVIRONMENT / "bin" / "pip", "install", "--quiet", "--no-deps", *PACKAGES], check=True)
-        done.touch()
+    with open(ROOT / ".flink-cli.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            venv.EnvBuilder(with_pip=True, clear=True).create(ENVIRONMENT)
+            subprocess.run([ENVIRONMENT / "bin" / "pip", "install", "--quiet", "--no-deps", *PACKAGES], check=True)
+            done.touch()
     return next(ENVIRONMENT.glob("lib/python*/site-packages/pyflink"))
 
 
