@@ -47,7 +47,7 @@ def main(
     Most commands read and write the storage, so the job may be running, stopped or dead. The commands under "Running
     jobs" call the job's process. Set --root or LAKESTATE_ROOT to the folder or bucket that holds the jobs.
 
-    Exit codes: 0 success; 1 failure, with a named error; 2 wrong usage, or the job or savepoint does not exist.
+    Exit codes: 0 success; 1 failure, with a named error; 2 wrong usage, or what you named is missing or does not run.
     """
 
 

@@ -20,8 +20,9 @@ class TimeDomain(Enum):
 class TimerService(ABC):
     """Time, as the operator sees it, and timers of the current key.
 
-    Timers need a keyed stream. One timer is kept per key and time: registering it again changes nothing. They are
-    state: a timer that was registered fires once, also after a crash, a restore or at another parallelism.
+    Timers need a keyed stream. One timer is kept per clock, key, window (if any) and time in ms: registering it again
+    changes nothing, in the same epoch or a later one. They are state: a timer that was registered fires once, also
+    after a crash, a restore or at another parallelism.
     """
 
     @abstractmethod

@@ -16,8 +16,8 @@ from state_engine.backends.columns.column import Column
 from state_engine.backends.columns.states import StateColumns
 from state_engine.backends.layout import Layout
 from state_engine.backends.rows import states as row_states
-from state_engine.backends.rows.states import StoredMapState
-from state_engine.backends.rows.ttl import TtlMapState
+from state_engine.backends.rows.states import map_rows
+from state_engine.backends.rows.ttl import ttl_map_rows
 from state_engine.testing.state_harness import StateHarness
 
 PAGE = Path(__file__).parents[2] / "docs" / "state-backends.md"
@@ -39,12 +39,12 @@ def kind(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def row_state(descriptor: Any, table: Any, context: Any) -> Any:
         if isinstance(descriptor, set_of):
-            return names["SetRows"](StoredMapState(table, context))
+            return names["SetRows"](map_rows(table, context))
         return rows_of(descriptor, table, context)
 
     def ttl_state(descriptor: Any, table: Any, context: Any, rules: Any, accessed: Any) -> Any:
         if isinstance(descriptor, set_of):
-            return names["SetRows"](TtlMapState(StoredMapState(table, context), rules, accessed))
+            return names["SetRows"](ttl_map_rows(table, context, rules, accessed))
         return expiring(descriptor, table, context, rules, accessed)
 
     def _columns(descriptor: Any, table: Any, rows: Any, rules: Any, accessed: Any) -> Any:

@@ -20,7 +20,10 @@ SavepointType = Annotated[
 ]
 SavepointDirectory = Annotated[
     str | None,
-    typer.Option("--directory", help="Target path or URI. For a native savepoint only a pointer is written there."),
+    typer.Option(
+        "--directory",
+        help="Folder (path or URI) in which the savepoint gets its own. Of a native one only a pointer goes there.",
+    ),
 ]
 SavepointLabel = Annotated[str, typer.Option("--label", help="A short label.")]
 SavepointNote = Annotated[str, typer.Option("--note", help="A free-text note.")]

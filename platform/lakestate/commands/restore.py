@@ -67,7 +67,10 @@ def restore(
     discard_state: DiscardState = None,
     max_parallelism: MaxParallelism = None,
     parallelism: Annotated[int | None, typer.Option(min=1, help="New parallelism of every operator.")] = None,
-    keep_output: Annotated[bool, typer.Option("--keep-output", help="Do not retract output from the sinks.")] = False,
+    keep_output: Annotated[
+        bool,
+        typer.Option("--keep-output", help="Do not change the sinks: neither take output back nor write owed output."),
+    ] = False,
     adopt_sinks: AdoptSinks = False,
     strict: Strict = False,
     reset_processing_time: Annotated[
@@ -86,7 +89,7 @@ def restore(
     ] = None,
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", help="Only this key: text, or a JSON array of the key columns. Repeatable."),
+        typer.Option("--key", help="Only this key: text, or a JSON array of its columns' values. Repeatable."),
     ] = None,
     operator: Annotated[
         list[str] | None, typer.Option("--operator", help="With --key-groups or --key: only this operator. Repeatable.")

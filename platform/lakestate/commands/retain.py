@@ -39,11 +39,13 @@ def retain(
         str | None, typer.Option("--for", help="Keep checkpoints younger than this, such as 12h or 7d.")
     ] = None,
     hourly: Annotated[
-        Number, typer.Option(min=0, help="Keep the newest of each hour, for this number of hours.")
+        Number, typer.Option(min=0, help="Keep the newest of each of the last N hours that have one.")
     ] = None,
-    daily: Annotated[Number, typer.Option(min=0, help="Keep the newest of each day, for this number of days.")] = None,
+    daily: Annotated[
+        Number, typer.Option(min=0, help="Keep the newest of each of the last N days that have one.")
+    ] = None,
     weekly: Annotated[
-        Number, typer.Option(min=0, help="Keep the newest of each week, for this number of weeks.")
+        Number, typer.Option(min=0, help="Keep the newest of each of the last N weeks that have one.")
     ] = None,
     savepoints_last: Annotated[
         Number, typer.Option(min=0, help="Same as --last, for savepoints that a policy took.")

@@ -244,7 +244,7 @@ def _print_examples(console: Console, one: "StateDiff") -> None:
 
 def _based_on(savepoint: "Savepoint") -> str:
     if isinstance(savepoint, CanonicalSavepoint):
-        return f"nothing else{f'; stored in {savepoint.directory}' if savepoint.directory is not None else ''}"
+        return f"no other files{f'; stored in {savepoint.directory}' if savepoint.directory is not None else ''}"
     base = savepoint.base
     on = "none" if base is None else f"checkpoint {base.checkpoint_id} of epoch {base.epoch}"
     return f"{on}, and {number_of(len(savepoint.manifests), 'manifest')} since"

@@ -43,7 +43,7 @@ def up(
     status: Annotated[bool, typer.Option("--status", help="Only show what runs and its progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start two example streams, their input, and Dagster. Returns once every stream has a checkpoint."""
+    """Start two example streams, their input, and Dagster. Returns once all streams have a checkpoint."""
     with named_errors():
         from lakestate.up.course import Course
         from lakestate.up.layout import Layout
@@ -71,7 +71,7 @@ def up(
 
 
 def down(dir: Folder = Path(".lakestate/up")) -> None:
-    """Stop what `lakestate up` started: Dagster, the input, and the streams after their current epoch."""
+    """Stop what `lakestate up` started: Dagster, the streams after their current epoch, then their input."""
     with named_errors():
         from lakestate.up.course import Course
         from lakestate.up.layout import Layout

@@ -386,6 +386,11 @@ def reducer(descriptor: ReducingStateDescriptor) -> Callable[[Any, Any], Any]:
     return given.reduce if isinstance(given, ReduceFunction) else given
 
 
+def map_rows(table: Any, context: KeyContext) -> Any:
+    """Returns the map of each key, by a table of maps; user keys keep their spelling, as of -0.0 and 0.0."""
+    return (StoredMapState if table.user_keys.spells is None else SpelledMapState)(table, context)
+
+
 def row_state(descriptor: StateDescriptor, table: Any, context: KeyContext) -> Any:
     """Returns what a function holds of a state without a time to live.
 
@@ -398,7 +403,7 @@ def row_state(descriptor: StateDescriptor, table: Any, context: KeyContext) -> A
         case ListStateDescriptor():
             return StoredListState(table, context)
         case MapStateDescriptor():
-            return (StoredMapState if table.user_keys.spells is None else SpelledMapState)(table, context)
+            return map_rows(table, context)
         case ReducingStateDescriptor():
             return StoredReducingState(table, context, reducer(descriptor))
         case AggregatingStateDescriptor():
@@ -417,6 +422,7 @@ __all__ = [
     "StoredMapState",
     "StoredReducingState",
     "StoredValueState",
+    "map_rows",
     "reducer",
     "row_state",
     "with_default",

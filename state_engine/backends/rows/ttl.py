@@ -18,7 +18,7 @@ from state_engine.api.descriptors import (
 from state_engine.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from state_engine.api.types import TypeInformation
 from state_engine.backends.keys import KeyContext
-from state_engine.backends.rows.states import FoldedValue, StoredValueState, reducer, row_state
+from state_engine.backends.rows.states import FoldedValue, StoredValueState, map_rows, reducer, row_state
 from state_engine.backends.stamps import Stamped
 from state_engine.backends.stores.dicts import MISSING
 from state_engine.backends.ttl_rules import ProcessingTimeRules, TtlRules
@@ -329,6 +329,12 @@ class TtlAggregatingState(_TtlFolding, AggregatingState[Any, Any]):
         self._original.store((accumulator, self._rules.stamp()), None)
 
 
+def ttl_map_rows(table: Any, context: KeyContext, rules: TtlRules, accessed: Callable[..., None] | None) -> Any:
+    """Returns the map of each key, by a table of maps of stamped values."""
+    spelled = table.user_keys.spells is not None
+    return (TtlSpelledMapState if spelled else TtlMapState)(map_rows(table, context), rules, accessed)
+
+
 def ttl_state(
     descriptor: StateDescriptor,
     table: Any,
@@ -351,13 +357,11 @@ def ttl_state(
         case AggregatingStateDescriptor():
             folded = FoldedValue(table, context)
             return TtlAggregatingState(folded, rules, accessed, descriptor.get_agg_function())
-    original = row_state(descriptor, table, context)
-    match descriptor:
-        case ListStateDescriptor():
-            return TtlListState(original, rules, accessed)
         case MapStateDescriptor():
-            spelled = table.user_keys.spells is not None
-            return (TtlSpelledMapState if spelled else TtlMapState)(original, rules, accessed)
+            return ttl_map_rows(table, context, rules, accessed)
+    original = row_state(descriptor, table, context)
+    if isinstance(descriptor, ListStateDescriptor):
+        return TtlListState(original, rules, accessed)
     as_written = not (rules.returns_expired or rules.renewed_by_reads)
     if as_written and isinstance(rules, ProcessingTimeRules) and original.copy is None:
         return PlainTtlValueState(original, rules, accessed, descriptor.type_info)
@@ -372,5 +376,6 @@ __all__ = [
     "TtlReducingState",
     "TtlSpelledMapState",
     "TtlValueState",
+    "ttl_map_rows",
     "ttl_state",
 ]

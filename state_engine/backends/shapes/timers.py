@@ -121,7 +121,10 @@ class TimerTable(Table):
 
 
 class EntryTimers(TimerTable):
-    """Timers by entry.
+    """Timers that are registered one by one: a dict from times to the entries that have a timer then.
+
+    One timer is kept per entry and time. It is either in `_old`, from before the epoch, or in what came since.
+    `registering`, `register` and `put_all` must agree on that.
 
     Args:
         codec: Of the keys.

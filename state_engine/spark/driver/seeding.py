@@ -1,7 +1,7 @@
 """S4: a fresh Spark directory whose next batch begins where the manifests say.
 
-The directory is a cache: it is made anew at each start, from manifests alone, and never continued. The recipe, and what
-Spark does when a part is missing, is `docs/seeding.md`.
+The directory is a cache: it is made anew at each start, from the manifests and the base that they name, and never
+continued. The recipe, and what Spark does when a part is missing, is `docs/seeding.md`.
 """
 
 import json
