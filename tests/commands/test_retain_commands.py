@@ -135,7 +135,7 @@ def test_a_stopped_job_is_folded_and_cleared(old: Any) -> None:
     ended = old.run("compact", "flights", "--grace", "0s")
     assert ended.code == 0
     assert "checkpoint 5 of epoch 8: " in ended.out
-    assert "removed 1 files, 1 B" in ended.out
+    assert "removed 1 file, 1 B" in ended.out
     [row] = [row for row in open_job(old.root, "flights").checkpoints() if row.id == "5"]
     assert (row.type, row.trigger) == ("FULL", "compaction")
     again = old.run("compact", "flights", "--json").json

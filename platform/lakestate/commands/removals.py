@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakestate.commands.common import add_row, make_table, plain, progress_of
-from lakestate.commands.formats import format_bytes, format_count, format_duration
+from lakestate.commands.formats import format_bytes, format_count, format_duration, number_of
 
 if TYPE_CHECKING:
     from state_engine.checkpoint.retention.steps import RetentionPlan, RetentionReport
@@ -75,7 +75,7 @@ def apply_plan(plan: "RetentionPlan", *, wait: bool, title: str) -> "Retained":
 def print_leftovers(console: Console, plan: "RetentionPlan") -> None:
     """Prints what dead processes left of savepoints: what goes, and what somebody has to decide about."""
     for one in plan.abandoned:
-        size = f"{format_count(one.files)} files, {format_bytes(one.bytes)}"
+        size = f"{number_of(one.files, 'file')}, {format_bytes(one.bytes)}"
         console.print(Text(f"{one.directory} goes, {size}: savepoint {one.savepoint_id} was not written within a day"))
     for unlisted in plan.unlisted:
         where = f" in {unlisted.directory}" if unlisted.directory is not None else ""
@@ -99,13 +99,13 @@ def print_report(console: Console, done: "Retained", grace_ms: int) -> None:
     for why in done.in_use:
         console.print(Text(why))
     if report.removed:
-        console.print(Text(f"removed {format_count(len(report.removed))} files, {format_bytes(report.bytes)}"))
+        console.print(Text(f"removed {number_of(len(report.removed), 'file')}, {format_bytes(report.bytes)}"))
     if report.spared:
-        console.print(Text(f"spared {format_count(len(report.spared))} files that somebody needs now"))
+        console.print(Text(f"spared {number_of(len(report.spared), 'file')} that something needs now"))
     if report.waiting:
         console.print(
             Text(
-                f"condemned {format_count(report.waiting)} files, of these {format_count(report.condemned)} now: "
+                f"condemned {number_of(report.waiting, 'file')}, of these {format_count(report.condemned)} now: "
                 f"a call after the grace time of {format_duration(grace_ms)} deletes them"
             )
         )
