@@ -115,7 +115,7 @@ def test_a_dry_run_tells_every_state_and_writes_nothing(root: str) -> None:
     said = "\n".join(plan.lines())
     for what in ("Would restore epoch 1/2", "plane, which was aircraft", "13 → 128 key groups", "count (keyed)"):
         assert what in said
-    assert "code was not asked" in said
+    assert "code was not checked" in said
 
 
 def test_a_dry_run_tells_everything_that_speaks_against_it(root: str) -> None:
