@@ -44,8 +44,9 @@ def main(
 ) -> None:
     """Run, inspect and operate streaming jobs whose state is stored in Delta tables.
 
-    Most commands read and write the storage, so the job may be running, stopped or dead. The commands under "Running
-    jobs" call the job's process. Set --root or LAKESTATE_ROOT to the folder or bucket that holds the jobs.
+    Most commands read and write the storage, so the job may be running, stopped or dead.
+    The commands under "Running jobs" call the job's process.
+    Set --root or LAKESTATE_ROOT to the folder or bucket that holds the jobs.
 
     Exit codes: 0 success; 1 failure, with a named error; 2 wrong usage, or what you named is missing or does not run.
     """

@@ -48,10 +48,10 @@ def compact(
     files: Files = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fold a job's state into one layer, and delete files that no manifest names. No epoch and no checkpoint goes.
+    """Take a FULL checkpoint, and delete files that no manifest references. No epoch and no checkpoint is deleted.
 
-    A job that a process of this machine runs is asked to do it, with a FULL checkpoint; one that does not run is folded
-    here. A job that runs elsewhere would be ended by that, so a young newest epoch, and a bucket, are refused.
+    If a process on this machine runs the job, it takes the checkpoint; otherwise this command does. That would end a
+    process on another machine, so a job with a recent epoch, or in a bucket, is refused unless --stopped confirms it.
     """
     with named_errors():
         from state_engine.checkpoint.compaction import plan_compaction
