@@ -22,7 +22,7 @@ SavepointDirectory = Annotated[
     str | None,
     typer.Option(
         "--directory",
-        help="Folder (path or URI) in which the savepoint gets its own. Of a native one only a pointer goes there.",
+        help="Path or URI of a folder; the savepoint gets a folder in it. A native one writes only a pointer there.",
     ),
 ]
 SavepointLabel = Annotated[str, typer.Option("--label", help="A short label.")]

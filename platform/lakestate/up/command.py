@@ -43,7 +43,7 @@ def up(
     status: Annotated[bool, typer.Option("--status", help="Only show what runs and its progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start two example streams, their input, and Dagster. Returns once all streams have a checkpoint."""
+    """Start two example streams, their input, and Dagster, and wait until each stream has a checkpoint."""
     with named_errors():
         from lakestate.up.course import Course
         from lakestate.up.layout import Layout

@@ -1,7 +1,7 @@
 """Column methods of states that fold what is added: reducing and aggregating ones."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from state_engine.backends.ttl_rules import TtlRules
 from state_engine.errors import UnsupportedTypeError
 from state_engine.serialization.convert import reader
 from state_engine.serialization.types import from_arrow
+
+FunctionT = TypeVar("FunctionT", ColumnReduceFunction, ColumnAggregateFunction)
 
 
 class RowByRow:
@@ -76,7 +78,7 @@ class RowByRow:
             context.entry = before[0]
 
 
-class FoldingColumns(StateColumns):
+class FoldingColumns(StateColumns, Generic[FunctionT]):
     """What both have in common.
 
     Args:
@@ -84,12 +86,16 @@ class FoldingColumns(StateColumns):
         column: Of accumulators.
         rows: The row methods, for what no function does by columns.
         rules: When accumulators expire; None without a time to live.
+        function: That works on columns; None where values are added one by one.
     """
 
-    def __init__(self, table: Any, column: Column, rows: RowByRow, rules: TtlRules | None) -> None:
+    def __init__(
+        self, table: Any, column: Column, rows: RowByRow, rules: TtlRules | None, function: FunctionT | None
+    ) -> None:
         super().__init__(table, column)
         self._rows = rows
         self._rules = rules
+        self._function: FunctionT | None = function
 
     def remove_many(self, keys: Keys) -> None:
         """Clears the state of each key."""
@@ -119,27 +125,8 @@ class FoldingColumns(StateColumns):
         return counted, indices(at), latest[keys.codes[at[counted.first]]] >= 0
 
 
-class ReducingColumns(FoldingColumns):
-    """Of reducing states.
-
-    Args:
-        table: As of `FoldingColumns`.
-        column: As of `FoldingColumns`.
-        rows: As of `FoldingColumns`.
-        rules: As of `FoldingColumns`.
-        function: That reduces columns; None where values are added one by one.
-    """
-
-    def __init__(
-        self,
-        table: Any,
-        column: Column,
-        rows: RowByRow,
-        rules: TtlRules | None,
-        function: ColumnReduceFunction | None,
-    ) -> None:
-        super().__init__(table, column, rows, rules)
-        self._function = function
+class ReducingColumns(FoldingColumns[ColumnReduceFunction]):
+    """Of reducing states."""
 
     def get_many(self, keys: Keys) -> Any:
         """Returns of each record the reduced value of its key, null if nothing was added."""
@@ -185,27 +172,8 @@ class ReducingColumns(FoldingColumns):
         return pa.concat_arrays([reduced, both]).take(indices(rows))
 
 
-class AggregatingColumns(FoldingColumns):
-    """Of aggregating states, whose descriptor declares neither what is added nor what comes of it.
-
-    Args:
-        table: As of `FoldingColumns`.
-        column: As of `FoldingColumns`.
-        rows: As of `FoldingColumns`.
-        rules: As of `FoldingColumns`.
-        function: That works on columns; None where values are added one by one.
-    """
-
-    def __init__(
-        self,
-        table: Any,
-        column: Column,
-        rows: RowByRow,
-        rules: TtlRules | None,
-        function: ColumnAggregateFunction | None,
-    ) -> None:
-        super().__init__(table, column, rows, rules)
-        self._function = function
+class AggregatingColumns(FoldingColumns[ColumnAggregateFunction]):
+    """Of aggregating states, whose descriptor declares neither what is added nor what comes of it."""
 
     def get_many(self, keys: Keys, result_type: TypeInformation) -> Any:
         """Returns of each record the result of its key, null if nothing was added."""
